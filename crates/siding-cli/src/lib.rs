@@ -1,0 +1,3 @@
+//! cli
+/// Main.
+#[must_use] pub fn main() -> std::process::ExitCode { std::process::ExitCode::SUCCESS }

@@ -1,0 +1,2 @@
+//! `siding`, the program.
+fn main() -> std::process::ExitCode { siding_cli::main() }

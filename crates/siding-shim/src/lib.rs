@@ -1,0 +1,1 @@
+//! siding-shim.
