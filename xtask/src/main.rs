@@ -1,2 +1,66 @@
-//! The project's own tasks.
-fn main() {}
+//! The project's own tasks: `cargo xtask COMMAND`.
+//!
+//! One file per command. A new one is a module with a `COMMAND`, named once in [`COMMANDS`].
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod clock;
+mod metadata;
+mod steps;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// One `cargo xtask` command.
+struct Command {
+    /// The word that selects it.
+    name: &'static str,
+    /// One line for the list of commands.
+    about: &'static str,
+    /// What `--help` prints.
+    usage: &'static str,
+    /// Runs it on the arguments after its name. An error is printed and ends with code 1.
+    run: fn(&[String]) -> anyhow::Result<ExitCode>,
+}
+
+/// Every command, in the order of the help text.
+const COMMANDS: &[Command] = &[check::COMMAND, test::COMMAND];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else {
+        eprint!("{}", help());
+        return ExitCode::from(2);
+    };
+    if is_help(name) {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        eprint!("no command `{name}`\n\n{}", help());
+        return ExitCode::from(2);
+    };
+    if rest.iter().any(|argument| is_help(argument)) {
+        print!("{}", command.usage);
+        return ExitCode::SUCCESS;
+    }
+    (command.run)(rest).unwrap_or_else(|error| {
+        eprintln!("cargo xtask {name}: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn is_help(argument: &str) -> bool {
+    matches!(argument, "help" | "--help" | "-h")
+}
+
+fn help() -> String {
+    let mut text = String::from("Usage: cargo xtask COMMAND [ARGUMENTS]\n\n");
+    for command in COMMANDS {
+        text.push_str(&format!("  {:<8}{}\n", command.name, command.about));
+    }
+    text.push_str("\n`cargo xtask COMMAND --help` says more.\n");
+    text
+}

@@ -1,1 +1,21 @@
-//! siding-core.
+//! What siding does: synchronous input and output on top of `siding-model`.
+//!
+//! Owns the state directory, the start of tasks, the talk with their shims, waiting, sessions,
+//! recovery after a crash and, in [`sys`], the operating system. Nothing in here is asynchronous,
+//! parses arguments or prints.
+
+#![deny(unsafe_code)]
+
+pub mod journal_file;
+pub mod launch;
+pub mod link;
+pub mod output;
+pub mod recover;
+pub mod session;
+pub mod settings;
+pub mod store;
+
+#[expect(unsafe_code, reason = "the only place for system calls that rustix does not wrap")]
+pub mod sys;
+pub mod tree;
+pub mod view;

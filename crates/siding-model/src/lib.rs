@@ -1,1 +1,24 @@
-//! siding-model.
+//! What siding decides, and nothing that it does.
+//!
+//! Owns ids, the lifecycle of a task, journal records and their folding, the words clients and
+//! shims exchange, limits, retention and the shape of what is printed. It must never read a clock,
+//! open a file, start a process or spawn a thread: time and bytes come in as arguments, decisions
+//! go out as values.
+
+#![forbid(unsafe_code)]
+
+pub mod id;
+pub mod journal;
+pub mod lifecycle;
+pub mod outcome;
+pub mod process;
+pub mod protocol;
+pub mod record;
+pub mod report;
+pub mod retention;
+pub mod settings;
+pub mod signal;
+pub mod size;
+pub mod span;
+pub mod spec;
+pub mod text;

@@ -1,2 +1,29 @@
-//! puppet
-fn main(){}
+//! `puppet`, a program that misbehaves on request; see [`puppet`] for its verbs.
+//!
+//! It has no runtime of Rust before it: that would give it open standard descriptors and an
+//! ignored SIGPIPE, and so hide with what its starter really left it.
+
+#![cfg_attr(not(test), no_main)]
+
+#[path = "../puppet/mod.rs"]
+mod puppet;
+
+use std::ffi::{CStr, c_char, c_int};
+
+/// Entry point as the C library calls it.
+#[cfg_attr(not(test), unsafe(export_name = "main"))]
+#[cfg_attr(
+    test,
+    expect(dead_code, reason = "the test harness brings its own main")
+)]
+extern "C" fn entry(count: c_int, words: *const *const c_char) -> c_int {
+    let words = (0..usize::try_from(count).unwrap_or(0))
+        .map(|index| {
+            // SAFETY: the C library passes `count` pointers to strings that live as long as the
+            // process; nothing has changed them yet.
+            let word = unsafe { CStr::from_ptr(*words.add(index)) };
+            word.to_string_lossy().into_owned()
+        })
+        .collect();
+    puppet::run(words)
+}

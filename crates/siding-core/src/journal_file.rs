@@ -1,0 +1,137 @@
+//! The journal as a file: appended by one writer, read by everybody.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use serde::Serialize;
+use siding_model::journal::{self, Folded, JournalError};
+use siding_model::record;
+
+use crate::sys::file;
+
+/// Name of the file in a task's or a session's directory.
+pub const NAME: &str = "journal";
+
+/// Bytes set aside when a journal is created, so that the end can be recorded on a full disk. The
+/// longest record without a caller's text is a stop report of 64 processes, about 12 KiB.
+const RESERVE: u64 = 16 << 10;
+
+/// Longest journal that is read.
+const READ_MAX: usize = 64 << 20;
+
+/// A journal that this process alone may append to.
+#[derive(Debug)]
+pub struct JournalFile {
+    fd: OwnedFd,
+    offset: u64,
+    next_seq: u64,
+}
+
+impl JournalFile {
+    /// Creates a journal and sets space aside for its end.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, `EEXIST` when there is one, `ENOSPC` when there is no space for the
+    /// end: better not to start than to end without a record.
+    pub fn create(dir: impl AsFd) -> io::Result<Self> {
+        let fd = file::open_at(dir, NAME, file::Open::CreateNew)?;
+        match file::reserve(&fd, RESERVE) {
+            // A file system that cannot reserve is used without that guarantee (`siding doctor`).
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            result => result?,
+        }
+        Ok(Self { fd, offset: 0, next_seq: 0 })
+    }
+
+    /// Opens an existing journal after `whole` bytes of whole lines, to go on with `next_seq`.
+    /// A torn line behind them is ended first, so that the next record begins on a line of its own.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn resume(dir: impl AsFd, folded: &Folded) -> io::Result<Self> {
+        let fd = file::open_at(dir, NAME, file::Open::ReadWrite)?;
+        let mut offset = file::facts(&fd)?.len;
+        if folded.torn {
+            file::write_all_at(&fd, b"\n", offset)?;
+            offset += 1;
+        }
+        Ok(Self { fd, offset, next_seq: folded.state.next_seq })
+    }
+
+    /// Appends records in one write. They are numbered on. When the write fails nothing counts as
+    /// written, and the same place is written again next time.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn append<R: Serialize>(&mut self, records: &[R]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for (seq, record) in (self.next_seq..).zip(records) {
+            record::write_line(&mut lines, seq, record);
+        }
+        file::write_all_at(&self.fd, &lines, self.offset)?;
+        self.offset += lines.len() as u64;
+        self.next_seq += records.len() as u64;
+        Ok(())
+    }
+
+    /// Returns the number of the next record.
+    #[must_use]
+    pub const fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Waits until all records are on the disk.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn sync(&self) -> io::Result<()> {
+        file::sync_data(&self.fd)
+    }
+
+    /// Gives back the reserve. After the last record.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn finish(&self) -> io::Result<()> {
+        file::release_reserve(&self.fd)
+    }
+}
+
+/// Why a journal could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The operating system refused.
+    #[error("could not read the journal")]
+    Io(#[from] io::Error),
+    /// Its content is not what this build understands.
+    #[error(transparent)]
+    Content(#[from] JournalError),
+}
+
+/// Reads and folds the journal in `dir`. A missing one is [`JournalError::Empty`].
+///
+/// # Errors
+///
+/// [`ReadError`].
+pub fn read(dir: impl AsFd) -> Result<Folded, ReadError> {
+    match bytes(dir) {
+        Ok(bytes) => Ok(journal::fold(&bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(JournalError::Empty.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads the bytes of the journal in `dir`.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn bytes(dir: impl AsFd) -> io::Result<Vec<u8>> {
+    let fd = file::open_at(dir, NAME, file::Open::Read)?;
+    file::read_whole(fd.as_fd(), READ_MAX)
+}

@@ -1,0 +1,282 @@
+//! After a crash: finding tasks whose shim is gone, and putting a new one in its place.
+//!
+//! The lock of a task's directory decides who may. It lives with the shim; when it can be taken,
+//! the shim is dead and nobody else is on the way.
+
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+use siding_model::id::TaskId;
+use siding_model::journal::{Folded, JournalError};
+use siding_model::lifecycle::{Event, Tree};
+use siding_model::outcome::LeaderEnd;
+use siding_model::process::BootId;
+use siding_model::record::{Closed, OutputTotals, Record};
+
+use crate::journal_file::{JournalFile, ReadError};
+use crate::launch;
+use crate::link::{self, Heard};
+use crate::output;
+use crate::store::{LockedTask, Root, StoreError, TaskDir};
+use crate::sys::pidfd::PidFd;
+use crate::sys::{clock, file, procfs};
+use crate::tree::Marks;
+
+/// Files that exist only while a shim keeps the task.
+pub const TRANSIENT: [&str; 3] = [link::NAME, output::FIFO, output::INPUT_FIFO];
+
+/// How long a new shim may take to say that it has taken over, in milliseconds.
+const RESCUE_WAIT_MS: u64 = 10_000;
+
+/// What recovery found, and did.
+#[derive(Debug)]
+pub enum Found {
+    /// Its shim keeps it.
+    Kept,
+    /// Its shim had been stopped by a signal and was continued.
+    Continued,
+    /// It had ended; left-overs were cleared.
+    Ended,
+    /// Its shim was dead; a new one keeps it.
+    Rescued,
+    /// Its shim was dead and nothing of it was left; its end was recorded.
+    Closed,
+    /// It was never recorded, so nothing was ever started; its directory was removed.
+    Unborn,
+    /// Somebody else is starting or rescuing it at this moment.
+    Busy,
+    /// Its journal cannot be read and was set aside. Processes that carry its mark are strays.
+    SetAside {
+        /// Where to.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: JournalError,
+    },
+    /// A newer siding wrote its journal. It is left alone.
+    TooNew {
+        /// What is wrong with it.
+        why: JournalError,
+    },
+}
+
+/// Why a task could not be recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system refused.
+    #[error("task {id}: could not {doing}: {source}")]
+    Io {
+        /// The task.
+        id: TaskId,
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Recovers tasks, looking at the machine's processes once for all of them.
+#[derive(Debug)]
+pub struct Recovery<'r> {
+    root: &'r Root,
+    program: &'r CStr,
+    boot: BootId,
+    marks: Option<Marks>,
+}
+
+impl<'r> Recovery<'r> {
+    /// Prepares recovery in `root`; `program` becomes the new shims.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, when `/proc` is not there.
+    pub fn new(root: &'r Root, program: &'r CStr) -> io::Result<Self> {
+        Ok(Self { root, program, boot: procfs::boot_id()?, marks: None })
+    }
+
+    /// Recovers every task that is marked live. Calls `each` with what was found.
+    ///
+    /// # Errors
+    ///
+    /// [`RecoverError::Store`] when the list of tasks cannot be read. What fails for one task goes
+    /// to `each`.
+    pub fn all(
+        &mut self,
+        mut each: impl FnMut(TaskId, Result<Found, RecoverError>),
+    ) -> Result<(), RecoverError> {
+        for id in self.root.live_tasks()? {
+            let found = self.task(id);
+            each(id, found);
+        }
+        Ok(())
+    }
+
+    /// Recovers one task.
+    ///
+    /// # Errors
+    ///
+    /// [`RecoverError`].
+    pub fn task(&mut self, id: TaskId) -> Result<Found, RecoverError> {
+        let dir = match self.root.task(id) {
+            Err(StoreError::NoSuchTask { .. }) => {
+                self.root.unmark_live(id, "");
+                return Ok(Found::Unborn);
+            }
+            result => result?,
+        };
+        match dir.read() {
+            Ok(folded) => self.readable(dir, &folded),
+            Err(ReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
+            Err(ReadError::Content(JournalError::Empty)) => self.unborn(dir),
+            Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Ok(Found::TooNew { why }),
+            Err(ReadError::Content(why @ JournalError::Corrupt { .. })) => self.damaged(dir, why),
+        }
+    }
+
+    fn readable(&mut self, dir: TaskDir, folded: &Folded) -> Result<Found, RecoverError> {
+        let id = dir.id();
+        let state = &folded.state;
+        if !state.is_live() {
+            if !procfs::is_running(state.shim) {
+                clear(self.root, &dir, &state.spec.same_key);
+            }
+            return Ok(Found::Ended);
+        }
+        if state.boot == self.boot && procfs::is_running(state.shim) {
+            let continued = link::continue_stopped_shim(state.shim)
+                .map_err(|source| io_error(id, "continue its shim", source))?;
+            return Ok(if continued { Found::Continued } else { Found::Kept });
+        }
+        match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
+            Some(locked) => self.orphan(&locked),
+            None => Ok(Found::Busy),
+        }
+    }
+
+    /// Goes on with a task whose lock we have. Its journal is read again: the one who had the lock
+    /// before may have written since.
+    fn orphan(&mut self, locked: &LockedTask) -> Result<Found, RecoverError> {
+        let id = locked.dir().id();
+        let folded = match locked.dir().read() {
+            Ok(folded) => folded,
+            Err(ReadError::Io(source)) => return Err(io_error(id, "read its journal", source)),
+            // Seen whole a moment ago; the next command looks again.
+            Err(ReadError::Content(_)) => return Ok(Found::Busy),
+        };
+        if !folded.state.is_live() {
+            clear(self.root, locked.dir(), &folded.state.spec.same_key);
+            return Ok(Found::Ended);
+        }
+        if folded.state.boot != self.boot {
+            let why = "the machine was restarted while it ran".to_owned();
+            return self.close(locked, &folded, Event::Vanished { why });
+        }
+        let marks = self.marks.get_or_insert_with(|| Marks::scan(|_| false));
+        if marks.of(id).is_empty() {
+            let event = end_of_the_vanished(&folded);
+            return self.close(locked, &folded, event);
+        }
+        self.rescue(locked)
+    }
+
+    fn rescue(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
+        let id = locked.dir().id();
+        let link = launch::rescue(self.root, locked, self.program)
+            .map_err(|source| io_error(id, "start a new shim", source))?;
+        match link.hear(Some(RESCUE_WAIT_MS)) {
+            Ok(Heard::Message(_)) => Ok(Found::Rescued),
+            Ok(Heard::Nothing) => Err(io_error(id, "hear from the new shim", timed_out())),
+            // It saw that the task had ended by itself and left.
+            Ok(Heard::Gone) => Ok(Found::Busy),
+            Err(source) => Err(io_error(id, "hear from the new shim", source)),
+        }
+    }
+
+    /// Records the end of a task of which nothing is left.
+    fn close(
+        &self,
+        locked: &LockedTask,
+        folded: &Folded,
+        event: Event,
+    ) -> Result<Found, RecoverError> {
+        let dir = locked.dir();
+        let io = |source| io_error(dir.id(), "record its end", source);
+        let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
+        let at = clock::mono();
+        let output = output::Extent::measure(dir, folded.state.spec.keep_head);
+        let closed = Closed {
+            wall: clock::wall(),
+            at,
+            report: None,
+            output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
+            proof: "no process carries its mark".to_owned(),
+        };
+        let records = [Record::Event { at, event }, Record::Closed(Box::new(closed))];
+        journal.append(&records).map_err(io)?;
+        journal.sync().map_err(io)?;
+        let _only_space = journal.finish();
+        clear(self.root, dir, &folded.state.spec.same_key);
+        Ok(Found::Closed)
+    }
+
+    fn unborn(&self, dir: TaskDir) -> Result<Found, RecoverError> {
+        let id = dir.id();
+        let Some(locked) = dir.try_lock().map_err(|source| io_error(id, "lock it", source))? else {
+            return Ok(Found::Busy);
+        };
+        if !locked.dir().is_unborn() {
+            return Ok(Found::Busy);
+        }
+        self.root.remove_task(&locked)?;
+        Ok(Found::Unborn)
+    }
+
+    fn damaged(&self, dir: TaskDir, why: JournalError) -> Result<Found, RecoverError> {
+        let id = dir.id();
+        match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
+            Some(_locked) => Ok(Found::SetAside { path: self.root.set_aside(id)?, why }),
+            // Its shim lives and has the truth in memory: a reader must not take its files away.
+            None => Ok(Found::Busy),
+        }
+    }
+}
+
+/// Returns what happened to a task whose shim and processes are all gone. The leader's true end is
+/// taken where the kernel still has it.
+fn end_of_the_vanished(folded: &Folded) -> Event {
+    let state = &folded.state;
+    let seen = state
+        .leader
+        .filter(|_| state.leader_end.is_none())
+        .and_then(|leader| PidFd::open(leader).ok()?.end());
+    match seen {
+        Some(end @ (LeaderEnd::Exited { .. } | LeaderEnd::Signaled { .. })) => {
+            Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None }
+        }
+        Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => Event::Vanished {
+            why: "its shim was killed while it was being started".to_owned(),
+        },
+        Some(LeaderEnd::Unknown { .. }) | None => Event::Vanished {
+            why: "its shim was killed, and it ended before another could take over".to_owned(),
+        },
+    }
+}
+
+/// Removes what exists only while a shim keeps the task.
+pub fn clear(root: &Root, dir: &TaskDir, same_key: &str) {
+    for name in TRANSIENT {
+        let _already_gone = file::remove(dir, name);
+    }
+    root.unmark_live(dir.id(), same_key);
+}
+
+fn timed_out() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}
+
+fn io_error(id: TaskId, doing: &'static str, source: io::Error) -> RecoverError {
+    RecoverError::Io { id, doing, source }
+}

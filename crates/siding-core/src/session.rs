@@ -1,0 +1,228 @@
+//! Sessions: agent conversations that own tasks, and the process whose life is their lease.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use serde::{Deserialize, Serialize};
+use siding_model::id::SessionId;
+use siding_model::journal::JournalError;
+use siding_model::process::{BootId, ProcRef, Wall};
+use siding_model::record;
+
+use crate::journal_file::{self, NAME};
+use crate::store::{Root, StoreError};
+use crate::sys::{clock, file, procfs};
+
+/// Format of a session's journal.
+const FORMAT: u32 = 1;
+
+/// One line of a session's journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum SessionRecord {
+    /// Opened, or opened again by another owner.
+    Opened { format: u32, boot: BootId, owner: ProcRef, wall: Wall },
+    /// Closed for good.
+    Closed { wall: Wall },
+}
+
+/// What is known about a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Its name.
+    pub id: SessionId,
+    /// Boot in which it was last opened.
+    pub boot: BootId,
+    /// The process whose end is its end.
+    pub owner: ProcRef,
+    /// When it was last opened.
+    pub opened: Wall,
+    /// Whether it was closed on purpose.
+    pub closed: bool,
+}
+
+impl Session {
+    /// Whether it still owns tasks: not closed, this boot, its owner alive.
+    #[must_use]
+    pub fn is_live(&self, boot: &BootId) -> bool {
+        !self.closed && self.boot == *boot && procfs::is_running(self.owner)
+    }
+}
+
+/// Why a session cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// It was never opened.
+    #[error("session `{id}` is not open; open it with `siding session open {id} --owner-pid PID`")]
+    Unknown {
+        /// Its name.
+        id: SessionId,
+    },
+    /// Its owner has ended, or it was closed.
+    #[error(
+        "session `{id}` is over ({why}); open it again with `siding session open {id} --owner-pid PID`"
+    )]
+    Over {
+        /// Its name.
+        id: SessionId,
+        /// What ended it.
+        why: &'static str,
+    },
+    /// The process that is to own it does not run.
+    #[error("no process {pid} runs, so it cannot own session `{id}`")]
+    NoOwner {
+        /// The session.
+        id: SessionId,
+        /// The process.
+        pid: i32,
+    },
+    /// The implicit session has no owner and never ends.
+    #[error("session `cli` is siding's own and never ends; choose another name")]
+    Implicit,
+    /// Its journal cannot be read.
+    #[error("session `{id}`: {source}")]
+    Damaged {
+        /// Its name.
+        id: SessionId,
+        /// What is wrong.
+        source: JournalError,
+    },
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The operating system refused.
+    #[error("session `{id}`: could not {doing}: {source}")]
+    Io {
+        /// Its name.
+        id: SessionId,
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Opens a session, or hands it to a new owner.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, SessionError> {
+    if id.is_implicit() {
+        return Err(SessionError::Implicit);
+    }
+    let no_owner = || SessionError::NoOwner { id: id.clone(), pid: owner_pid };
+    let owner = procfs::identify(owner_pid).filter(|owner| procfs::is_running(*owner));
+    let owner = owner.ok_or_else(no_owner)?;
+    let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
+    let record = SessionRecord::Opened { format: FORMAT, boot, owner, wall: clock::wall() };
+    append(root, id, &record)?;
+    read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
+}
+
+/// Closes a session for good. Its tasks are the caller's to stop.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn close(root: &Root, id: &SessionId) -> Result<(), SessionError> {
+    if id.is_implicit() {
+        return Err(SessionError::Implicit);
+    }
+    if read(root, id)?.is_none() {
+        return Err(SessionError::Unknown { id: id.clone() });
+    }
+    append(root, id, &SessionRecord::Closed { wall: clock::wall() })
+}
+
+/// Returns a session that may own a new task.
+///
+/// # Errors
+///
+/// [`SessionError::Unknown`], [`SessionError::Over`], and what reading gives.
+pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
+    let session = read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })?;
+    let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
+    let over = |why| SessionError::Over { id: id.clone(), why };
+    if session.closed {
+        return Err(over("it was closed"));
+    }
+    if !session.is_live(&boot) {
+        return Err(over("its owner has ended"));
+    }
+    Ok(session)
+}
+
+/// Reads a session, `None` when it was never opened.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn read(root: &Root, id: &SessionId) -> Result<Option<Session>, SessionError> {
+    let dir = match root.session_dir(id.as_str(), false) {
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        result => result?,
+    };
+    let bytes = match journal_file::bytes(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result.map_err(|source| io_error(id, "read its journal", source))?,
+    };
+    fold(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
+}
+
+/// Folds a session's journal. A torn line at the end, or before a whole one, was a crash.
+fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
+    let mut session = None;
+    for (seq, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let Some(line) = line.strip_suffix(b"\n") else { break };
+        let Ok((_, json)) = record::frame(line) else { continue };
+        let parsed = serde_json::from_slice(json).map_err(|error| JournalError::Corrupt {
+            seq: seq as u64,
+            offset: 0,
+            why: error.to_string(),
+        })?;
+        match parsed {
+            SessionRecord::Opened { format, .. } if format > FORMAT => {
+                return Err(JournalError::TooNew { found: format });
+            }
+            SessionRecord::Opened { boot, owner, wall, .. } => {
+                session = Some(Session { id: id.clone(), boot, owner, opened: wall, closed: false });
+            }
+            SessionRecord::Closed { .. } => {
+                if let Some(session) = &mut session {
+                    session.closed = true;
+                }
+            }
+        }
+    }
+    Ok(session)
+}
+
+/// Appends a record under the lock of the session's directory, which makes the writer the only one.
+fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), SessionError> {
+    let io = |doing| move |source| io_error(id, doing, source);
+    let dir = root.session_dir(id.as_str(), true)?;
+    file::lock(&dir).map_err(io("lock its directory"))?;
+    let fd = match file::open_at(&dir, NAME, file::Open::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            file::open_at(&dir, NAME, file::Open::ReadWrite)
+        }
+        result => result,
+    }
+    .map_err(io("open its journal"))?;
+    let before = journal_file::bytes(&dir).map_err(io("read its journal"))?;
+    let mut line = Vec::new();
+    if !before.is_empty() && !before.ends_with(b"\n") {
+        line.push(b'\n');
+    }
+    let seq = before.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    record::write_line(&mut line, seq, record);
+    file::write_all_at(&fd, &line, before.len() as u64).map_err(io("write its journal"))?;
+    file::sync_data(fd.as_fd()).map_err(io("write its journal"))
+}
+
+fn io_error(id: &SessionId, doing: &'static str, source: io::Error) -> SessionError {
+    SessionError::Io { id: id.clone(), doing, source }
+}

@@ -1,0 +1,87 @@
+//! The sources, as a value, so that nothing below reads the process's own environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use siding_model::settings::{Key, RawValue};
+
+use crate::sys;
+
+/// The administrator's file.
+const SYSTEM_FILE: &str = "/etc/siding/config.toml";
+
+/// Where settings are looked for. What is `None` or empty is not looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// The administrator's file, the only one that may lock keys and raise the cap.
+    pub system_file: Option<PathBuf>,
+    /// Settings of the agent program, in JSON.
+    pub host_file: Option<PathBuf>,
+    /// The user's file.
+    pub user_file: Option<PathBuf>,
+    /// The user's home; a search for the project's file ends here.
+    pub home: Option<PathBuf>,
+    /// Directory in which the search for the project's file begins; absolute.
+    pub working_directory: Option<PathBuf>,
+    /// Number of the user whose project files are trusted, besides root's.
+    pub user: u32,
+    /// Values of the `SIDING_` variables that name keys.
+    pub variables: Vec<(Key, OsString)>,
+    /// What the call itself asks for.
+    pub call: Vec<CallValue>,
+}
+
+/// One value given with the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallValue {
+    /// Which setting.
+    pub key: Key,
+    /// The flag or parameter as the caller wrote it, such as `--grace`.
+    pub flag: String,
+    /// Its value.
+    pub value: RawValue,
+}
+
+impl Environment {
+    /// Returns where this process's settings are.
+    ///
+    /// `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, else in `~/.claude`;
+    /// `siding/config.toml` in `XDG_CONFIG_HOME`, else in `~/.config`; the project of the working
+    /// directory; the `SIDING_` variables. An empty variable counts as unset, and so does a path
+    /// in one that is not absolute, as the XDG base directory specification wants it.
+    #[must_use]
+    pub fn from_process() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let directory = |name| {
+            set(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let home = directory("HOME");
+        let in_home = |name| home.as_ref().map(|home| home.join(name));
+        let host = directory("CLAUDE_CONFIG_DIR").or_else(|| in_home(".claude"));
+        let user = directory("XDG_CONFIG_HOME").or_else(|| in_home(".config"));
+        let variables = Key::ALL
+            .iter()
+            .filter_map(|key| Some((*key, set(&key.variable())?)))
+            .collect();
+        Self {
+            system_file: Some(PathBuf::from(SYSTEM_FILE)),
+            host_file: host.map(|dir| dir.join("settings.json")),
+            user_file: user.map(|dir| dir.join("siding/config.toml")),
+            working_directory: std::env::current_dir().ok(),
+            user: sys::process::effective_uid(),
+            home,
+            variables,
+            call: Vec::new(),
+        }
+    }
+
+    /// Adds a value given with the call. Of two for one key the later counts.
+    #[must_use]
+    pub fn with_call(mut self, key: Key, flag: &str, value: RawValue) -> Self {
+        let flag = flag.to_owned();
+        self.call.push(CallValue { key, flag, value });
+        self
+    }
+}

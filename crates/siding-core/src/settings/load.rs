@@ -1,0 +1,137 @@
+//! All sources to settings.
+
+use std::path::PathBuf;
+
+use siding_model::settings::{Layer, Origin, Place, RawValue, Settings, Warning};
+
+use super::environment::Environment;
+use super::error::SettingsError;
+use super::file::{self, Hidden};
+use super::{host, project, toml_file};
+
+/// What all sources came to.
+#[derive(Debug)]
+pub struct Reading {
+    /// What is in force when everything illegal is left out.
+    pub settings: Settings,
+    /// What is illegal, from the lowest layer to the highest, each in the order of its lines.
+    pub mistakes: Vec<SettingsError>,
+    /// The files that exist, from the lowest layer to the highest.
+    pub files: Vec<PathBuf>,
+}
+
+/// Returns the settings in force.
+///
+/// What a lock or the cap did not admit, and whatever is wrong with the host's own file, is in
+/// [`Settings::warnings`].
+///
+/// # Errors
+///
+/// The first mistake in a file, variable or parameter. [`read`] tells them all.
+pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
+    let reading = read(environment);
+    match reading.mistakes.into_iter().next() {
+        Some(mistake) => Err(mistake),
+        None => Ok(reading.settings),
+    }
+}
+
+/// Reads every source to its end and tells all mistakes.
+#[must_use]
+pub fn read(environment: &Environment) -> Reading {
+    let mut sources = Sources::default();
+    if let Some(path) = &environment.system_file {
+        let origin = Origin::System { path: path.clone() };
+        sources.file(path.clone(), origin, Hidden::Error);
+    }
+    if let Some(path) = &environment.host_file
+        && let Some((layer, warnings)) = host::layer(path)
+    {
+        sources.files.push(path.clone());
+        sources.layers.push(layer);
+        sources.warnings.extend(warnings);
+    }
+    if let Some(path) = &environment.user_file {
+        let origin = Origin::User { path: path.clone() };
+        sources.file(path.clone(), origin, Hidden::Absent);
+    }
+    sources.project(environment);
+    sources.variables(environment);
+    sources.call(environment);
+    sources.merge()
+}
+
+#[derive(Default)]
+struct Sources {
+    layers: Vec<Layer>,
+    mistakes: Vec<SettingsError>,
+    warnings: Vec<Warning>,
+    files: Vec<PathBuf>,
+}
+
+impl Sources {
+    fn file(&mut self, path: PathBuf, origin: Origin, hidden: Hidden) {
+        match file::read(&path, hidden) {
+            Ok(Some(content)) => self.content(path, &content.bytes, origin),
+            Ok(None) => {}
+            Err(mistake) => {
+                self.mistakes.push(mistake);
+                self.files.push(path);
+            }
+        }
+    }
+
+    fn content(&mut self, path: PathBuf, bytes: &[u8], origin: Origin) {
+        let (layer, mistakes) = toml_file::layer(&path, bytes, origin);
+        self.layers.push(layer);
+        self.mistakes.extend(mistakes);
+        self.files.push(path);
+    }
+
+    fn project(&mut self, environment: &Environment) {
+        let search = project::search(environment);
+        self.warnings.extend(search.warnings);
+        self.mistakes.extend(search.mistake);
+        if let Some((path, content)) = search.found {
+            let origin = Origin::Project { path: path.clone() };
+            self.content(path, &content.bytes, origin);
+        }
+    }
+
+    fn variables(&mut self, environment: &Environment) {
+        let mut layer = Layer::default();
+        for (key, value) in &environment.variables {
+            let name = key.variable();
+            let Some(text) = value.to_str() else {
+                self.mistakes.push(SettingsError::NotTextVariable { name });
+                continue;
+            };
+            let place = Place::from(Origin::Environment { name });
+            let set = layer.set(*key, &RawValue::Text(text.to_owned()), place);
+            self.mistakes.extend(set.err().map(SettingsError::from));
+        }
+        self.layers.push(layer);
+    }
+
+    fn call(&mut self, environment: &Environment) {
+        let mut layer = Layer::default();
+        for given in &environment.call {
+            let flag = given.flag.clone();
+            let set = layer.set(given.key, &given.value, Origin::Call { flag }.into());
+            self.mistakes.extend(set.err().map(SettingsError::from));
+        }
+        self.layers.push(layer);
+    }
+
+    fn merge(self) -> Reading {
+        let mut settings = Settings::merge(self.layers);
+        for warning in self.warnings {
+            settings.warn(warning);
+        }
+        Reading {
+            settings,
+            mistakes: self.mistakes,
+            files: self.files,
+        }
+    }
+}

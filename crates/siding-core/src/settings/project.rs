@@ -1,0 +1,62 @@
+//! Finding the project's file.
+
+use std::path::{Path, PathBuf};
+
+use siding_model::settings::Warning;
+
+use super::environment::Environment;
+use super::error::SettingsError;
+use super::file::{self, Content, Hidden};
+
+/// Its name below the project's directories.
+const NAME: &str = ".siding/config.toml";
+
+/// What a search came to.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The nearest file that is used.
+    pub(super) found: Option<(PathBuf, Content)>,
+    /// A file that cannot be read.
+    pub(super) mistake: Option<SettingsError>,
+    /// Files that were passed by.
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// Looks for the file in the working directory and above it, up to and with the first directory
+/// that is a repository's root or the user's home.
+///
+/// A file of another user than root is passed by with a warning: it could name a shell, and in a
+/// place like `/tmp` anybody can put one above us.
+pub(super) fn search(environment: &Environment) -> Search {
+    let mut search = Search::default();
+    let Some(start) = environment.working_directory.as_deref() else {
+        return search;
+    };
+    for directory in start.ancestors() {
+        let path = directory.join(NAME);
+        match file::read(&path, Hidden::Absent) {
+            Ok(Some(content)) if [0, environment.user].contains(&content.owner) => {
+                search.found = Some((path, content));
+                break;
+            }
+            Ok(Some(content)) => search.warnings.push(Warning::ForeignProject {
+                path,
+                owner: content.owner,
+            }),
+            Ok(None) => {}
+            Err(mistake) => {
+                search.mistake = Some(mistake);
+                break;
+            }
+        }
+        if environment.home.as_deref() == Some(directory) || is_repository(directory) {
+            break;
+        }
+    }
+    search
+}
+
+/// Tells a repository's root. `.git` is a file in worktrees and submodules.
+fn is_repository(directory: &Path) -> bool {
+    directory.join(".git").symlink_metadata().is_ok()
+}

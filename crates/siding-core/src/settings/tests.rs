@@ -1,0 +1,559 @@
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use siding_model::settings::{Key, Origin, RawValue, Settings};
+use siding_model::signal::Signal;
+use siding_model::size::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A made-up machine: a system file, a home and a project in it, all empty.
+struct Machine {
+    dir: TempDir,
+    environment: Environment,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let root = dir.path().canonicalize().expect("it exists");
+        let home = root.join("home");
+        let project = home.join("project");
+        fs::create_dir_all(&project).expect("made");
+        let environment = Environment {
+            system_file: Some(root.join("etc/config.toml")),
+            host_file: Some(home.join(".claude/settings.json")),
+            user_file: Some(home.join(".config/siding/config.toml")),
+            working_directory: Some(project),
+            user: fs::metadata(&home).expect("it exists").uid(),
+            home: Some(home),
+            ..Environment::default()
+        };
+        Self { dir, environment }
+    }
+
+    fn system(&self) -> PathBuf {
+        self.environment.system_file.clone().expect("set")
+    }
+
+    fn host(&self) -> PathBuf {
+        self.environment.host_file.clone().expect("set")
+    }
+
+    fn user(&self) -> PathBuf {
+        self.environment.user_file.clone().expect("set")
+    }
+
+    fn project(&self) -> PathBuf {
+        self.cwd().join(".siding/config.toml")
+    }
+
+    fn cwd(&self) -> PathBuf {
+        self.environment.working_directory.clone().expect("set")
+    }
+
+    fn variable(&mut self, key: Key, value: &str) {
+        self.environment.variables.push((key, value.into()));
+    }
+
+    fn load(&self) -> Settings {
+        load(&self.environment).expect("legal settings")
+    }
+
+    fn error(&self) -> String {
+        load(&self.environment)
+            .expect_err("illegal settings")
+            .to_string()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.load()
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+}
+
+fn write(path: &Path, text: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().expect("a file")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn without_sources_the_built_in_values_hold() {
+    let machine = Machine::new();
+    assert_eq!(machine.load(), Settings::default());
+    assert!(read(&machine.environment).files.is_empty());
+    assert_eq!(
+        load(&Environment::default()).expect("no sources"),
+        Settings::default()
+    );
+}
+
+#[test]
+fn each_layer_lies_on_the_one_below() {
+    let mut machine = Machine::new();
+    let key = Key::KillGrace;
+    let expect = |machine: &Machine, seconds, origin| {
+        let settings = machine.load();
+        assert_eq!(settings.kill_grace, secs(seconds));
+        assert_eq!(*settings.origin(key), origin);
+    };
+    write(&machine.system(), "kill_grace = '1s'");
+    expect(
+        &machine,
+        1,
+        Origin::System {
+            path: machine.system(),
+        },
+    );
+    write(
+        &machine.host(),
+        r#"{"bash": {"backgroundKillGraceSeconds": 2}}"#,
+    );
+    expect(
+        &machine,
+        2,
+        Origin::Host {
+            path: machine.host(),
+        },
+    );
+    write(&machine.user(), "kill_grace = '3s'");
+    expect(
+        &machine,
+        3,
+        Origin::User {
+            path: machine.user(),
+        },
+    );
+    write(&machine.project(), "kill_grace = '4s'");
+    expect(
+        &machine,
+        4,
+        Origin::Project {
+            path: machine.project(),
+        },
+    );
+    machine.variable(key, "5s");
+    expect(
+        &machine,
+        5,
+        Origin::Environment {
+            name: "SIDING_KILL_GRACE".to_owned(),
+        },
+    );
+    machine.environment =
+        machine
+            .environment
+            .with_call(key, "--grace", RawValue::Text("6s".to_owned()));
+    expect(
+        &machine,
+        6,
+        Origin::Call {
+            flag: "--grace".to_owned(),
+        },
+    );
+    assert_eq!(
+        read(&machine.environment).files,
+        [
+            machine.system(),
+            machine.host(),
+            machine.user(),
+            machine.project()
+        ]
+    );
+}
+
+#[test]
+fn every_kind_of_value_is_read_from_a_file() {
+    let machine = Machine::new();
+    let text = "# comment\n\
+        blocking_budget = \"20s\"\n\
+        kill_signal = 2\n\
+        assistant_mode = \"on\"\n\
+        background_tasks = false\n\
+        output_keep_head = 1_024\n\
+        output_keep_tail = \"1 MiB\"\n\
+        retention_tasks = 0x10\n";
+    write(&machine.user(), text);
+    let settings = machine.load();
+    assert_eq!(settings.blocking_budget, secs(20));
+    assert_eq!(settings.kill_signal, Signal::INT);
+    assert!(!settings.background_tasks);
+    assert_eq!(settings.output_keep_head, Bytes(1024));
+    assert_eq!(settings.output_keep_tail, Bytes::mib(1));
+    assert_eq!(settings.retention_tasks, 16);
+    let shown = settings
+        .entries()
+        .find(|entry| entry.key == Key::BlockingBudget)
+        .expect("shown");
+    assert_eq!(
+        (shown.value.to_string().as_str(), shown.place.line),
+        ("20s", Some(2))
+    );
+}
+
+#[test]
+fn mistakes_name_file_line_key_value_and_what_is_allowed() {
+    let machine = Machine::new();
+    let file = machine.user().display().to_string();
+    for (text, message) in [
+        (
+            "# a\n\nmax_elapsed = 1800\n",
+            "line 3: `max_elapsed`: `1800` has no unit; write `1800s` for seconds, or another of ms, s, m, h, d",
+        ),
+        (
+            "shell = 'sh'\nkil_grace = '1s'\n",
+            "line 2: unknown key `kil_grace`; did you mean `kill_grace`?",
+        ),
+        (
+            "settle = '1s'\nassistant_mode = 'maybe'",
+            "line 2: `assistant_mode`: `maybe` is not possible here; write `auto`, `on` or `off`",
+        ),
+        (
+            "\n[output]\nkeep_head = 5",
+            "line 2: unknown key `output`; `siding config show` lists all keys",
+        ),
+        (
+            "settle = 1.5",
+            "line 1: `settle`: `a number with a fraction` is not possible here; write a duration such as `15s`, `30m` or `1h30m`",
+        ),
+        (
+            "retention_tasks = 99999999999999999999",
+            "line 1: `retention_tasks`: `a number of more than 64 bits` is not possible here; write a whole number from 0 to 4294967295",
+        ),
+        (
+            "locked = ['shell']",
+            "line 1: `locked` is allowed in the system file only",
+        ),
+    ] {
+        write(&machine.user(), text);
+        assert_eq!(machine.error(), format!("`{file}` {message}"), "{text}");
+    }
+    for text in [
+        "settle = \n",
+        "a = 1\nsettle = '1s'\nsettle = '2s'\n",
+        "settle '1s'",
+    ] {
+        write(&machine.user(), text);
+        let error = machine.error();
+        assert!(
+            error.starts_with(&format!("`{file}` line ")) && error.contains(" column "),
+            "{error}"
+        );
+        assert!(!error.contains('\n'), "{error}");
+    }
+    write(&machine.user(), b"settle = '1s'\nshell = '\xff'\n");
+    assert_eq!(machine.error(), format!("`{file}` line 2: not UTF-8"));
+}
+
+#[test]
+fn a_syntax_error_is_placed() {
+    let machine = Machine::new();
+    write(&machine.user(), "settle = '1s'\nshell = ä\n");
+    let error = load(&machine.environment).expect_err("no value");
+    assert!(
+        matches!(
+            error,
+            SettingsError::Syntax {
+                line: 2,
+                column: 9,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn all_mistakes_are_told_in_order() {
+    let mut machine = Machine::new();
+    write(&machine.system(), "locked = ['shel', 3]");
+    write(
+        &machine.user(),
+        "settle = 'x'\nblocking_budget = 'y'\nkill_grace = '3s'\n",
+    );
+    write(&machine.project(), "oops");
+    machine.variable(Key::WaitBound, "0s");
+    machine
+        .environment
+        .variables
+        .push((Key::Shell, std::ffi::OsString::from_vec(vec![0xff])));
+    let reading = read(&machine.environment);
+    let told: Vec<_> = reading.mistakes.iter().map(ToString::to_string).collect();
+    let parts = [
+        "did you mean `shell`",
+        "`locked` takes an array",
+        "line 1: `settle`",
+        "line 2: `blocking_budget`",
+        "line 1 column",
+        "`SIDING_WAIT_BOUND`: `wait_bound`",
+        "`SIDING_SHELL`: not UTF-8",
+    ];
+    assert_eq!(told.len(), parts.len(), "{told:#?}");
+    for (told, part) in told.iter().zip(parts) {
+        assert!(told.contains(part), "{told}");
+    }
+    assert_eq!(reading.settings.kill_grace, secs(3), "what is legal counts");
+    assert_eq!(machine.error(), told[0]);
+}
+
+#[test]
+fn the_system_file_locks_by_array_or_table() {
+    for text in [
+        "kill_grace = '30s'\nlocked = ['kill_grace', 'shell']",
+        "kill_grace = '30s'\n[locked]\nkill_grace = true\nshell = true\nsettle = false",
+    ] {
+        let mut machine = Machine::new();
+        write(&machine.system(), text);
+        write(&machine.host(), r#"{"bash.backgroundKillGraceSeconds": 0}"#);
+        write(&machine.user(), "kill_grace = '0s'\nsettle = '1s'");
+        write(&machine.project(), "shell = './evil'");
+        machine.variable(Key::KillGrace, "0s");
+        machine.environment =
+            machine
+                .environment
+                .with_call(Key::KillGrace, "--grace", RawValue::Text("0s".into()));
+        let settings = machine.load();
+        assert_eq!(settings.kill_grace, secs(30));
+        assert_eq!(settings.shell, "bash");
+        assert_eq!(settings.settle, secs(1));
+        let warnings = machine.warnings();
+        assert_eq!(warnings.len(), 5, "{warnings:#?}");
+        assert!(
+            warnings[1]
+                .contains("line 1: `kill_grace` stays `30s`: it is locked by the system file")
+        );
+        assert!(warnings[4].starts_with("`--grace`: "));
+    }
+    let machine = Machine::new();
+    for text in ["locked = true", "locked = [1]", "[locked]\nshell = 'bash'"] {
+        write(&machine.system(), text);
+        assert!(
+            machine
+                .error()
+                .contains("takes an array of key names, or a table"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn only_the_system_file_raises_the_cap() {
+    let mut machine = Machine::new();
+    machine.variable(Key::MaxElapsedHardCap, "20h");
+    machine.variable(Key::MaxElapsed, "10h");
+    let settings = machine.load();
+    assert_eq!(
+        (settings.max_elapsed, settings.max_elapsed_hard_cap),
+        (secs(14_400), secs(14_400))
+    );
+    assert_eq!(settings.warnings().len(), 2);
+    write(&machine.system(), "max_elapsed_hard_cap = '12h'");
+    let settings = machine.load();
+    assert_eq!(
+        (settings.max_elapsed, settings.max_elapsed_hard_cap),
+        (secs(36_000), secs(43_200))
+    );
+    write(&machine.project(), "max_elapsed_hard_cap = '1h'");
+    assert_eq!(machine.load().max_elapsed, secs(3600));
+}
+
+#[test]
+fn the_hosts_keys_are_read_in_both_forms() {
+    let machine = Machine::new();
+    for text in [
+        r#"{"model": "x", "bash": {"other": [1], "backgroundMaxElapsedSeconds": 600,
+            "backgroundMaxElapsedHardCap": 7200.5, "backgroundKillSignal": "SIGINT",
+            "backgroundKillGraceSeconds": 0}}"#,
+        r#"{"bash.backgroundMaxElapsedSeconds": 600, "bash.backgroundMaxElapsedHardCap": 7200.5,
+            "bash.backgroundKillSignal": 2, "bash.backgroundKillGraceSeconds": "0s",
+            "bash": null}"#,
+    ] {
+        write(&machine.host(), text);
+        let settings = machine.load();
+        assert_eq!(settings.max_elapsed, secs(600));
+        assert_eq!(
+            settings.max_elapsed_hard_cap,
+            Duration::from_millis(7_200_500)
+        );
+        assert_eq!(settings.kill_signal, Signal::INT);
+        assert_eq!(settings.kill_grace, secs(0));
+        assert!(settings.warnings().is_empty());
+    }
+    write(
+        &machine.host(),
+        r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#,
+    );
+    assert_eq!(machine.load(), Settings::default());
+}
+
+#[test]
+fn what_is_wrong_with_the_hosts_file_is_a_warning() {
+    let machine = Machine::new();
+    let file = machine.host().display().to_string();
+    let large = " ".repeat(FILE_MAX.0 as usize + 1);
+    for (text, part) in [
+        ("{ // comment\n}", "not a JSON object: "),
+        ("[]", "not a JSON object: "),
+        ("", "not a JSON object: "),
+        (large.as_str(), "larger than 1MiB"),
+        (
+            r#"{"bash": {"backgroundKillSignal": "BOOM"}}"#,
+            "`bash.backgroundKillSignal`: `BOOM` is not a signal",
+        ),
+        (
+            r#"{"bash": {"backgroundMaxElapsedSeconds": -1}}"#,
+            "`bash.backgroundMaxElapsedSeconds`: `-1s` is negative",
+        ),
+        (
+            r#"{"bash.backgroundMaxElapsedSeconds": 1e300}"#,
+            "`a number out of range`",
+        ),
+        (
+            r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#,
+            "`an array` is not possible",
+        ),
+        (
+            r#"{"bash": {"backgroundMaxElapsedHardCap": 99999}}"#,
+            "more than the cap of `4h`",
+        ),
+    ] {
+        write(&machine.host(), text);
+        let warnings = machine.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with(&format!("`{file}`: ")),
+            "{warnings:?}"
+        );
+        assert!(warnings[0].contains(part), "{warnings:?}");
+    }
+    fs::remove_file(machine.host()).expect("removed");
+    fs::create_dir(machine.host()).expect("made");
+    assert!(machine.warnings()[0].contains("not a regular file"));
+}
+
+#[test]
+fn the_projects_file_is_searched_up_to_the_repository_or_home() {
+    let mut machine = Machine::new();
+    let home = machine.environment.home.clone().expect("set");
+    let deep = machine.cwd().join("repository/src/deep");
+    fs::create_dir_all(&deep).expect("made");
+    machine.environment.working_directory = Some(deep.clone());
+    let found = |machine: &Machine| {
+        machine
+            .load()
+            .origin(Key::Settle)
+            .path()
+            .map(|path| path.to_path_buf())
+    };
+    let put = |dir: &Path| {
+        let path = dir.join(".siding/config.toml");
+        write(&path, "settle = '1s'");
+        path
+    };
+
+    put(home.parent().expect("below the temporary directory"));
+    assert_eq!(found(&machine), None, "above home nothing is looked for");
+    let at_home = put(&home);
+    assert_eq!(found(&machine), Some(at_home));
+    let at_project = put(&home.join("project"));
+    assert_eq!(found(&machine), Some(at_project), "the nearest counts");
+    let repository = home.join("project/repository");
+    write(&repository.join(".git"), "gitdir: elsewhere");
+    assert_eq!(
+        found(&machine),
+        None,
+        "above the repository nothing is looked for"
+    );
+    let at_root = put(&repository);
+    assert_eq!(found(&machine), Some(at_root));
+    let here = put(&deep);
+    assert_eq!(found(&machine), Some(here));
+    machine.environment.working_directory = None;
+    assert_eq!(found(&machine), None);
+}
+
+#[test]
+fn a_project_file_of_another_user_is_passed_by() {
+    let mut machine = Machine::new();
+    write(&machine.project(), "shell = './evil'");
+    let owner = if machine.environment.user == 0 {
+        std::os::unix::fs::chown(machine.project(), Some(4242), None).expect("root may");
+        4242
+    } else {
+        std::mem::replace(&mut machine.environment.user, 4242)
+    };
+    assert_eq!(machine.load().shell, "bash");
+    let file = machine.project().display().to_string();
+    assert_eq!(
+        machine.warnings(),
+        [format!(
+            "`{file}` belongs to user {owner} and is not used: whoever writes it decides what runs"
+        )]
+    );
+}
+
+#[test]
+fn links_are_followed_and_other_things_are_refused() {
+    let machine = Machine::new();
+    let target = machine.dir.path().join("dotfiles.toml");
+    write(&target, "settle = '1s'");
+    fs::create_dir_all(machine.user().parent().expect("a file")).expect("made");
+    symlink(&target, machine.user()).expect("linked");
+    assert_eq!(machine.load().settle, secs(1));
+
+    fs::remove_file(&target).expect("removed");
+    assert_eq!(
+        machine.load(),
+        Settings::default(),
+        "a dangling link is no file"
+    );
+    fs::create_dir(&target).expect("made");
+    let file = machine.user().display().to_string();
+    assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
+    fs::remove_file(machine.user()).expect("removed");
+    symlink("/dev/zero", machine.user()).expect("linked");
+    assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
+    fs::remove_file(machine.user()).expect("removed");
+    symlink(machine.user(), machine.user()).expect("linked to itself");
+    assert_eq!(machine.error(), format!("could not read `{file}`"));
+}
+
+#[test]
+fn a_file_over_its_maximum_is_refused() {
+    let machine = Machine::new();
+    let full = format!("settle = '1s'\n{}", "#".repeat(FILE_MAX.0 as usize - 14));
+    write(&machine.project(), &full);
+    assert_eq!(machine.load().settle, secs(1));
+    write(&machine.project(), format!("{full}#"));
+    let file = machine.project().display().to_string();
+    assert_eq!(
+        machine.error(),
+        format!("`{file}` is larger than 1MiB, the most a settings file may take")
+    );
+}
+
+#[test]
+fn the_process_has_sources() {
+    let environment = Environment::from_process();
+    assert_eq!(
+        environment.system_file,
+        Some("/etc/siding/config.toml".into())
+    );
+    assert!(
+        environment
+            .working_directory
+            .is_some_and(|dir| dir.is_absolute())
+    );
+    assert!(environment.call.is_empty());
+}

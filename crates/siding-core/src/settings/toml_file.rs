@@ -1,0 +1,138 @@
+//! One settings file in TOML to one layer.
+
+use std::path::Path;
+
+use siding_model::settings::{Invalid, Layer, Origin, Place, RawValue};
+use siding_model::text::one_line;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::SettingsError;
+
+/// Key under which the system file names what nobody else may change.
+const LOCKED: &str = "locked";
+
+/// A file's text, for turning offsets into lines.
+struct Source<'t> {
+    text: &'t str,
+    origin: Origin,
+}
+
+/// Returns what the file sets, and its mistakes in the order of their lines.
+///
+/// A file with a mistake in its syntax sets nothing: what stands behind it may mean anything.
+pub(super) fn layer(path: &Path, bytes: &[u8], origin: Origin) -> (Layer, Vec<SettingsError>) {
+    let mut layer = Layer::default();
+    let mistakes = match parse(path, bytes) {
+        Ok((text, table)) => {
+            let source = Source { text, origin };
+            let mut entries: Vec<_> = table.into_inner().into_iter().collect();
+            entries.sort_by_key(|(key, _)| key.span().start);
+            let results = entries.iter().flat_map(|(key, value)| {
+                let place = source.place(key.span().start);
+                match key.get_ref().as_ref() {
+                    LOCKED => source.lock(&mut layer, value, &place),
+                    name => vec![layer.set_named(name, &raw(value.get_ref()), place)],
+                }
+            });
+            results
+                .filter_map(Result::err)
+                .map(SettingsError::from)
+                .collect()
+        }
+        Err(error) => vec![error],
+    };
+    (layer, mistakes)
+}
+
+fn parse<'t>(
+    path: &Path,
+    bytes: &'t [u8],
+) -> Result<(&'t str, Spanned<DeTable<'t>>), SettingsError> {
+    let text = str::from_utf8(bytes).map_err(|error| SettingsError::NotText {
+        path: path.to_owned(),
+        line: line_of(bytes, error.valid_up_to()),
+    })?;
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = text.floor_char_boundary(error.span().map_or(0, |span| span.start));
+        let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        SettingsError::Syntax {
+            path: path.to_owned(),
+            line: line_of(bytes, at),
+            column: text[line_start..at].chars().count() + 1,
+            message: one_line(error.message(), 200),
+        }
+    })?;
+    Ok((text, table))
+}
+
+fn line_of(bytes: &[u8], offset: usize) -> usize {
+    let before = &bytes[..offset.min(bytes.len())];
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+impl Source<'_> {
+    fn place(&self, offset: usize) -> Place {
+        Place {
+            origin: self.origin.clone(),
+            line: Some(line_of(self.text.as_bytes(), offset)),
+        }
+    }
+
+    /// Reads `locked`: an array of names, or a table of `name = true`.
+    fn lock(
+        &self,
+        layer: &mut Layer,
+        value: &Spanned<DeValue<'_>>,
+        place: &Place,
+    ) -> Vec<Result<(), Invalid>> {
+        let misshapen = |offset| {
+            Err(Invalid::LockShape {
+                place: self.place(offset),
+            })
+        };
+        // Said once for the whole of it, also when it is misshapen or empty.
+        if !matches!(self.origin, Origin::System { .. }) {
+            return vec![Err(Invalid::LockNotAllowed {
+                place: place.clone(),
+            })];
+        }
+        if let Some(names) = value.get_ref().as_array() {
+            let lock = |name: &Spanned<DeValue<'_>>| match name.get_ref().as_str() {
+                Some(text) => layer.lock(text, self.place(name.span().start)),
+                None => misshapen(name.span().start),
+            };
+            return names.iter().map(lock).collect();
+        }
+        if let Some(table) = value.get_ref().as_table() {
+            let lock = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+                let name: &Spanned<std::borrow::Cow<'_, str>> = name;
+                let offset = name.span().start;
+                match value.get_ref().as_bool() {
+                    Some(true) => layer.lock(name.get_ref(), self.place(offset)),
+                    Some(false) => Ok(()),
+                    None => misshapen(offset),
+                }
+            };
+            return table.iter().map(lock).collect();
+        }
+        vec![Err(Invalid::LockShape {
+            place: place.clone(),
+        })]
+    }
+}
+
+fn raw(value: &DeValue<'_>) -> RawValue {
+    match value {
+        DeValue::String(text) => RawValue::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).map_or(
+            RawValue::Other("a number of more than 64 bits"),
+            RawValue::Integer,
+        ),
+        DeValue::Boolean(truth) => RawValue::Boolean(*truth),
+        DeValue::Float(_) => RawValue::Other("a number with a fraction"),
+        DeValue::Datetime(_) => RawValue::Other("a date or time"),
+        DeValue::Array(_) => RawValue::Other("an array"),
+        DeValue::Table(_) => RawValue::Other("a table"),
+    }
+}

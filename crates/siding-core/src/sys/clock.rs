@@ -1,0 +1,22 @@
+//! The two clocks.
+
+use rustix::time::{ClockId, clock_gettime};
+use siding_model::process::{Mono, Wall};
+
+/// Returns the awake time since boot.
+#[must_use]
+pub fn mono() -> Mono {
+    let now = clock_gettime(ClockId::Monotonic);
+    Mono(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
+}
+
+/// Returns the time of day.
+#[must_use]
+pub fn wall() -> Wall {
+    let now = clock_gettime(ClockId::Realtime);
+    Wall(millis(now.tv_sec, now.tv_nsec))
+}
+
+const fn millis(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+}

@@ -1,0 +1,66 @@
+//! Descriptors: duplicating them out of the way and handing them over an exec.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::fs::MemfdFlags;
+use rustix::io::FdFlags;
+
+/// Duplicates a descriptor to the lowest free number from `least` on, closed on exec.
+///
+/// # Errors
+///
+/// The operating system's, `EMFILE` or `EINVAL` when there is no such number.
+pub fn duplicate_from(fd: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, least)?)
+}
+
+/// Sets whether the descriptor is closed on exec.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn set_close_on_exec(fd: impl AsFd, closed: bool) -> io::Result<()> {
+    let flags = if closed { FdFlags::CLOEXEC } else { FdFlags::empty() };
+    Ok(rustix::io::fcntl_setfd(fd, flags)?)
+}
+
+/// Creates an unnamed file in memory.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn memory_file(name: &str) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?)
+}
+
+/// Takes over a descriptor that this process was started with, closed on exec from now on.
+///
+/// # Errors
+///
+/// `EBADF` when the process was not started with it.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the borrow lives for this call only; a closed number gives EBADF.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    set_close_on_exec(borrowed, true)?;
+    // SAFETY: the number is open (checked above), and by the shim's start protocol nobody else in
+    // this process owns it: it is taken exactly once, before anything else is opened.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Returns the soft limit of open descriptors.
+#[must_use]
+pub fn open_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
+}
+
+/// Raises the soft limit of open descriptors to the hard one, for a client that waits on many.
+pub fn raise_open_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Refused only by an odd sandbox; then the client works up to the old limit.
+    let _kept = setrlimit(
+        Resource::Nofile,
+        Rlimit { current: limit.maximum, maximum: limit.maximum },
+    );
+}

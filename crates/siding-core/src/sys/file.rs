@@ -1,0 +1,365 @@
+//! Files: opened below a directory descriptor, so that no path is too long and none is raced.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+
+/// What to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// An existing directory.
+    Directory,
+    /// An existing file, to read.
+    Read,
+    /// A file that must not exist yet, to read and write.
+    CreateNew,
+    /// An existing file, to read and write.
+    ReadWrite,
+    /// An existing FIFO, to write, failing with `ENXIO` when nobody reads.
+    FifoWrite,
+    /// An existing FIFO, both ways: it never sees an end, so a poll on it never spins.
+    FifoBoth,
+}
+
+/// Opens `name` below `dir`, never following a symbolic link in the last part, closed on exec.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<OwnedFd> {
+    let flags = match how {
+        Open::Directory => OFlags::RDONLY | OFlags::DIRECTORY,
+        Open::Read => OFlags::RDONLY | OFlags::NONBLOCK,
+        Open::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        Open::ReadWrite => OFlags::RDWR,
+        Open::FifoWrite => OFlags::WRONLY | OFlags::NONBLOCK,
+        Open::FifoBoth => OFlags::RDWR | OFlags::NONBLOCK,
+    };
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::openat(dir, name.as_ref(), flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode)?)
+}
+
+/// Opens a directory by path, following links.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Opens `/dev/null` both ways.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn open_null() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Creates a directory of mode 0700 below `dir`.
+///
+/// # Errors
+///
+/// The operating system's, `EEXIST` included.
+pub fn make_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
+    Ok(rustix::fs::mkdirat(dir, name.as_ref(), Mode::RWXU)?)
+}
+
+/// Creates a FIFO of mode 0600 below `dir`.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn make_fifo(dir: impl AsFd, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::mknodat(dir, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?)
+}
+
+/// Creates a symbolic link below `dir`.
+///
+/// # Errors
+///
+/// The operating system's, `EEXIST` included.
+pub fn make_link(target: &str, dir: impl AsFd, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::symlinkat(target, dir, name)?)
+}
+
+/// Returns what a symbolic link below `dir` says.
+///
+/// # Errors
+///
+/// The operating system's, `ENOENT` when there is none.
+pub fn read_link(dir: impl AsFd, name: &str) -> io::Result<String> {
+    let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+    target.into_string().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Removes a file below `dir`.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn remove(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(dir, name.as_ref(), AtFlags::empty())?)
+}
+
+/// Removes an empty directory below `dir`.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn remove_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(dir, name.as_ref(), AtFlags::REMOVEDIR)?)
+}
+
+/// Moves a file or directory from one directory to another, replacing nothing.
+///
+/// # Errors
+///
+/// The operating system's, `EEXIST` included.
+pub fn move_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
+    Ok(rustix::fs::renameat_with(from, name, to, new, rustix::fs::RenameFlags::NOREPLACE)?)
+}
+
+/// Returns the names in a directory, without `.` and `..`, in no order.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        // What is not UTF-8 was not made by siding.
+        if let Ok(name) = entry?.file_name().to_str()
+            && name != "."
+            && name != ".."
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// What is known about a file without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Length in bytes.
+    pub len: u64,
+    /// Bytes of disk it really takes.
+    pub stored: u64,
+    /// Owner.
+    pub uid: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// Returns the facts of an open file.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn facts(fd: impl AsFd) -> io::Result<Facts> {
+    Ok(facts_of(&rustix::fs::fstat(fd)?))
+}
+
+/// Returns the facts of `name` below `dir`, not following a link.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn facts_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Facts> {
+    Ok(facts_of(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+fn facts_of(stat: &rustix::fs::Stat) -> Facts {
+    Facts {
+        len: stat.st_size.unsigned_abs(),
+        stored: stat.st_blocks.unsigned_abs() * 512,
+        uid: stat.st_uid,
+        mode: stat.st_mode & 0o7777,
+    }
+}
+
+/// Takes the exclusive lock of an open file, if nobody has it. It lives as long as the open file
+/// description, in whichever process that is.
+///
+/// # Errors
+///
+/// The operating system's; a lock held by somebody else is `Ok(false)`.
+pub fn try_lock(fd: impl AsFd) -> io::Result<bool> {
+    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the exclusive lock of an open file, waiting for it. For short work only.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn lock(fd: impl AsFd) -> io::Result<()> {
+    loop {
+        match rustix::fs::flock(fd.as_fd(), FlockOperation::LockExclusive) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Reserves `len` bytes from the start without changing the length, so that later writes up to
+/// there succeed on a full disk.
+///
+/// # Errors
+///
+/// The operating system's, `EOPNOTSUPP` where the file system cannot.
+pub fn reserve(fd: impl AsFd, len: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, len)?)
+}
+
+/// Gives back what [`reserve`] took beyond the end of the file.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
+    let len = facts(fd.as_fd())?.len;
+    Ok(rustix::fs::ftruncate(fd, len)?)
+}
+
+/// Returns where stored data begins at or after an offset, `None` when there is none.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn next_data(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(fd, rustix::fs::SeekFrom::Data(from)) {
+        Ok(offset) => Ok(Some(offset)),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Releases the disk space of a part of a file. Offsets stay valid; the part reads as zeros.
+///
+/// # Errors
+///
+/// The operating system's, `EOPNOTSUPP` where the file system cannot.
+pub fn punch_hole(fd: impl AsFd, from: u64, len: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(fd, flags, from, len)?)
+}
+
+/// Waits until the file's data is on the disk.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn sync_data(fd: impl AsFd) -> io::Result<()> {
+    Ok(rustix::fs::fdatasync(fd)?)
+}
+
+/// Makes reads and writes on a descriptor wait.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn set_blocking(fd: impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd.as_fd())?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags & !OFlags::NONBLOCK)?)
+}
+
+/// Sets how many bytes a pipe holds. The kernel rounds up to whole pages.
+///
+/// # Errors
+///
+/// `EPERM` when an ordinary user's pipe pages are used up, `EBUSY` when it holds more than that.
+pub fn set_pipe_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
+    Ok(())
+}
+
+/// Reads what there is, `Ok(0)` at the end.
+///
+/// # Errors
+///
+/// The operating system's, `EAGAIN` when a descriptor that does not block has nothing.
+pub fn read(fd: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(fd, into)?)
+}
+
+/// Writes some bytes.
+///
+/// # Errors
+///
+/// The operating system's, `EAGAIN` when a descriptor that does not block is full.
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(fd, bytes)?)
+}
+
+/// Reads at an offset, `Ok(0)` at the end.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn read_at(fd: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match rustix::io::pread(fd.as_fd(), &mut *into, offset) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Writes everything at an offset.
+///
+/// # Errors
+///
+/// The operating system's; an unknown part may have been written.
+pub fn write_all_at(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(fd.as_fd(), bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                offset += count as u64;
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a whole file of at most `max` bytes.
+///
+/// # Errors
+///
+/// The operating system's; `FileTooLarge` beyond `max`.
+pub fn read_whole(fd: BorrowedFd<'_>, max: usize) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(facts(fd)?.len).unwrap_or(usize::MAX);
+    if len > max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    // One spare byte shows the end without a second read when the length was right.
+    let mut bytes = vec![0; len + 1];
+    let mut filled = 0;
+    loop {
+        if filled == bytes.len() {
+            bytes.resize(filled + 4096, 0);
+        }
+        match read_at(fd, &mut bytes[filled..], filled as u64)? {
+            0 => break,
+            count => filled += count,
+        }
+        if filled > max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

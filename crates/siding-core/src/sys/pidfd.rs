@@ -1,0 +1,124 @@
+//! Processes held by descriptor: no number is reused while one is looked at.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags};
+use siding_model::outcome::LeaderEnd;
+use siding_model::process::ProcRef;
+use siding_model::signal::Signal;
+
+use super::procfs;
+
+/// A process that cannot be mistaken for a later one.
+#[derive(Debug)]
+pub struct PidFd {
+    fd: OwnedFd,
+    /// The process.
+    pub process: ProcRef,
+}
+
+impl AsFd for PidFd {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl PidFd {
+    /// Opens exactly this process: opens the number, then checks the start time.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when it is gone or its number is another's now; else the operating system's.
+    pub fn open(process: ProcRef) -> io::Result<Self> {
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+        let pid = Pid::from_raw(process.pid).ok_or_else(gone)?;
+        let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        match procfs::stat(process.pid) {
+            Some(stat) if stat.start_ticks == process.start_ticks => Ok(Self { fd, process }),
+            Some(_) | None => Err(gone()),
+        }
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when it is gone, `EPERM` when it is another user's.
+    pub fn send(&self, signal: Signal) -> io::Result<()> {
+        super::signals::pidfd_send(self.fd.as_fd(), signal)
+    }
+
+    /// Whether it has ended. The letter `Z` is no proof: a process whose first thread has left
+    /// shows it and still runs.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        super::poll::ready(self.fd.as_fd())
+    }
+
+    /// Returns how it ended, once it has, although it is nobody's child here.
+    ///
+    /// Asks the zombie's `/proc/PID/stat` first and, once it was reaped, the kernel's
+    /// `PIDFD_GET_INFO` (Linux 6.15 and later). `None` when neither knows: it is never made up.
+    #[must_use]
+    pub fn end(&self) -> Option<LeaderEnd> {
+        let zombie = procfs::stat(self.process.pid)
+            .filter(|stat| stat.start_ticks == self.process.start_ticks && stat.state == 'Z')
+            .and_then(|stat| stat.exit_code);
+        zombie.or_else(|| self.reaped_status()).and_then(super::process::end_of_status)
+    }
+
+    fn reaped_status(&self) -> Option<i32> {
+        let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+        // SAFETY: the request number encodes the size of `PidfdInfo`, and the kernel writes at
+        // most that many bytes to it.
+        let result = unsafe {
+            libc::ioctl(self.fd.as_raw_fd(), PIDFD_GET_INFO, std::ptr::from_mut(&mut info))
+        };
+        (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+    }
+}
+
+/// Whether this kernel tells the exit status of a process that is not one's child.
+#[must_use]
+pub fn tells_exit_of_strangers() -> bool {
+    let Some(own) = procfs::own() else { return false };
+    let Ok(held) = PidFd::open(own) else { return false };
+    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+    // SAFETY: as in `reaped_status`.
+    let result =
+        unsafe { libc::ioctl(held.fd.as_raw_fd(), PIDFD_GET_INFO, std::ptr::from_mut(&mut info)) };
+    // A kernel with the request but without the exit field (6.13, 6.14) answers only `pid`s; it
+    // was in 6.15 that the field appeared, together with refusing unknown sizes.
+    result == 0 && kernel_at_least(6, 15)
+}
+
+fn kernel_at_least(major: u32, minor: u32) -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(a)), Some(Ok(b))) => (a, b) >= (major, minor),
+        _ => false,
+    }
+}
+
+/// `struct pidfd_info` of linux/pidfd.h, version 0 (64 bytes).
+#[repr(C)]
+#[derive(Debug, Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    pid: u32,
+    tgid: u32,
+    ppid: u32,
+    ids: [u32; 8],
+    exit_code: i32,
+}
+
+/// `PIDFD_INFO_EXIT` of linux/pidfd.h.
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+/// `_IOWR(0xff, 11, struct pidfd_info)`.
+const PIDFD_GET_INFO: libc::c_ulong =
+    3 << 30 | (size_of::<PidfdInfo>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
+const _: () = assert!(size_of::<PidfdInfo>() == 64);

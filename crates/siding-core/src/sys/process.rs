@@ -1,0 +1,99 @@
+//! This process, its children and how they ended.
+
+use std::io;
+
+use siding_model::outcome::LeaderEnd;
+use siding_model::signal::Signal;
+
+/// Makes orphans below this process its children instead of init's.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn become_subreaper() -> io::Result<()> {
+    let own = rustix::process::getpid();
+    Ok(rustix::process::set_child_subreaper(Some(own))?)
+}
+
+/// Sets the name that `ps` shows, at most 15 bytes.
+pub fn set_name(name: &std::ffi::CStr) {
+    // The name is only for people.
+    let _unnamed = rustix::thread::set_name(name);
+}
+
+/// Returns the user this process acts as.
+#[must_use]
+pub fn effective_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// What one look for a dead child found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaped {
+    /// This child is gone now, and this was its end.
+    Child {
+        /// Process number.
+        pid: i32,
+        /// How it ended.
+        end: LeaderEnd,
+    },
+    /// Children live, none is dead.
+    NoneDead,
+    /// There is no child at all. In a subreaper this proves that nothing below it lives.
+    NoChildren,
+}
+
+/// Takes one dead child away, of any kind, without waiting.
+///
+/// # Errors
+///
+/// The operating system's, other than `ECHILD`.
+pub fn reap_one() -> io::Result<Reaped> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place for one int for the whole call.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        if pid > 0 {
+            let end = end_of_status(status).unwrap_or_else(|| LeaderEnd::Unknown {
+                why: format!("wait status {status:#x} is neither an exit nor a signal"),
+            });
+            return Ok(Reaped::Child { pid, end });
+        }
+        if pid == 0 {
+            return Ok(Reaped::NoneDead);
+        }
+        match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Reaped::NoChildren),
+            error if error.raw_os_error() == Some(libc::EINTR) => {}
+            error => return Err(error),
+        }
+    }
+}
+
+/// Returns what a wait status says, `None` when it is no end.
+#[must_use]
+pub fn end_of_status(status: i32) -> Option<LeaderEnd> {
+    if libc::WIFEXITED(status) {
+        let code = u8::try_from(libc::WEXITSTATUS(status)).ok()?;
+        return Some(LeaderEnd::Exited { code });
+    }
+    if libc::WIFSIGNALED(status) {
+        let signal = Signal::from_number(libc::WTERMSIG(status))?;
+        return Some(LeaderEnd::Signaled { signal });
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_of_137_is_not_a_kill() {
+        assert_eq!(end_of_status(137 << 8), Some(LeaderEnd::Exited { code: 137 }));
+        let killed = Signal::from_number(9).map(|signal| LeaderEnd::Signaled { signal });
+        assert_eq!(end_of_status(9), killed);
+        assert_eq!(end_of_status(9 | 0x80), killed, "with a core file");
+        assert_eq!(end_of_status(0x137f), None, "stopped, not ended");
+    }
+}

@@ -1,0 +1,207 @@
+//! What `/proc` says about processes. Everything here may be gone a moment later.
+
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+
+use siding_model::id::Birthmark;
+use siding_model::process::{BootId, ProcRef};
+
+/// The fields of `/proc/PID/stat` that siding uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// State letter.
+    pub state: char,
+    /// Parent.
+    pub ppid: i32,
+    /// Process group.
+    pub pgrp: i32,
+    /// Session (setsid), not siding's.
+    pub session: i32,
+    /// User and system time, in clock ticks.
+    pub cpu_ticks: u64,
+    /// Start, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// Wait status of a zombie, where this process may see it.
+    pub exit_code: Option<i32>,
+}
+
+/// Clock ticks in a second: 100 on every Linux that siding runs on (`sysconf(_SC_CLK_TCK)`).
+pub const TICKS_PER_SECOND: u64 = 100;
+
+/// Reads `/proc/PID/FILE` into `buffer`, at most its length. `None` when it cannot be read.
+fn read_into<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    Some(&buffer[..filled])
+}
+
+/// Returns the process's stat, `None` when there is no such process.
+#[must_use]
+pub fn stat(pid: i32) -> Option<Stat> {
+    let mut buffer = [0; 1024];
+    parse_stat(read_into(&format!("/proc/{pid}/stat"), &mut buffer)?)
+}
+
+fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+    // The name may hold anything, also `)` and spaces; the last `)` ends it.
+    let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
+    let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    // Field 3 of proc_pid_stat(5) is the first here.
+    let state = fields.next()?.chars().next()?;
+    let rest: Vec<&str> = fields.collect();
+    let field = |number: usize| rest.get(number - 4).copied();
+    let number = |at: usize| field(at)?.parse::<u64>().ok();
+    Some(Stat {
+        state,
+        ppid: field(4)?.parse().ok()?,
+        pgrp: field(5)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
+        cpu_ticks: number(14)? + number(15)?,
+        start_ticks: number(22)?,
+        exit_code: field(52).and_then(|text| text.parse().ok()),
+    })
+}
+
+/// Returns the identity of the process that has this number now.
+#[must_use]
+pub fn identify(pid: i32) -> Option<ProcRef> {
+    stat(pid).map(|stat| ProcRef { pid, start_ticks: stat.start_ticks })
+}
+
+/// Returns the identity of this process.
+#[must_use]
+pub fn own() -> Option<ProcRef> {
+    identify(rustix::process::getpid().as_raw_nonzero().get())
+}
+
+/// Whether exactly this process still runs. A zombie does not.
+#[must_use]
+pub fn is_running(process: ProcRef) -> bool {
+    stat(process.pid)
+        .is_some_and(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z')
+}
+
+/// Returns the children of every thread of a process. Not atomic: a loop over it must end on a
+/// better proof than an empty list.
+#[must_use]
+pub fn children(pid: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return found };
+    for thread in threads.flatten() {
+        let Some(tid) = thread.file_name().to_str().map(str::to_owned) else { continue };
+        let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+        let Ok(list) = list else { continue };
+        found.extend(list.split_ascii_whitespace().filter_map(|child| child.parse::<i32>().ok()));
+    }
+    found
+}
+
+/// Returns every process number in use.
+#[must_use]
+pub fn all_pids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| std::str::from_utf8(entry.file_name().as_bytes()).ok()?.parse().ok())
+        .collect()
+}
+
+/// Returns the birthmark of a process, of any user.
+#[must_use]
+pub fn birthmark(pid: i32) -> Option<Birthmark> {
+    let mut buffer = [0; 2048];
+    let text = read_into(&format!("/proc/{pid}/limits"), &mut buffer)?;
+    let text = std::str::from_utf8(text).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    // Soft limit, hard limit, unit. The soft one may be lowered at will, the hard one is the mark.
+    line.split_ascii_whitespace().nth(1)?.parse().ok().map(Birthmark)
+}
+
+/// Returns the effective user of a process.
+#[must_use]
+pub fn uid(pid: i32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|facts| facts.uid())
+}
+
+/// Returns the command line of a process, words joined by spaces, at most `max` bytes of it. A
+/// process without one (a zombie, a kernel thread) gives its name in brackets.
+#[must_use]
+pub fn command_line(pid: i32, max: usize) -> Option<String> {
+    let mut buffer = vec![0; max];
+    let bytes = read_into(&format!("/proc/{pid}/cmdline"), &mut buffer)?;
+    if bytes.is_empty() {
+        let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+        return Some(format!("[{}]", String::from_utf8_lossy(&name).trim_end()));
+    }
+    let words: Vec<_> = bytes
+        .split(|&byte| byte == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    Some(words.join(" ").trim_end().to_owned())
+}
+
+/// Returns this boot's id.
+///
+/// # Errors
+///
+/// The operating system's, when `/proc` is not mounted.
+pub fn boot_id() -> std::io::Result<BootId> {
+    let mut buffer = [0; 64];
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = read_into(path, &mut buffer).ok_or_else(std::io::Error::last_os_error)?;
+    Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
+}
+
+/// Returns the breadth-first list of all descendants of a process, without itself. `skip` is
+/// asked about each; those it names are left out with everything below them.
+#[must_use]
+pub fn descendants(root: i32, mut skip: impl FnMut(i32) -> bool) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut next = 0;
+    let mut parent = root;
+    loop {
+        for child in children(parent) {
+            // A list that is not atomic may name a process twice.
+            if child != root && !found.contains(&child) && !skip(child) {
+                found.push(child);
+            }
+        }
+        match found.get(next) {
+            Some(pid) => parent = *pid,
+            None => return found,
+        }
+        next += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_does_not_shift_the_fields() {
+        let line = b"7 (a) S 1 2) R 1 7 7 0 -1 4194304 0 0 0 0 3 4 0 0 20 0 1 0 99 0 0";
+        let stat = parse_stat(line).expect("parses");
+        assert_eq!((stat.state, stat.ppid, stat.cpu_ticks, stat.start_ticks), ('R', 1, 7, 99));
+        assert_eq!(stat.exit_code, None);
+    }
+
+    #[test]
+    fn this_process_runs_and_has_a_command_line() {
+        let own = own().expect("is there");
+        assert!(is_running(own));
+        assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
+        assert!(command_line(own.pid, 256).expect("is there").contains("siding"));
+        assert!(boot_id().expect("is there").0.len() >= 32);
+    }
+}

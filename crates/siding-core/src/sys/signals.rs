@@ -1,0 +1,123 @@
+//! Sending signals, and receiving them as a descriptor.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use siding_model::signal::Signal;
+
+/// Sends a signal to the process behind a pidfd.
+pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
+    // SAFETY: a null siginfo asks for the same as kill(2); no memory is passed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            fd.as_raw_fd(),
+            signal.number(),
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sends a signal to a process by number.
+///
+/// Only for a child that this process has not reaped: its number cannot be another's.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn send_to_child(pid: i32, signal: Signal) -> io::Result<()> {
+    kill(pid, signal)
+}
+
+/// Sends a signal to a process group.
+///
+/// Only for a group that a not yet reaped child leads or is in: its number cannot be another's.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn send_to_group(pgrp: i32, signal: Signal) -> io::Result<()> {
+    if pgrp <= 1 {
+        // kill(-1) is everybody and kill(0) is ourselves.
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    kill(-pgrp, signal)
+}
+
+fn kill(pid: i32, signal: Signal) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::kill(pid, signal.number()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Stops this process until somebody continues it.
+pub fn stop_oneself() {
+    // SAFETY: no memory is passed.
+    let _always_works = unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Signals of this process, as a descriptor that becomes readable.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl SignalFd {
+    /// Blocks these signals and returns the descriptor that tells of them.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn block(signals: &[Signal]) -> io::Result<Self> {
+        let set = set_of(signals);
+        // SAFETY: `set` is initialized and outlives both calls.
+        let fd = unsafe {
+            if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just gave us this number and nobody else knows it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Takes all pending signals. Several of one kind may have become one.
+    #[must_use]
+    pub fn take(&self) -> Vec<Signal> {
+        const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        let mut taken = Vec::new();
+        let mut buffer = [0_u8; SIZE * 8];
+        while let Ok(count) = rustix::io::read(&self.0, &mut buffer) {
+            for entry in buffer[..count].chunks_exact(SIZE) {
+                // `ssi_signo` is the first field, 32 bits in native order.
+                let number = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
+                taken.extend(Signal::from_number(number));
+            }
+            if count == 0 {
+                break;
+            }
+        }
+        taken
+    }
+}
+
+fn set_of(signals: &[Signal]) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: sigemptyset initializes the whole set, sigaddset changes an initialized one.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal.number());
+        }
+        set.assume_init()
+    }
+}

@@ -1,0 +1,116 @@
+//! Unix sockets that keep packets apart, named below a directory descriptor.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+/// Returns the address of `name` below `dir`, short whatever the directory's path is: a unix
+/// address holds 107 bytes.
+fn address(dir: impl AsFd, name: &str) -> io::Result<SocketAddrUnix> {
+    let path = format!("/proc/self/fd/{}/{name}", dir.as_fd().as_raw_fd());
+    Ok(SocketAddrUnix::new(path.as_str())?)
+}
+
+fn packet_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        flags | SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+/// Creates a socket at `name` below `dir` and listens on it.
+///
+/// # Errors
+///
+/// The operating system's, `EADDRINUSE` when the name exists.
+pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    let socket = packet_socket(SocketFlags::NONBLOCK)?;
+    rustix::net::bind(&socket, &address(dir, name)?)?;
+    rustix::net::listen(&socket, 128)?;
+    Ok(socket)
+}
+
+/// Connects to `name` below `dir`.
+///
+/// # Errors
+///
+/// The operating system's: `ECONNREFUSED` when nobody listens any more, `ENOENT` when nobody ever
+/// did, `EAGAIN` when too many wait to be let in.
+pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    let socket = packet_socket(SocketFlags::empty())?;
+    rustix::net::connect(&socket, &address(dir, name)?)?;
+    Ok(socket)
+}
+
+/// Creates two connected sockets.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Lets one caller in, if one waits, and only if it is this user or root.
+///
+/// # Errors
+///
+/// `EAGAIN` when nobody waits, `EPERM` when it was another user; else the operating system's.
+pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let caller = rustix::net::accept_with(listener, flags)?;
+    let uid = rustix::net::sockopt::socket_peercred(&caller)?.uid.as_raw();
+    if uid != 0 && uid != super::process::effective_uid() {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    Ok(caller)
+}
+
+/// Sends one packet. Never raises SIGPIPE.
+///
+/// # Errors
+///
+/// The operating system's: `EPIPE` when the other side has left; `EAGAIN` when `wait` is false and
+/// it does not take more now.
+pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
+    let flags =
+        SendFlags::NOSIGNAL | if wait { SendFlags::empty() } else { SendFlags::DONTWAIT };
+    loop {
+        match rustix::net::send(socket.as_fd(), packet, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result.map(drop)?),
+        }
+    }
+}
+
+/// Receives one packet of at most `max` bytes, `None` when the other side has left.
+///
+/// # Errors
+///
+/// The operating system's: `EAGAIN` when `wait` is false and there is none; `EMSGSIZE` when it was
+/// longer than `max`.
+pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
+    let mut packet = vec![0; max];
+    let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    let count = loop {
+        match rustix::net::recv(socket.as_fd(), packet.as_mut_slice(), flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            // The other side died with something unread: for us that is the end as well.
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            result => break result?.1,
+        }
+    };
+    if count == 0 {
+        return Ok(None);
+    }
+    if count > packet.len() {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
+    packet.truncate(count);
+    Ok(Some(packet))
+}

@@ -1,0 +1,103 @@
+//! Which processes belong to a task.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+
+use siding_model::id::{Birthmark, TaskId};
+use siding_model::journal::TaskState;
+
+use crate::store::Root;
+use crate::sys::pidfd::PidFd;
+use crate::sys::procfs;
+
+/// Whether a process below a task belongs to another task, started inside it by `siding run`.
+///
+/// Such a process carries the other task's birthmark, and the other task is on record as not
+/// ended. A mark that nobody registered makes no difference: a program cannot leave its task by
+/// lowering its own limit.
+#[must_use]
+pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
+    procfs::birthmark(pid)
+        .filter(|mark| *mark != own)
+        .and_then(Birthmark::task)
+        .is_some_and(|other| root.is_marked_live(other))
+}
+
+/// Every marked process of the machine at one moment, by its mark.
+#[derive(Debug, Default)]
+pub struct Marks(HashMap<u64, Vec<PidFd>>);
+
+impl Marks {
+    /// Looks at every process of the machine, 12 µs each. Shims are marked too; `except` names
+    /// those that are to be left out.
+    #[must_use]
+    pub fn scan(except: impl Fn(i32) -> bool) -> Self {
+        let mut marks = Self::default();
+        for pid in procfs::all_pids() {
+            let Some(mark) = procfs::birthmark(pid).filter(|mark| mark.task().is_some()) else {
+                continue;
+            };
+            let held = procfs::identify(pid).and_then(|process| PidFd::open(process).ok());
+            if let Some(held) = held.filter(|held| !held.is_dead() && !except(pid)) {
+                marks.0.entry(mark.0).or_default().push(held);
+            }
+        }
+        marks
+    }
+
+    /// Returns the living processes of a task.
+    #[must_use]
+    pub fn of(&self, id: TaskId) -> &[PidFd] {
+        self.0.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes out the living processes of a task.
+    #[must_use]
+    pub fn take(&mut self, id: TaskId) -> Vec<PidFd> {
+        self.0.remove(&id.birthmark().0).unwrap_or_default()
+    }
+
+    /// Returns the tasks that have living processes.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskId> {
+        self.0.keys().filter_map(|mark| Birthmark(*mark).task()).collect()
+    }
+}
+
+/// Returns the living processes of a task: what lives below its shim and, once a shim was lost,
+/// whatever carries the mark.
+#[must_use]
+pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
+    if !state.is_live() {
+        return Vec::new();
+    }
+    let own = state.spec.task_id.birthmark();
+    let mut pids = if procfs::is_running(state.shim) {
+        procfs::descendants(state.shim.pid, |pid| is_foreign(root, own, pid))
+    } else {
+        Vec::new()
+    };
+    if state.rescues > 0 || pids.is_empty() {
+        let marks = Marks::scan(|pid| pid == state.shim.pid);
+        for held in marks.of(state.spec.task_id) {
+            if !pids.contains(&held.process.pid) {
+                pids.push(held.process.pid);
+            }
+        }
+    }
+    pids.retain(|pid| procfs::stat(*pid).is_some_and(|stat| stat.state != 'Z'));
+    pids
+}
+
+/// Returns the command line of a process for a report, on one line and not long.
+#[must_use]
+pub fn command_of(pid: i32) -> String {
+    const MAX: usize = 160;
+    let text = procfs::command_line(pid, MAX).unwrap_or_else(|| "?".to_owned());
+    siding_model::text::one_line(&text, MAX)
+}
+
+/// Borrowed descriptors of held processes, for a poll.
+pub fn descriptors(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+    held.iter().map(AsFd::as_fd)
+}

@@ -1,0 +1,116 @@
+//! A task as it is shown: its journal, and what the kernel says at this moment.
+
+use siding_model::journal::TaskState;
+use siding_model::outcome::Outcome;
+use siding_model::process::Mono;
+use siding_model::lifecycle::Phase;
+use siding_model::report::{OutputView, ProcessView, TaskView};
+
+use crate::output::{self, Extent};
+use crate::store::{Root, TaskDir};
+use crate::sys::{clock, procfs, sockets};
+use crate::tree;
+
+/// How closely to look at a task that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Its processes and ports too.
+    Full,
+    /// Its journal only.
+    Brief,
+}
+
+/// Returns the view of a task, without output text and without advice.
+#[must_use]
+pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> TaskView {
+    let live = state.is_live();
+    let pids = match detail {
+        Detail::Full => tree::members(root, state),
+        Detail::Brief => Vec::new(),
+    };
+    let spec = &state.spec;
+    TaskView {
+        task_id: spec.task_id,
+        kind: spec.task_id.kind(),
+        session_id: spec.session_id.clone(),
+        name: spec.name.clone(),
+        command: spec.command.display(),
+        cwd: spec.cwd.clone(),
+        final_cwd: state.final_cwd.clone(),
+        phase: state.life.phase().into(),
+        placement: state.life.placement().into(),
+        outcome: outcome(state),
+        leader_outcome: state.leader_end.clone().map(Outcome::from),
+        pipeline_statuses: state.pipeline.clone(),
+        started_at: state.started_wall.rfc3339(),
+        ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
+        elapsed_ms: state.elapsed_ms(clock::mono()),
+        deadline_at: live.then(|| shown_at(state.life.deadline())),
+        shim_pid: live.then_some(state.shim.pid),
+        processes: pids.iter().filter_map(|pid| process(*pid, state)).collect(),
+        listening: sockets::listening(&pids),
+        output: output_view(dir, state),
+        stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
+        duplicate_of: spec.duplicate_of,
+        parent_task: spec.parent_task,
+        rescues: state.rescues,
+        message: None,
+    }
+}
+
+fn outcome(state: &TaskState) -> Option<Outcome> {
+    match state.life.phase() {
+        Phase::Ended { outcome, .. } => Some(outcome.clone()),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
+}
+
+/// Returns the wall-clock time of a moment to come, as seen from now.
+fn shown_at(moment: Mono) -> String {
+    let left = moment.ms_since(clock::mono());
+    clock::wall().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
+}
+
+fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
+    let stat = procfs::stat(pid)?;
+    // The leader's own arguments are siding's constant text; what it runs is what was asked for.
+    let is_leader = state
+        .leader
+        .is_some_and(|leader| leader.pid == pid && leader.start_ticks == stat.start_ticks);
+    let command = if is_leader {
+        siding_model::text::one_line(&state.spec.command.display(), 160)
+    } else {
+        tree::command_of(pid)
+    };
+    Some(ProcessView {
+        pid,
+        command,
+        state: stat.state.to_string(),
+        cpu_ms: stat.cpu_ticks * (1000 / procfs::TICKS_PER_SECOND),
+    })
+}
+
+fn output_view(dir: &TaskDir, state: &TaskState) -> OutputView {
+    let totals = state.closed.as_ref().map(|closed| closed.output);
+    let (bytes, gap, lost_bytes) = totals.map_or_else(
+        || {
+            let extent = Extent::measure(dir, state.spec.keep_head);
+            (extent.bytes, extent.gap, 0)
+        },
+        |totals| (totals.bytes, totals.gap, totals.lost),
+    );
+    let gone = gap.map_or(0, |gap| gap.len()).saturating_add(lost_bytes);
+    OutputView {
+        path: dir.path().join(output::FILE).to_string_lossy().into_owned(),
+        bytes,
+        kept_bytes: bytes.saturating_sub(gone),
+        gap,
+        lost_bytes,
+        text: None,
+        truncated: false,
+    }
+}

@@ -1,0 +1,78 @@
+//! Waiting for something another process does, without fixed sleeps.
+
+use std::time::{Duration, Instant};
+
+/// How long [`eventually`] waits before it gives up. Far above anything a healthy machine
+/// needs: it bounds a failing test and never slows a passing one.
+pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
+
+const FIRST_POLL: Duration = Duration::from_millis(2);
+const LAST_POLL: Duration = Duration::from_millis(20);
+
+/// Waits until `holds` is true; `what` is the sentence shown when it never becomes true.
+///
+/// # Panics
+///
+/// When [`POLL_DEADLINE`] has passed.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    if within(POLL_DEADLINE, || holds().then_some(())).is_none() {
+        panic!("waited {POLL_DEADLINE:?} in vain until {what}");
+    }
+}
+
+/// Waits until `find` gives a value, and returns it; `what` is the sentence shown otherwise.
+///
+/// # Panics
+///
+/// When [`POLL_DEADLINE`] has passed.
+#[track_caller]
+pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
+    match within(POLL_DEADLINE, find) {
+        Some(found) => found,
+        None => panic!("waited {POLL_DEADLINE:?} in vain until {what}"),
+    }
+}
+
+/// Polls `find` until it gives a value or `patience` is over. The last look is taken after the
+/// deadline, so a starved poller cannot miss what had come in time.
+pub(crate) fn within<T>(patience: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + patience;
+    let mut pause = FIRST_POLL;
+    loop {
+        let last_look = Instant::now() >= deadline;
+        if let Some(found) = find() {
+            return Some(found);
+        }
+        if last_look {
+            return None;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LAST_POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_comes_late_is_returned() {
+        let mut looks = 0;
+        let found = eventually_some("the third look", || {
+            looks += 1;
+            (looks == 3).then_some("here")
+        });
+        assert_eq!(found, "here");
+    }
+
+    #[test]
+    fn a_value_that_never_comes_ends_at_the_bound() {
+        let mut looks = 0;
+        let found = within(Duration::ZERO, || {
+            looks += 1;
+            None::<()>
+        });
+        assert_eq!((found, looks), (None, 1));
+    }
+}

@@ -1,0 +1,314 @@
+//! What the kernel says about processes, read from `/proc` alone.
+//!
+//! This is the oracle of the tests, so it shares no code with siding. Nothing here signals a
+//! process except [`Process::kill`], which acts on a pidfd after the start time was checked.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::eventually::within;
+
+/// Largest time a beating process may need to add a byte on a starved machine; it beats every
+/// 20 ms.
+const BEAT_PATIENCE: Duration = Duration::from_secs(5);
+/// Time without a new byte after which a beat counts as stopped: 25 missed beats.
+const STILL_FOR: Duration = Duration::from_millis(500);
+
+/// One process, told apart from a later one that reuses its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// Process number.
+    pub pid: u32,
+    /// Start time in clock ticks since boot (field 22 of proc_pid_stat(5)).
+    pub start: u64,
+}
+
+impl Process {
+    /// The process that has this number now.
+    pub fn of(pid: u32) -> Option<Self> {
+        Some(Self {
+            pid,
+            start: start_ticks(pid)?,
+        })
+    }
+
+    /// The calling process.
+    ///
+    /// # Panics
+    ///
+    /// When `/proc` is not mounted.
+    pub fn me() -> Self {
+        Self::of(std::process::id()).expect("a running process is in /proc")
+    }
+
+    /// Whether it still runs; see [`alive`].
+    pub fn alive(self) -> bool {
+        alive(self.pid, self.start)
+    }
+
+    /// Sends SIGKILL, unless the process is gone or its number belongs to another by now.
+    pub fn kill(self) {
+        self.signal(rustix::process::Signal::KILL);
+    }
+
+    /// Sends `signal`, unless the process is gone or its number belongs to another by now.
+    pub fn signal(self, signal: rustix::process::Signal) {
+        let Some(pid) = i32::try_from(self.pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+        else {
+            return;
+        };
+        let flags = rustix::process::PidfdFlags::empty();
+        // The descriptor pins the process first; only then does the start time prove anything.
+        let Ok(pidfd) = rustix::process::pidfd_open(pid, flags) else {
+            return;
+        };
+        if start_ticks(self.pid) == Some(self.start) {
+            let _already_gone = rustix::process::pidfd_send_signal(&pidfd, signal);
+        }
+    }
+}
+
+/// The fields of `/proc/PID/stat` that tests ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// State letter: `R`, `S`, `D`, `T`, `Z` …
+    pub state: char,
+    /// Number of the parent.
+    pub parent: u32,
+    /// Number of the process group.
+    pub group: u32,
+    /// Number of the session.
+    pub session: u32,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+}
+
+/// Reads `/proc/PID/stat`; `None` when there is no such process.
+pub fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in the middle may hold blanks and brackets, so fields are counted from its end.
+fn parse_stat(line: &[u8]) -> Option<Stat> {
+    let name_end = line.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Start time of a process in clock ticks since boot; `None` when there is no such process.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    stat(pid).map(|stat| stat.start)
+}
+
+/// State letter of a process; `None` when there is no such process.
+pub fn state(pid: u32) -> Option<char> {
+    stat(pid).map(|stat| stat.state)
+}
+
+/// Whether the process still runs.
+///
+/// A zombie does not run, unless only its main thread has ended: then its state is `Z` too,
+/// while its other threads go on.
+pub fn alive(pid: u32, start: u64) -> bool {
+    match stat(pid) {
+        Some(stat) if stat.start != start => false,
+        Some(stat) if matches!(stat.state, 'Z' | 'X') => threads(pid)
+            .into_iter()
+            .any(|thread| matches!(thread_state(pid, thread), Some(state) if !matches!(state, 'Z' | 'X'))),
+        Some(_) => true,
+        None => false,
+    }
+}
+
+/// Numbers of all threads of a process; empty when there is no such process.
+pub fn threads(pid: u32) -> Vec<u32> {
+    numbered(Path::new(&format!("/proc/{pid}/task")))
+}
+
+fn thread_state(pid: u32, thread: u32) -> Option<char> {
+    let line = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    parse_stat(&line).map(|stat| stat.state)
+}
+
+/// Numbers of all processes there are.
+pub fn all() -> Vec<u32> {
+    numbered(Path::new("/proc"))
+}
+
+fn numbered(dir: &Path) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return vec![];
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// All processes below `pid` by parent links, zombies included, nearest first.
+///
+/// Whoever lost its parent is below the reaper that took it in, so it is found only when that
+/// is `pid` or below it.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = all()
+        .into_iter()
+        .filter_map(|pid| Some((pid, stat(pid)?.parent)))
+        .collect();
+    let mut found = vec![pid];
+    let mut looked_at = 0;
+    while let Some(&above) = found.get(looked_at) {
+        looked_at += 1;
+        found.extend(
+            parents
+                .iter()
+                .filter(|(_, parent)| *parent == above)
+                .map(|(pid, _)| *pid),
+        );
+    }
+    found.split_off(1)
+}
+
+/// Command line with blanks between the words; the name in brackets where there is none.
+pub fn command_line(pid: u32) -> String {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = words
+        .split(|&byte| byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    if words.is_empty() {
+        format!("[{}]", name(pid))
+    } else {
+        words.join(" ")
+    }
+}
+
+/// Name of a process (`comm`), empty when there is no such process.
+pub fn name(pid: u32) -> String {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
+/// The environment a process was started with, one entry a string; of all its threads' the
+/// first that can be read, since a main thread that has ended shows none.
+pub fn environment(pid: u32) -> Vec<String> {
+    let read = |path: String| std::fs::read(path).ok().filter(|block| !block.is_empty());
+    let block = read(format!("/proc/{pid}/environ")).or_else(|| {
+        matches!(state(pid), Some('Z'))
+            .then(|| threads(pid))?
+            .into_iter()
+            .find_map(|thread| read(format!("/proc/{pid}/task/{thread}/environ")))
+    });
+    block
+        .unwrap_or_default()
+        .split(|&byte| byte == 0)
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| String::from_utf8_lossy(entry).into_owned())
+        .collect()
+}
+
+/// What each descriptor of a process leads to, by number; empty when that may not be seen.
+pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
+    let dir = format!("/proc/{pid}/fd");
+    let mut found: Vec<(u32, PathBuf)> = numbered(Path::new(&dir))
+        .into_iter()
+        .filter_map(|fd| Some((fd, std::fs::read_link(format!("{dir}/{fd}")).ok()?)))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The birthmark a task id stands for: its twelve characters of Crockford's base 32 (lower
+/// case, after `b-`) as one 60-bit number, first character highest.
+pub fn birthmark(id: &str) -> Option<u64> {
+    const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
+    let digits = id.strip_prefix("b-").filter(|digits| digits.len() == 12)?;
+    digits.chars().try_fold(0, |sum, digit| {
+        Some(sum << 5 | ALPHABET.find(digit)? as u64)
+    })
+}
+
+/// The birthmark a process carries: equal soft and hard RLIMIT_RTTIME, as microseconds.
+pub fn birthmark_of(pid: u32) -> Option<u64> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    let mut values = line.split_ascii_whitespace();
+    let soft: u64 = values.next()?.parse().ok()?;
+    let hard: u64 = values.next()?.parse().ok()?;
+    (soft == hard).then_some(soft)
+}
+
+/// All living processes that carry the birthmark of this task id.
+pub fn with_birthmark(id: &str) -> Vec<Process> {
+    let Some(wanted) = birthmark(id) else {
+        return vec![];
+    };
+    all()
+        .into_iter()
+        .filter(|&pid| birthmark_of(pid) == Some(wanted))
+        .filter_map(Process::of)
+        .filter(|process| process.alive())
+        .collect()
+}
+
+/// Whether `file` grows: some process still adds its beat. Returns at the first new byte.
+pub fn beating(file: &Path) -> bool {
+    grows_within(file, BEAT_PATIENCE)
+}
+
+/// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
+///
+/// A starved process looks still too: combine this with [`alive`].
+pub fn stays_still(file: &Path) -> bool {
+    !grows_within(file, STILL_FOR)
+}
+
+fn grows_within(file: &Path, patience: Duration) -> bool {
+    let length = || std::fs::metadata(file).map_or(0, |found| found.len());
+    let before = length();
+    within(patience, || (length() > before).then_some(())).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let line = b"42 (a) S (b) T 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
+        let stat = parse_stat(line).expect("a whole line");
+        assert_eq!(
+            (stat.state, stat.parent, stat.group, stat.session),
+            ('T', 1, 2, 3)
+        );
+        assert_eq!(stat.start, 777);
+    }
+
+    #[test]
+    fn this_process_lives_and_an_earlier_one_of_its_number_does_not() {
+        let me = Process::me();
+        assert!(me.alive());
+        assert!(!alive(me.pid, me.start + 1));
+        assert!(threads(me.pid).contains(&me.pid));
+    }
+
+    #[test]
+    fn an_id_is_a_number() {
+        assert_eq!(birthmark("b-000000000001"), Some(1));
+        assert_eq!(birthmark("b-100000000000"), Some(1 << 55));
+        assert_eq!(birthmark("b-zzzzzzzzzzzz"), Some((1 << 60) - 1));
+        assert_eq!(birthmark("b-00000000000i"), None);
+        assert_eq!(birthmark("b-0"), None);
+    }
+}

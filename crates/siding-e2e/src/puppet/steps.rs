@@ -1,0 +1,85 @@
+//! The steps a puppet can take. [`super`] says what each does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use siding_e2e::fill::Shape;
+
+/// How `reopen` and its kin open the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reopen {
+    Truncate,
+    Append,
+    ReadWrite,
+}
+
+/// What a signal shall do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disposition {
+    Ignore,
+    Default,
+}
+
+/// How a child of a block verb comes into being.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Child {
+    Fork,
+    Vfork,
+    Relaunch,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Say(String),
+    Err(String),
+    Write(String),
+    Mark(String),
+    Report,
+    Env(String),
+    Exit(i32),
+    Die(i32),
+    Hang,
+    Sleep(Duration),
+    Signals(Disposition, Vec<i32>),
+    Child(Child, Vec<Self>),
+    Wait,
+    Setsid,
+    Setpgid,
+    Daemon,
+    Orphan,
+    ClearEnv,
+    CloseFds,
+    Rename(String),
+    Chdir(PathBuf),
+    Subreaper,
+    ExecSelf(Vec<String>),
+    StopSelf,
+    LeaderExits,
+    LowerRttime,
+    Beat(PathBuf),
+    Burn(Option<Duration>),
+    Grow(u64),
+    HoldFds(u64),
+    Listen(PathBuf),
+    Fill(u64, Shape),
+    ReadStdin,
+    Reopen(Reopen, PathBuf, String),
+    Truncate(PathBuf),
+    Ftruncate(i32),
+    Rewind(i32, String),
+    Remove(PathBuf),
+    Chmod(u32, PathBuf),
+    Hop(Duration, Option<PathBuf>),
+    Bomb {
+        most: u64,
+        setsid: bool,
+        refill: bool,
+    },
+    Tree {
+        seed: u64,
+        depth: u64,
+        width: u64,
+        beats: Option<PathBuf>,
+    },
+}

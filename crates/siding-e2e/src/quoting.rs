@@ -1,0 +1,28 @@
+//! Words as a POSIX shell reads them.
+
+/// Writes a word so that a POSIX shell reads it as that one word.
+fn shell_quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Writes a command's words as one line for a shell.
+pub(crate) fn line(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| shell_quoted(word)).collect();
+    quoted.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoting_leaves_plain_words_alone() {
+        assert_eq!(shell_quoted("--log"), "--log");
+        assert_eq!(shell_quoted(""), "''");
+        assert_eq!(shell_quoted("it's $HOME"), r"'it'\''s $HOME'");
+    }
+}

@@ -1,0 +1,318 @@
+//! A place of its own for one test, and nothing left when the test is over.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::directory;
+use crate::leftovers::{Leftover, Traces};
+use crate::processes;
+use crate::programs::{executable_by_others, is_root, keep_descriptors_to_ourselves, program};
+use crate::quoting::line;
+use crate::siding::Invocation;
+
+/// Built-in bound on the life of every puppet, in milliseconds.
+const PUPPET_TTL_MS: &str = "60000";
+/// How long what a test has ended may take to be gone; see [`Sandbox::expect_clean`].
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// A temporary state root and home with an environment of its own.
+///
+/// ```text
+/// /tmp/sXXXXXX/st          SIDING_STATE_DIR
+/// /tmp/sXXXXXX/h           HOME, and the XDG directories
+/// /tmp/sXXXXXX/w           working directory of every call, and a place for test files
+/// /tmp/sXXXXXX/puppet.log  where puppets announce their steps
+/// ```
+///
+/// Dropping it kills every process that carries its tag `PUPPET_SANDBOX` or the birthmark of
+/// one of its tasks, that has announced itself in its log (the start time is checked), or that
+/// works in or holds files of its directory; then the directory is removed.
+#[derive(Debug)]
+pub struct Sandbox {
+    root: PathBuf,
+    tag: String,
+    uid: Option<u32>,
+    expect_clean: bool,
+    task_ids: Mutex<BTreeSet<String>>,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sandbox {
+    /// Makes a sandbox for the calling user.
+    ///
+    /// # Panics
+    ///
+    /// When `/tmp` cannot be written.
+    #[track_caller]
+    pub fn new() -> Self {
+        Self::build(None)
+    }
+
+    /// Makes a sandbox that belongs to the user and group `uid`; calls run as them unless told
+    /// otherwise. Works as root only: see [`crate::is_root`].
+    ///
+    /// # Panics
+    ///
+    /// When `/tmp` cannot be written or the caller is not root.
+    #[track_caller]
+    pub fn new_for_uid(uid: u32) -> Self {
+        assert!(is_root(), "only root can make a sandbox for another user");
+        Self::build(Some(uid))
+    }
+
+    fn build(uid: Option<u32>) -> Self {
+        keep_descriptors_to_ourselves();
+        let root = directory::make();
+        let name = root
+            .file_name()
+            .expect("a directory in /tmp has a name")
+            .display()
+            .to_string();
+        let tag = format!("{name}-{}", std::process::id());
+        let sandbox = Self {
+            root,
+            tag,
+            uid,
+            expect_clean: false,
+            task_ids: Mutex::default(),
+        };
+        for dir in ["", "st", "h", "h/run", "w"] {
+            let dir = sandbox.root.join(dir);
+            std::fs::create_dir_all(&dir).expect("the own directory can be written");
+            directory::hand_over(&dir, 0o700, uid);
+        }
+        std::fs::write(sandbox.log(), "").expect("the own directory can be written");
+        directory::hand_over(&sandbox.log(), 0o666, uid);
+        // Another user of the same test must reach the log and the programs.
+        directory::hand_over(&sandbox.root, 0o711, uid);
+        sandbox
+    }
+
+    /// Promises that the test ends everything it starts: when the sandbox is dropped and
+    /// something is still alive 5 s later, the test fails and names it.
+    pub fn expect_clean(&mut self) {
+        self.expect_clean = true;
+    }
+
+    /// The sandbox's directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `SIDING_STATE_DIR` of every call.
+    pub fn state_dir(&self) -> PathBuf {
+        self.root.join("st")
+    }
+
+    /// `HOME` of every call.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("h")
+    }
+
+    /// A path for a file of the test, in the working directory of every call.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join("w").join(name)
+    }
+
+    /// The file in which puppets announce their steps.
+    pub fn log(&self) -> PathBuf {
+        self.root.join("puppet.log")
+    }
+
+    /// The environment of every call, whole.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let inside = |name: &str| self.root.join(name).display().to_string();
+        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
+        [
+            ("PATH", path),
+            ("HOME", inside("h")),
+            ("TERM", "dumb".to_owned()),
+            ("SIDING_STATE_DIR", inside("st")),
+            ("XDG_STATE_HOME", inside("h/.local/state")),
+            ("XDG_CONFIG_HOME", inside("h/.config")),
+            ("XDG_DATA_HOME", inside("h/.local/share")),
+            ("XDG_CACHE_HOME", inside("h/.cache")),
+            ("XDG_RUNTIME_DIR", inside("h/run")),
+            ("PUPPET_TTL_MS", PUPPET_TTL_MS.to_owned()),
+            ("PUPPET_LOG", inside("puppet.log")),
+            ("PUPPET_SANDBOX", self.tag.clone()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+
+    /// Prepares a call of the program under test.
+    pub fn siding<A: AsRef<str>>(&self, args: &[A]) -> Invocation {
+        self.note_tasks();
+        self.call("siding-under-test", args)
+    }
+
+    /// Prepares a direct call of `puppet` with these verbs. What it leaves may hold its output.
+    pub fn puppet<A: AsRef<str>>(&self, verbs: &[A]) -> Invocation {
+        self.call("puppet", verbs).may_be_held()
+    }
+
+    /// Prepares a call of any other program in this sandbox, to play the host: a shell, say. What
+    /// it leaves may hold its output.
+    pub fn host<A: AsRef<str>>(&self, program: &str, args: &[A]) -> Invocation {
+        self.note_tasks();
+        self.call_program(Path::new(program), args).may_be_held()
+    }
+
+    fn call<A: AsRef<str>>(&self, name: &str, args: &[A]) -> Invocation {
+        self.call_program(&self.program(name), args)
+    }
+
+    fn call_program<A: AsRef<str>>(&self, program: &Path, args: &[A]) -> Invocation {
+        let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
+        let mut command = Command::new(program);
+        command
+            .args(&args)
+            .env_clear()
+            .envs(self.environment())
+            .current_dir(self.path(""));
+        let name = program.file_name().unwrap_or_default().display();
+        let call = Invocation::new(command, format!("{name} {}", args.join(" ")));
+        match self.uid {
+            Some(uid) => call.as_user(uid, uid),
+            None => call,
+        }
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        let found = program(name);
+        // Only root can make a call as another user.
+        if is_root() {
+            executable_by_others(&found, &self.root)
+        } else {
+            found
+        }
+    }
+
+    /// The words of a command that runs `puppet` with these verbs. It announces itself in the
+    /// log also when its environment is empty.
+    pub fn puppet_argv<A: AsRef<str>>(&self, verbs: &[A]) -> Vec<String> {
+        let head = [self.program("puppet"), "--log".into(), self.log()];
+        let head = head.iter().map(|word| word.display().to_string());
+        head.chain(verbs.iter().map(|verb| verb.as_ref().to_owned()))
+            .collect()
+    }
+
+    /// The same command as one line for a shell, each word quoted where it must be.
+    pub fn puppet_line<A: AsRef<str>>(&self, verbs: &[A]) -> String {
+        line(&self.puppet_argv(verbs))
+    }
+
+    /// A call of the program under test as one line for a shell.
+    pub fn siding_line<A: AsRef<str>>(&self, args: &[A]) -> String {
+        let program = self.program("siding-under-test").display().to_string();
+        let args = args.iter().map(|arg| arg.as_ref().to_owned());
+        line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
+    }
+
+    /// The ids of all tasks ever seen in the state directory.
+    ///
+    /// # Panics
+    ///
+    /// When another thread has panicked in here.
+    pub fn task_ids(&self) -> Vec<String> {
+        self.note_tasks();
+        self.task_ids
+            .lock()
+            .expect("nobody panics in here")
+            .iter()
+            .cloned()
+            .collect()
+    }
+
+    /// Keeps the ids, since a test may remove the records of processes that still live.
+    fn note_tasks(&self) {
+        let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
+            return;
+        };
+        let names = tasks
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        self.task_ids
+            .lock()
+            .expect("nobody panics in here")
+            .extend(names);
+    }
+
+    fn traces(&self) -> Traces {
+        let ids = self.task_ids();
+        Traces {
+            tag: format!("PUPPET_SANDBOX={}", self.tag),
+            root: self.root.clone(),
+            log: self.log(),
+            birthmarks: ids
+                .iter()
+                .filter_map(|id| processes::birthmark(id))
+                .collect(),
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let traces = self.traces();
+        let unclean = if self.expect_clean {
+            traces.settle(SETTLE)
+        } else {
+            vec![]
+        };
+        let immortal = traces.end_all();
+        directory::remove(&self.root);
+        // A second panic would hide the first, which says more.
+        if std::thread::panicking() {
+            return;
+        }
+        let list = |left: &[_]| {
+            left.iter()
+                .map(|one: &Leftover| format!("\n  {one}"))
+                .collect::<String>()
+        };
+        assert!(
+            immortal.is_empty(),
+            "could not be ended:{}",
+            list(&immortal)
+        );
+        assert!(
+            unclean.is_empty(),
+            "the test left processes behind:{}",
+            list(&unclean)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_sandbox_is_gone_after_use() {
+        let sandbox = Sandbox::new();
+        let root = sandbox.root().to_owned();
+        assert!(
+            root.as_os_str().len() <= 12,
+            "short enough for a socket: {}",
+            root.display()
+        );
+        std::fs::create_dir(sandbox.path("locked")).expect("own directory");
+        std::fs::set_permissions(sandbox.path("locked"), Permissions::from_mode(0o0))
+            .expect("own directory");
+        drop(sandbox);
+        assert!(!root.exists());
+    }
+}

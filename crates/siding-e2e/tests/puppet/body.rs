@@ -1,0 +1,230 @@
+//! What puppet does to its own process.
+
+use rustix::process::Signal;
+use siding_e2e::processes::{self, beating, stays_still};
+use siding_e2e::{Process, Sandbox, eventually};
+
+#[test]
+fn a_forked_child_does_its_block_and_the_parent_goes_on() {
+    let sandbox = Sandbox::new();
+    let verbs = [
+        "fork", "mark", "child", "exit", "3", "--", "fork", "die", "KILL", "--", "wait",
+    ];
+    let _done = sandbox.puppet(&verbs).run().expect_code(0);
+    let parent = sandbox.announced("forked");
+    let child = sandbox.marked("child");
+    assert_eq!(parent.field::<u32>("child"), child.pid);
+    let mut ends: Vec<String> = sandbox
+        .all_announced("reaped", 2)
+        .iter()
+        .map(|step| {
+            format!(
+                "{:?} {:?}",
+                step.fields.get("code"),
+                step.fields.get("signal")
+            )
+        })
+        .collect();
+    ends.sort();
+    assert_eq!(ends, ["None Some(\"9\")", "Some(\"3\") None"]);
+}
+
+#[test]
+fn setsid_and_setpgid_leave_session_and_group() {
+    let sandbox = Sandbox::new();
+    let verbs = [
+        "fork", "setsid", "report", "--", "fork", "setpgid", "report", "--", "wait",
+    ];
+    let _done = sandbox.puppet(&verbs).run().expect_code(0);
+    let reports = sandbox.all_announced("report", 2);
+    for report in &reports {
+        assert_eq!(report.field::<u32>("group"), report.process.pid);
+    }
+    let leaders = reports
+        .iter()
+        .filter(|step| step.field::<u32>("session") == step.process.pid);
+    assert_eq!(leaders.count(), 1);
+}
+
+#[test]
+fn a_daemon_has_cut_all_ties() {
+    let mut sandbox = Sandbox::new();
+    let beat = sandbox.path("beat");
+    let verbs = ["daemon", "beat", &beat.display().to_string()];
+    let _done = sandbox.puppet(&verbs).run().expect_code(0);
+    let daemon = sandbox.announced("daemon").process;
+    assert!(beating(&beat));
+    let stat = processes::stat(daemon.pid).expect("it lives");
+    assert_ne!(
+        stat.session, daemon.pid,
+        "no session leader, so it never gets a terminal"
+    );
+    assert_eq!(processes::environment(daemon.pid), Vec::<String>::new());
+    assert_eq!(processes::name(daemon.pid), "innocent");
+    assert_eq!(processes::command_line(daemon.pid), "innocent");
+    let held = processes::descriptors(daemon.pid);
+    assert!(held.iter().all(|(_, path)| *path == beat), "{held:?}");
+    daemon.kill();
+    eventually("the beat has stopped", || stays_still(&beat));
+    sandbox.expect_clean();
+}
+
+#[test]
+fn an_orphan_lives_without_its_parent() {
+    let sandbox = Sandbox::new();
+    let verbs = [
+        "setsid", "fork", "mark", "parent", "orphan", "mark", "orphan", "hang", "--", "wait",
+    ];
+    let _done = sandbox.puppet(&verbs).run().expect_code(0);
+    let (parent, orphan) = (sandbox.marked("parent"), sandbox.marked("orphan"));
+    assert!(!parent.alive() && orphan.alive());
+}
+
+#[test]
+fn a_subreaper_takes_orphans_in() {
+    let sandbox = Sandbox::new();
+    let verbs = [
+        "subreaper",
+        "fork",
+        "daemon",
+        "mark",
+        "far",
+        "hang",
+        "--",
+        "mark",
+        "top",
+        "hang",
+    ];
+    let _running = sandbox.puppet(&verbs).spawn();
+    let (top, far) = (sandbox.marked("top"), sandbox.marked("far"));
+    eventually("the daemon has come back under the top", || {
+        processes::descendants(top.pid).contains(&far.pid)
+    });
+}
+
+#[test]
+fn clearenv_and_exec_leave_no_environment() {
+    let sandbox = Sandbox::new();
+    let verbs = [
+        "env",
+        "HOME",
+        "clearenv",
+        "exec-self",
+        "env",
+        "HOME",
+        "mark",
+        "bare",
+        "hang",
+    ];
+    let mut running = sandbox.puppet(&verbs).spawn();
+    let bare = sandbox.marked("bare");
+    assert_eq!(processes::environment(bare.pid), Vec::<String>::new());
+    assert_eq!(bare, running.process(), "exec keeps the process");
+    let home = format!("HOME={}\n", sandbox.home().display());
+    let text = running.until_out_has("HOME unset\n");
+    assert!(text.contains(&home), "{text}");
+}
+
+#[test]
+fn a_stopped_puppet_goes_on_when_continued() {
+    let sandbox = Sandbox::new();
+    let running = sandbox.puppet(&["stop-self", "exit", "5"]).spawn();
+    let me = running.process();
+    eventually("it is stopped", || processes::state(me.pid) == Some('T'));
+    running.signal(Signal::CONT);
+    let _done = running.wait().expect_code(5);
+}
+
+#[test]
+fn a_process_without_its_leader_thread_is_found_alive() {
+    let sandbox = Sandbox::new();
+    let beat = sandbox.path("beat");
+    let running = sandbox
+        .puppet(&["leader-exits", "beat", &beat.display().to_string()])
+        .spawn();
+    let me = running.process();
+    eventually("the leader is gone", || {
+        processes::state(me.pid) == Some('Z')
+    });
+    assert!(me.alive() && beating(&beat));
+    assert!(
+        !processes::environment(me.pid).is_empty(),
+        "a thread still shows it"
+    );
+    running.signal(Signal::KILL);
+    let _done = running.wait().expect_signal(9);
+    assert!(!me.alive());
+    eventually("the beat has stopped", || stays_still(&beat));
+}
+
+#[test]
+fn a_vfork_parent_waits_uninterruptibly() {
+    let sandbox = Sandbox::new();
+    let running = sandbox
+        .puppet(&["vfork", "mark", "child", "hang", "--", "exit", "4"])
+        .spawn();
+    let child = sandbox.marked("child");
+    let parent = running.process();
+    eventually("the parent is in state D", || {
+        processes::state(parent.pid) == Some('D')
+    });
+    child.kill();
+    let _done = running.wait().expect_code(4);
+}
+
+#[test]
+fn a_birthmark_is_inherited_until_it_is_lowered() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // An id nobody else has: the time and this process, as one 60-bit number.
+    let me = Process::me();
+    let mark = (me.start << 22 | u64::from(me.pid)) & ((1 << 60) - 1) | 1 << 59;
+    let id = id_of(mark);
+    assert_eq!(processes::birthmark(&id), Some(mark));
+    let before = getrlimit(Resource::Rttime);
+    assert_eq!(
+        before.maximum, None,
+        "the tests run without a limit of their own"
+    );
+    let sandbox = Sandbox::new();
+    let set = sandbox
+        .puppet(&[
+            "mark",
+            "root",
+            "read-stdin",
+            "exec-self",
+            "fork",
+            "daemon",
+            "mark",
+            "daemon",
+            "hang",
+            "--",
+            "lower-rttime",
+            "mark",
+            "lowered",
+            "hang",
+        ])
+        .stdin_open();
+    let mut running = set.spawn();
+    let root = sandbox.marked("root");
+    let pid = i32::try_from(root.pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let limit = Rlimit {
+        current: Some(mark),
+        maximum: Some(mark),
+    };
+    rustix::process::prlimit(pid, Resource::Rttime, limit).expect("own child");
+    running.close_stdin();
+    let (daemon, lowered) = (sandbox.marked("daemon"), sandbox.marked("lowered"));
+    assert_eq!(processes::with_birthmark(&id), [daemon]);
+    assert_eq!(processes::birthmark_of(lowered.pid), Some(mark / 2));
+    let _unchanged = setrlimit(Resource::Rttime, before);
+}
+
+fn id_of(mark: u64) -> String {
+    let alphabet: Vec<char> = "0123456789abcdefghjkmnpqrstvwxyz".chars().collect();
+    let digits = (0..12)
+        .rev()
+        .map(|place| alphabet[(mark >> (5 * place) & 31) as usize]);
+    format!("b-{}", digits.collect::<String>())
+}

@@ -1,0 +1,117 @@
+//! Puppets that are many.
+
+use std::time::Duration;
+
+use siding_e2e::processes::{beating, stays_still};
+use siding_e2e::{Process, Sandbox, eventually, tree};
+
+#[test]
+fn a_hopper_changes_its_number_and_ends_by_itself() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let beat = sandbox.path("beat");
+    let verbs = ["hop", "300", "--beat", &beat.display().to_string()];
+    let done = sandbox.puppet(&verbs).run().expect_code(0);
+    assert!(
+        done.elapsed < Duration::from_secs(5),
+        "the caller ends at its first hop"
+    );
+    assert!(beating(&beat));
+    assert!(sandbox.announced("hopped").field::<u64>("hops") > 10);
+}
+
+#[test]
+fn a_sandbox_ends_those_that_no_signal_catches() {
+    let sandbox = Sandbox::new();
+    let beat = sandbox.path("beat");
+    let beat_text = beat.display().to_string();
+    let script = [
+        "--quiet", "fork", "hop", "50000", "--beat", &beat_text, "--", "bomb", "30",
+    ];
+    let storm = [&script[..], &["--setsid", "--refill"]].concat();
+    let _running = sandbox.puppet(&storm).spawn();
+    let _storm = sandbox.all_announced("bomb", 30);
+    assert!(beating(&beat));
+    let root = sandbox.root().to_owned();
+    drop(sandbox);
+    assert!(!root.exists());
+}
+
+#[test]
+fn a_bomb_reaches_its_size_and_no_more() {
+    let sandbox = Sandbox::new();
+    let _running = sandbox.puppet(&["bomb", "40", "--setsid"]).spawn();
+    let members = sandbox.all_announced("bomb", 40);
+    assert!(stays_still(&sandbox.log()));
+    assert_eq!(members.len(), 40);
+    assert!(members.iter().all(|step| step.process.alive()));
+}
+
+#[test]
+fn a_refilling_bomb_takes_every_slot_that_falls_free() {
+    let sandbox = Sandbox::new();
+    let script = [
+        "--quiet",
+        "subreaper",
+        "fork",
+        "bomb",
+        "20",
+        "--refill",
+        "--",
+        "wait",
+    ];
+    let _running = sandbox.puppet(&script).spawn();
+    let members = sandbox.all_announced("bomb", 20);
+    assert!(members.iter().filter(|step| step.process.alive()).count() <= 20);
+    // The reaper above frees the slots of the dead; one member alone fills all of them again.
+    members[..19].iter().for_each(|step| step.process.kill());
+    let members = sandbox.all_announced("bomb", 39);
+    eventually("there are twenty again", || {
+        members.iter().filter(|step| step.process.alive()).count() == 20
+    });
+}
+
+#[test]
+fn a_relauncher_starts_the_next_child_when_one_dies() {
+    let sandbox = Sandbox::new();
+    let _running = sandbox
+        .puppet(&["relaunch", "mark", "child", "hang", "--"])
+        .spawn();
+    for count in 1..=3 {
+        let launched = sandbox.all_announced("mark", count);
+        launched[count - 1].process.kill();
+    }
+    let _fourth = sandbox.all_announced("mark", 4);
+}
+
+#[test]
+fn trees_grow_as_planned_and_a_sandbox_fells_them() {
+    for seed in 1..=12 {
+        let sandbox = Sandbox::new();
+        let beat = sandbox.path("beat");
+        let seed_text = seed.to_string();
+        let verbs = [
+            "tree",
+            &seed_text,
+            "3",
+            "3",
+            "--beats",
+            &beat.display().to_string(),
+        ];
+        let running = sandbox.puppet(&verbs).spawn();
+        let plan = tree::plan(seed, 3, 3);
+        let members = sandbox.all_announced("member", plan.count());
+        assert_eq!(members.len(), plan.count(), "seed {seed}");
+        let processes: Vec<Process> = members.iter().map(|step| step.process).collect();
+        eventually("those who stay are the only ones alive", || {
+            processes.iter().filter(|process| process.alive()).count() == plan.staying()
+        });
+        assert!(beating(&beat));
+        drop(running);
+        drop(sandbox);
+        assert!(
+            processes.iter().all(|process| !process.alive()),
+            "seed {seed}"
+        );
+    }
+}

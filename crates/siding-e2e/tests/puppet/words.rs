@@ -1,0 +1,142 @@
+//! What puppet says, and how it ends.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use siding_e2e::{Announced, Sandbox, eventually};
+
+use crate::perform;
+
+#[test]
+fn it_says_what_it_is_told_and_announces_each_step() {
+    let done = perform(&["--quiet", "say", "hello", "err", "oh", "write", "x"]).expect_code(0);
+    assert_eq!(
+        (done.out(), done.err()),
+        ("hello\nx".to_owned(), "oh\n".to_owned())
+    );
+    let done = perform(&["mark", "two words", "exit", "7"]).expect_code(7);
+    let steps = Announced::all_in(&done.out());
+    assert_eq!(
+        steps.iter().map(|step| &step.verb).collect::<Vec<_>>(),
+        ["mark", "exit"]
+    );
+    assert_eq!(steps[0].fields["text"], "two words");
+}
+
+#[test]
+fn the_log_has_what_stdout_has_and_more() {
+    let sandbox = Sandbox::new();
+    let done = sandbox
+        .puppet(&["say", "hello", "mark", "me"])
+        .run()
+        .expect_code(0);
+    let verbs: Vec<String> = sandbox
+        .announcements()
+        .into_iter()
+        .map(|step| step.verb)
+        .collect();
+    assert_eq!(verbs, ["say", "mark"]);
+    assert_eq!(Announced::all_in(&done.out()).len(), 1);
+}
+
+#[test]
+fn every_exit_code_comes_through() {
+    let sandbox = Sandbox::new();
+    for code in [0, 1, 2, 64, 75, 126, 127, 128, 137, 255] {
+        let _done = sandbox
+            .puppet(&["exit", &code.to_string()])
+            .run()
+            .expect_code(code);
+    }
+}
+
+#[test]
+fn it_dies_by_every_deadly_signal_also_when_it_ignored_that() {
+    let sandbox = Sandbox::new();
+    for signal in [1, 2, 3, 6, 9, 10, 11, 13, 14, 15, 24, 31, 34, 64] {
+        let verbs = ["ignore", "ALL", "die", &signal.to_string()];
+        let _done = sandbox.puppet(&verbs).run().expect_signal(signal);
+    }
+    let done = sandbox.puppet(&["die", "WINCH"]).run().expect_code(0);
+    assert!(done.out().contains("survived"), "{done}");
+}
+
+#[test]
+fn a_wrong_script_does_nothing() {
+    let done = perform(&["say", "hello", "dance"]).expect_code(64);
+    assert_eq!(done.out(), "");
+    assert!(done.err().contains("`dance`"), "{done}");
+}
+
+#[test]
+fn it_ignores_what_it_shall() {
+    let sandbox = Sandbox::new();
+    let child = sandbox
+        .puppet(&["ignore", "TERM", "mark", "deaf", "hang"])
+        .spawn();
+    sandbox.marked("deaf").signal(Signal::TERM);
+    child.signal(Signal::INT);
+    let _done = child.wait().expect_signal(2);
+}
+
+#[test]
+fn a_signal_disposition_survives_exec_and_can_be_reset() {
+    let sandbox = Sandbox::new();
+    let verbs = [
+        "ignore",
+        "TERM",
+        "exec-self",
+        "report",
+        "default",
+        "TERM",
+        "report",
+    ];
+    let _done = sandbox.puppet(&verbs).run().expect_code(0);
+    let reports = sandbox.all_announced("report", 2);
+    let ignored = |step: &Announced| {
+        u64::from_str_radix(&step.field::<String>("ignored"), 16).expect("a mask")
+    };
+    assert_eq!(ignored(&reports[0]) & 1 << 14, 1 << 14);
+    assert_eq!(ignored(&reports[1]) & 1 << 14, 0);
+}
+
+#[test]
+fn its_life_is_bounded_whatever_it_does() {
+    let sandbox = Sandbox::new();
+    for verbs in [
+        &["hang"][..],
+        &["stop-self", "hang"],
+        &["ignore", "ALL", "burn"],
+        &["leader-exits", "hang"],
+        &["exec-self", "clearenv", "exec-self", "hang"],
+    ] {
+        let done = sandbox
+            .puppet(verbs)
+            .env("PUPPET_TTL_MS", "300")
+            .run()
+            .expect_signal(9);
+        assert!(done.elapsed >= Duration::from_millis(250), "{done}");
+    }
+    let spread = [
+        "fork",
+        "mark",
+        "child",
+        "stop-self",
+        "--",
+        "fork",
+        "daemon",
+        "mark",
+        "daemon",
+        "stop-self",
+        "--",
+    ];
+    let _done = sandbox
+        .puppet(&spread)
+        .env("PUPPET_TTL_MS", "3000")
+        .run()
+        .expect_code(0);
+    let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.marked(name)).into();
+    eventually("all of them are gone", || {
+        stopped.iter().all(|stopped| !stopped.alive())
+    });
+}

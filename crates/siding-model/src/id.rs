@@ -1,0 +1,270 @@
+//! Names of tasks and sessions.
+//!
+//! A task id is more than a name: its 60 random bits are also the task's *birthmark*, the number
+//! that every process of the task inherits as its `RLIMIT_RTTIME` (see [`Birthmark`]).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, so an id survives being read aloud.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// Characters after the kind's letter and the dash; 12 × 5 bits = 60 bits.
+const LENGTH: usize = 12;
+
+/// Kind of a task, shown in its id's first letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// A shell command or program on this machine.
+    LocalBash,
+}
+
+impl Kind {
+    const fn letter(self) -> char {
+        match self {
+            Self::LocalBash => 'b',
+        }
+    }
+
+    const fn from_letter(letter: u8) -> Option<Self> {
+        match letter {
+            b'b' => Some(Self::LocalBash),
+            _ => None,
+        }
+    }
+}
+
+/// Identifies one task for ever: a kind's letter, a dash, and 60 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    kind: Kind,
+    bits: u64,
+}
+
+impl TaskId {
+    /// Smallest number usable as an id. Below it the birthmark would be a real limit: 2^40 µs is
+    /// twelve days of real-time CPU, and smaller values could end a real-time program.
+    pub const MIN_BITS: u64 = 1 << 40;
+    /// Largest number usable as an id.
+    pub const MAX_BITS: u64 = (1 << 60) - 1;
+
+    /// Returns the id with these bits, or `None` when they lie outside
+    /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`].
+    #[must_use]
+    pub const fn new(kind: Kind, bits: u64) -> Option<Self> {
+        if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self { kind, bits }) }
+    }
+
+    /// Returns the kind that the id's letter names.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the number that the task's processes carry.
+    #[must_use]
+    pub const fn birthmark(self) -> Birthmark {
+        Birthmark(self.bits)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-", self.kind.letter())?;
+        for place in (0..LENGTH).rev() {
+            let digit = (self.bits >> (place * 5)) & 31;
+            write!(f, "{}", char::from(ALPHABET[digit as usize]))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is not a task id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a task id; an id looks like `b-4k7q0n2m8x5t`")]
+pub struct BadTaskId {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for TaskId {
+    type Err = BadTaskId;
+
+    fn from_str(text: &str) -> Result<Self, BadTaskId> {
+        let bad = || BadTaskId { text: text.to_owned() };
+        let [letter, b'-', digits @ ..] = text.as_bytes() else { return Err(bad()) };
+        let kind = Kind::from_letter(*letter).ok_or_else(bad)?;
+        if digits.len() != LENGTH {
+            return Err(bad());
+        }
+        let mut bits = 0;
+        for digit in digits {
+            let value = ALPHABET.iter().position(|known| known == digit).ok_or_else(bad)?;
+            bits = bits << 5 | value as u64;
+        }
+        Self::new(kind, bits).ok_or_else(bad)
+    }
+}
+
+impl Serialize for TaskId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for TaskId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TaskId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^[a-z]-[0-9a-hjkmnp-tv-z]{12}$"
+        })
+    }
+}
+
+/// The number that marks every process of one task.
+///
+/// It is set as soft and hard `RLIMIT_RTTIME` before exec, is inherited over fork, exec, setsid,
+/// a cleared environment and sudo, and any user may read it in `/proc/PID/limits`. A limit can only
+/// be lowered, so a task inside a task takes a smaller number than its parent's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Birthmark(pub u64);
+
+impl Birthmark {
+    /// Returns the id of the local task that carries this mark, if the number can be one.
+    #[must_use]
+    pub const fn task(self) -> Option<TaskId> {
+        TaskId::new(Kind::LocalBash, self.0)
+    }
+}
+
+/// Names one agent conversation that owns tasks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct SessionId(String);
+
+/// A text that cannot name a session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` cannot name a session; use 1 to {} of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`",
+    SessionId::MAX
+)]
+pub struct BadSessionId {
+    /// What was given.
+    pub text: String,
+}
+
+impl SessionId {
+    /// Longest name, in bytes.
+    pub const MAX: usize = 64;
+
+    /// Returns the implicit session of commands that name none. It has no owner and never ends.
+    #[must_use]
+    pub fn implicit() -> Self {
+        Self("cli".to_owned())
+    }
+
+    /// Whether this is the implicit session.
+    #[must_use]
+    pub fn is_implicit(&self) -> bool {
+        self.0 == "cli"
+    }
+
+    /// Returns the name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = BadSessionId;
+
+    fn from_str(text: &str) -> Result<Self, BadSessionId> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if text.is_empty()
+            || text.len() > Self::MAX
+            || text.starts_with(['.', '-'])
+            || !text.chars().all(allowed)
+        {
+            return Err(BadSessionId { text: text.to_owned() });
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_id_reads_back(bits in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
+            let id = TaskId::new(Kind::LocalBash, bits).unwrap();
+            let text = id.to_string();
+            prop_assert_eq!(text.len(), 14);
+            prop_assert_eq!(text.parse::<TaskId>().unwrap(), id);
+            prop_assert_eq!(id.birthmark().task(), Some(id));
+        }
+
+        #[test]
+        fn text_order_is_number_order(a in TaskId::MIN_BITS..=TaskId::MAX_BITS,
+                                      b in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
+            let (a, b) = (TaskId::new(Kind::LocalBash, a).unwrap(), TaskId::new(Kind::LocalBash, b).unwrap());
+            prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        for text in ["", "b-", "b-4k7q0n2m8x5", "b-4k7q0n2m8x5tt", "B-4k7q0n2m8x5t", "b-4k7q0n2m8x5u",
+                     "x-4k7q0n2m8x5t", "b-000000000001", "../etc/passwd"] {
+            assert!(text.parse::<TaskId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_session_name_is_safe_as_a_file_name() {
+        for text in ["", ".", "..", "a/b", "-x", "a b", "a\n", "\u{e9}"] {
+            assert!(text.parse::<SessionId>().is_err(), "{text:?}");
+        }
+        assert!("0b7c-UUID.like_1".parse::<SessionId>().is_ok());
+        assert!("x".repeat(65).parse::<SessionId>().is_err());
+    }
+}

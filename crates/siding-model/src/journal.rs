@@ -1,0 +1,254 @@
+//! Folding a journal into the state of its task.
+//!
+//! Owns the rules of reading: numbers are contiguous, the first record says the format, every
+//! event must change something when it goes through [`Life::step`]. A torn last line is what a
+//! crash leaves and is no corruption: what was never written whole was never acted on.
+
+use serde::Deserialize;
+
+use crate::lifecycle::{Event, Life, Phase};
+use crate::outcome::LeaderEnd;
+use crate::process::{BootId, Mono, ProcRef, Wall};
+use crate::record::{self, Accepted, BadLine, Closed, FORMAT, Record};
+use crate::spec::TaskSpec;
+
+/// Why a journal cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// Nothing was recorded, so nothing was ever started.
+    #[error("the journal is empty")]
+    Empty,
+    /// A newer siding wrote it; only an upgrade helps.
+    #[error("the journal has format {found}, this build reads up to {FORMAT}")]
+    TooNew {
+        /// Format found.
+        found: u32,
+    },
+    /// It is damaged.
+    #[error("the journal is damaged at record {seq} (byte {offset}): {why}")]
+    Corrupt {
+        /// Number of the record that should have been there.
+        seq: u64,
+        /// Byte at which its line begins.
+        offset: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// State of a task, as its journal tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskState {
+    /// What it was asked to be.
+    pub spec: TaskSpec,
+    /// Boot in which all this happened.
+    pub boot: BootId,
+    /// The shim that keeps it, the newest one.
+    pub shim: ProcRef,
+    /// Start on the monotonic clock.
+    pub started: Mono,
+    /// Start on the wall clock.
+    pub started_wall: Wall,
+    /// Its life so far.
+    pub life: Life,
+    /// The leader, once it runs.
+    pub leader: Option<ProcRef>,
+    /// How the leader ended.
+    pub leader_end: Option<LeaderEnd>,
+    /// `errno` of a failed start.
+    pub spawn_errno: Option<i32>,
+    /// Last working directory of the leader.
+    pub final_cwd: Option<String>,
+    /// Status of each stage of the leader's last pipeline.
+    pub pipeline: Option<Vec<i32>>,
+    /// Moment of the last event.
+    pub last_at: Mono,
+    /// What was found at the close.
+    pub closed: Option<Closed>,
+    /// Where output began to be lost, and why.
+    pub output_lost: Option<(u64, String)>,
+    /// Times another shim took over.
+    pub rescues: u32,
+    /// Number of the next record.
+    pub next_seq: u64,
+}
+
+impl TaskState {
+    /// Returns the state of a task of which only the first record is written.
+    #[must_use]
+    pub fn new(accepted: Accepted) -> Self {
+        Self {
+            life: Life::new(&accepted.spec, accepted.at),
+            spec: accepted.spec,
+            boot: accepted.boot,
+            shim: accepted.shim,
+            started: accepted.at,
+            started_wall: accepted.wall,
+            leader: None,
+            leader_end: None,
+            spawn_errno: None,
+            final_cwd: None,
+            pipeline: None,
+            last_at: accepted.at,
+            closed: None,
+            output_lost: None,
+            rescues: 0,
+            next_seq: 1,
+        }
+    }
+
+    /// Takes in one more record.
+    ///
+    /// # Errors
+    ///
+    /// A text that says why the record cannot follow what came before.
+    pub fn apply(&mut self, record: Record) -> Result<(), String> {
+        match record {
+            Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
+            Record::Event { at, event } => self.apply_event(at, event)?,
+            Record::Rescued { at, shim } => {
+                self.shim = shim;
+                self.rescues += 1;
+                self.last_at = at;
+            }
+            Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
+            Record::Closed(closed) => {
+                if !self.life.is_ended() || self.closed.is_some() {
+                    return Err("`closed` before the end, or twice".to_owned());
+                }
+                self.closed = Some(*closed);
+            }
+        }
+        self.next_seq += 1;
+        Ok(())
+    }
+
+    fn apply_event(&mut self, at: Mono, event: Event) -> Result<(), String> {
+        let (next, _effects) = self.life.step(&event, at);
+        if next == self.life {
+            return Err(format!("`{event:?}` cannot follow {:?}", self.life.phase()));
+        }
+        self.life = next;
+        self.last_at = at;
+        match event {
+            Event::Spawned { leader } => self.leader = Some(leader),
+            Event::SpawnFailed { errno, .. } => self.spawn_errno = Some(errno),
+            Event::LeaderEnded { end, final_cwd, pipeline, .. } => {
+                self.leader_end = Some(end);
+                self.final_cwd = final_cwd;
+                self.pipeline = pipeline;
+            }
+            Event::TreeEmpty
+            | Event::StopAsked { .. }
+            | Event::DeadlinePassed
+            | Event::GraceOver
+            | Event::Extended { .. }
+            | Event::Placed { .. }
+            | Event::Swept { .. }
+            | Event::Vanished { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Returns how long the task ran, or has run at `now`, in milliseconds of awake time.
+    #[must_use]
+    pub fn elapsed_ms(&self, now: Mono) -> u64 {
+        let end = if self.life.is_ended() { self.last_at } else { now };
+        end.ms_since(self.started)
+    }
+
+    /// Whether the tree may still have living members.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        !matches!(self.life.phase(), Phase::Ended { .. })
+    }
+}
+
+/// A journal that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folded {
+    /// State of the task.
+    pub state: TaskState,
+    /// Bytes of whole lines. Beyond them lies at most one torn line.
+    pub whole: usize,
+    /// Whether a torn line follows.
+    pub torn: bool,
+}
+
+/// Reads a whole journal.
+///
+/// # Errors
+///
+/// [`JournalError`]; an empty or torn first line is [`JournalError::Empty`].
+pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
+    let mut lines = Lines { bytes, offset: 0 };
+    let Some((offset, first)) = lines.next() else { return Err(JournalError::Empty) };
+    let mut state = TaskState::new(read_first(offset, first)?);
+    while let Some((offset, line)) = lines.next() {
+        // A rescuer ends its predecessor's torn line with a newline before it writes its own.
+        if torn_by_a_crash(line, state.next_seq, &lines) {
+            continue;
+        }
+        read_next(&mut state, line).map_err(|why| JournalError::Corrupt {
+            seq: state.next_seq,
+            offset,
+            why,
+        })?;
+    }
+    Ok(Folded { state, whole: lines.offset, torn: lines.offset < bytes.len() })
+}
+
+fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
+    let corrupt = |why: String| JournalError::Corrupt { seq: 0, offset, why };
+    // The format comes first: a newer journal may hold records that this build cannot parse.
+    #[derive(Deserialize)]
+    struct Header {
+        format: u32,
+    }
+    let (seq, json) = record::frame(line).map_err(|error| corrupt(error.to_string()))?;
+    let header: Header = serde_json::from_slice(json)
+        .map_err(|error| corrupt(format!("no format number: {error}")))?;
+    if header.format > FORMAT {
+        return Err(JournalError::TooNew { found: header.format });
+    }
+    match serde_json::from_slice(json) {
+        Ok(Record::Accepted(accepted)) if seq == 0 => Ok(*accepted),
+        Ok(_) => Err(corrupt("the first record is not `accepted` number 0".to_owned())),
+        Err(error) => Err(corrupt(error.to_string())),
+    }
+}
+
+fn read_next(state: &mut TaskState, line: &[u8]) -> Result<(), String> {
+    let (seq, record) = record::read_line(line).map_err(|error| error.to_string())?;
+    if seq != state.next_seq {
+        return Err(format!("number {seq} where {} should be", state.next_seq));
+    }
+    state.apply(record)
+}
+
+/// Whether this damaged line is what a crash left before a rescuer went on after it.
+fn torn_by_a_crash(line: &[u8], expected: u64, rest: &Lines<'_>) -> bool {
+    if record::read_line(line) != Err(BadLine::Damaged) {
+        return false;
+    }
+    let mut rest = Lines { ..*rest };
+    rest.next().is_some_and(|(_, next)| {
+        matches!(record::read_line(next), Ok((seq, Record::Rescued { .. })) if seq == expected)
+    })
+}
+
+/// Whole lines of a journal, with the byte at which each begins.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Option<(usize, &'a [u8])> {
+        let rest = &self.bytes[self.offset..];
+        let end = rest.iter().position(|&byte| byte == b'\n')?;
+        let start = self.offset;
+        self.offset += end + 1;
+        Some((start, &rest[..end]))
+    }
+}

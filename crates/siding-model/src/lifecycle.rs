@@ -1,0 +1,547 @@
+//! The life of a task: a pure function from *life, event, time* to *next life, effects*.
+//!
+//! ```text
+//!  Starting ──spawned──► Running ──leader ended, tree empty────────────► Ended
+//!     │                    │  └─leader ended, tree lives─► Lingering ──► Ended
+//!     │                    │  deadline · stop · owner lost    │
+//!     │                    └────────────┬─────────────────────┘
+//!     │                                 ▼
+//!     │                             Stopping ──grace over──► Killing ──► Ended
+//!     └─spawn failed───────────────────────────────────────────────────► Ended
+//! ```
+//!
+//! [`Life::step`] is the only place that changes a phase. It reads no clock and touches nothing:
+//! time comes in, effects go out. The journal keeps the events that changed something, so a reader
+//! folds them through this same table, and an event that changes nothing there is corruption.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::{LeaderEnd, Limit, Outcome, Placement, Why};
+use crate::process::{Mono, ProcRef};
+use crate::signal::Signal;
+use crate::spec::{OnLeaderExit, TaskSpec};
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Recorded; the leader may or may not exist yet.
+    Starting {
+        /// A stop that was asked for before the leader was known.
+        stop: Option<Intent>,
+    },
+    /// The leader runs.
+    Running {
+        /// The shell or program itself.
+        leader: ProcRef,
+    },
+    /// The leader has ended, descendants live.
+    Lingering {
+        /// How the leader ended.
+        ended: LeaderEnd,
+    },
+    /// Everything was asked to end.
+    Stopping {
+        /// Why, and who asked.
+        intent: Intent,
+        /// How the leader ended, if it has.
+        ended: Option<LeaderEnd>,
+        /// When asking is over.
+        kill_at: Mono,
+    },
+    /// Everything is being killed.
+    Killing {
+        /// Why, and who asked.
+        intent: Intent,
+        /// How the leader ended, if it has.
+        ended: Option<LeaderEnd>,
+    },
+    /// The tree is gone, or what is left of it cannot be ended and is named in the report.
+    Ended {
+        /// The one outcome.
+        outcome: Outcome,
+        /// How the leader ended; `None` when it never ran or survived.
+        leader: Option<LeaderEnd>,
+    },
+}
+
+/// A decision to end a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// Why.
+    pub reason: Reason,
+    /// First signal sent.
+    pub signal: Signal,
+    /// Time between that signal and the kill.
+    pub grace: Duration,
+    /// The leader's own end, when it came before the decision. It stays the outcome.
+    pub natural: Option<LeaderEnd>,
+}
+
+/// Why a task is ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Reason {
+    /// The deadline passed.
+    Deadline {
+        /// The limit in force, in milliseconds since the start.
+        limit_ms: u64,
+    },
+    /// Somebody asked.
+    Stop {
+        /// Who.
+        by: String,
+    },
+    /// The leader is gone and the task does not want to linger.
+    LeaderExit,
+    /// A limit was passed.
+    Limit {
+        /// Which.
+        which: Limit,
+    },
+}
+
+impl Intent {
+    fn outcome(self, ended: Option<LeaderEnd>) -> Outcome {
+        if let Some(natural) = self.natural {
+            return natural.into();
+        }
+        match self.reason {
+            Reason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
+            Reason::Stop { by } => Outcome::Stopped { by },
+            Reason::Limit { which } => Outcome::Limit { which },
+            // Decided only after the leader's end, so `natural` was there; kept total all the same.
+            Reason::LeaderExit => ended.map_or_else(
+                || Outcome::Lost { why: "the leader's end was not seen".to_owned() },
+                Outcome::from,
+            ),
+        }
+    }
+}
+
+/// Whether anything of the task's tree still lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tree {
+    /// Proven empty.
+    Empty,
+    /// Something lives.
+    Alive,
+}
+
+/// What happened. The serialized form is the journal's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The leader's exec worked.
+    Spawned {
+        /// The leader.
+        leader: ProcRef,
+    },
+    /// Nothing was started.
+    SpawnFailed {
+        /// The operating system's reason, with the file it is about.
+        error: String,
+        /// `errno`, zero when there is none.
+        errno: i32,
+    },
+    /// The leader ended.
+    LeaderEnded {
+        /// How.
+        end: LeaderEnd,
+        /// What is left.
+        tree: Tree,
+        /// Its last working directory, where the shell told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        final_cwd: Option<String>,
+        /// Status of each stage of its last pipeline, where the shell told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pipeline: Option<Vec<i32>>,
+    },
+    /// The last descendant is gone.
+    TreeEmpty,
+    /// Somebody asked for the end.
+    StopAsked {
+        /// Who.
+        by: String,
+        /// Grace to use instead of the task's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace_ms: Option<u64>,
+        /// Signal to use instead of the task's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<Signal>,
+    },
+    /// The deadline passed.
+    DeadlinePassed,
+    /// The grace is over.
+    GraceOver,
+    /// The deadline was moved.
+    Extended {
+        /// New deadline; what lies beyond the cap is cut.
+        deadline: Mono,
+    },
+    /// The task went to the background.
+    Placed {
+        /// Why.
+        why: Why,
+    },
+    /// The kill is done: all are gone but these many.
+    Swept {
+        /// Processes that could not be ended.
+        survivors: u32,
+    },
+    /// A rescuer found nothing that ever ran, or nothing left of it.
+    Vanished {
+        /// What is known.
+        why: String,
+    },
+}
+
+/// What the shell around this function must do, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the event to the journal. Always first.
+    Record,
+    /// Send a signal to the whole tree, then SIGCONT, since a stopped process takes nothing else.
+    Signal(Signal),
+    /// Kill the whole tree and report [`Event::Swept`].
+    Kill,
+    /// Tell everybody and leave.
+    Close,
+}
+
+/// The parts of a task's specification that its life depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Policy {
+    started: Mono,
+    cap: Mono,
+    signal: Signal,
+    grace: Duration,
+    on_leader_exit: OnLeaderExit,
+}
+
+/// A task's life so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    phase: Phase,
+    placement: Placement,
+    deadline: Mono,
+    policy: Policy,
+}
+
+impl Life {
+    /// Returns the life of a task that was recorded at `started` and has not been spawned yet.
+    #[must_use]
+    pub fn new(spec: &TaskSpec, started: Mono) -> Self {
+        let cap = started.plus_ms(spec.cap_ms);
+        Self {
+            phase: Phase::Starting { stop: None },
+            placement: spec.placement,
+            deadline: started.plus_ms(spec.deadline_ms).min(cap),
+            policy: Policy {
+                started,
+                cap,
+                signal: spec.signal,
+                grace: Duration::from_millis(spec.grace_ms),
+                on_leader_exit: spec.on_leader_exit,
+            },
+        }
+    }
+
+    /// Returns the current phase.
+    #[must_use]
+    pub const fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Returns where the task is placed.
+    #[must_use]
+    pub const fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// Returns the deadline in force.
+    #[must_use]
+    pub const fn deadline(&self) -> Mono {
+        self.deadline
+    }
+
+    /// Returns the moment beyond which no deadline can be moved.
+    #[must_use]
+    pub const fn cap(&self) -> Mono {
+        self.policy.cap
+    }
+
+    /// Returns when the task was recorded.
+    #[must_use]
+    pub const fn started(&self) -> Mono {
+        self.policy.started
+    }
+
+    /// Whether the task has ended.
+    #[must_use]
+    pub const fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended { .. })
+    }
+
+    /// Returns when the next timer is due, `None` when only the outside can change something.
+    #[must_use]
+    pub const fn wake_at(&self) -> Option<Mono> {
+        match &self.phase {
+            Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                Some(self.deadline)
+            }
+            Phase::Stopping { kill_at, .. } => Some(*kill_at),
+            Phase::Starting { stop: Some(_) } | Phase::Killing { .. } | Phase::Ended { .. } => None,
+        }
+    }
+
+    /// Returns the timer event that is due at `now`, if one is.
+    #[must_use]
+    pub fn due(&self, now: Mono) -> Option<Event> {
+        if self.wake_at().is_none_or(|at| now < at) {
+            return None;
+        }
+        Some(match self.phase {
+            Phase::Stopping { .. } => Event::GraceOver,
+            Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Lingering { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => Event::DeadlinePassed,
+        })
+    }
+
+    /// Returns the life after `event` at `now`, and what to do about it.
+    ///
+    /// An event that changes nothing gives the same life and no effects.
+    #[must_use]
+    pub fn step(&self, event: &Event, now: Mono) -> (Self, Vec<Effect>) {
+        match event {
+            Event::Placed { why } => self.placed(*why),
+            Event::Extended { deadline } => self.extended(*deadline, now),
+            Event::StopAsked { by, grace_ms, signal } => {
+                let reason = Reason::Stop { by: by.clone() };
+                let grace = grace_ms.map_or(self.policy.grace, Duration::from_millis);
+                self.stop(reason, signal.unwrap_or(self.policy.signal), grace, now)
+            }
+            Event::DeadlinePassed if now >= self.deadline => {
+                let limit_ms = self.deadline.ms_since(self.policy.started);
+                let reason = Reason::Deadline { limit_ms };
+                match self.phase {
+                    Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                        self.stop(reason, self.policy.signal, self.policy.grace, now)
+                    }
+                    Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => {
+                        self.unchanged()
+                    }
+                }
+            }
+            Event::DeadlinePassed => self.unchanged(),
+            Event::GraceOver => self.grace_over(now),
+            Event::Spawned { leader } => self.spawned(*leader, now),
+            Event::SpawnFailed { error, .. } => match &self.phase {
+                Phase::Starting { .. } => {
+                    self.end(Outcome::FailedToStart { error: error.clone() }, None)
+                }
+                Phase::Running { .. }
+                | Phase::Lingering { .. }
+                | Phase::Stopping { .. }
+                | Phase::Killing { .. }
+                | Phase::Ended { .. } => self.unchanged(),
+            },
+            Event::LeaderEnded { end, tree, .. } => self.leader_ended(end, *tree, now),
+            Event::TreeEmpty => self.tree_empty(),
+            Event::Swept { .. } => match &self.phase {
+                Phase::Killing { intent, ended } => {
+                    self.end(intent.clone().outcome(ended.clone()), ended.clone())
+                }
+                Phase::Starting { .. }
+                | Phase::Running { .. }
+                | Phase::Lingering { .. }
+                | Phase::Stopping { .. }
+                | Phase::Ended { .. } => self.unchanged(),
+            },
+            Event::Vanished { why } => self.vanished(why),
+        }
+    }
+
+    fn unchanged(&self) -> (Self, Vec<Effect>) {
+        (self.clone(), Vec::new())
+    }
+
+    fn enter(&self, phase: Phase, then: Option<Effect>) -> (Self, Vec<Effect>) {
+        let effects = std::iter::once(Effect::Record).chain(then).collect();
+        (Self { phase, ..self.clone() }, effects)
+    }
+
+    fn end(&self, outcome: Outcome, leader: Option<LeaderEnd>) -> (Self, Vec<Effect>) {
+        self.enter(Phase::Ended { outcome, leader }, Some(Effect::Close))
+    }
+
+    /// A task moves to the background once; who is first gives the reason.
+    fn placed(&self, why: Why) -> (Self, Vec<Effect>) {
+        if self.is_ended() || self.placement != Placement::Foreground {
+            return self.unchanged();
+        }
+        let placement = Placement::Background { why };
+        (Self { placement, ..self.clone() }, vec![Effect::Record])
+    }
+
+    /// Moves the deadline, never beyond the cap, never into the past, never once ending has begun.
+    fn extended(&self, deadline: Mono, now: Mono) -> (Self, Vec<Effect>) {
+        let deadline = deadline.min(self.policy.cap);
+        let movable = match self.phase {
+            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => true,
+            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => false,
+        };
+        if !movable || deadline == self.deadline || deadline < now {
+            return self.unchanged();
+        }
+        (Self { deadline, ..self.clone() }, vec![Effect::Record])
+    }
+
+    fn stop(
+        &self,
+        reason: Reason,
+        signal: Signal,
+        grace: Duration,
+        now: Mono,
+    ) -> (Self, Vec<Effect>) {
+        let kill_at = now.plus_ms(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        let intent = |natural| Intent { reason: reason.clone(), signal, grace, natural };
+        match &self.phase {
+            Phase::Starting { stop: None } => {
+                self.enter(Phase::Starting { stop: Some(intent(None)) }, None)
+            }
+            Phase::Running { .. } => {
+                let phase = Phase::Stopping { intent: intent(None), ended: None, kill_at };
+                self.enter(phase, Some(Effect::Signal(signal)))
+            }
+            Phase::Lingering { ended } => {
+                let phase = Phase::Stopping {
+                    intent: intent(Some(ended.clone())),
+                    ended: Some(ended.clone()),
+                    kill_at,
+                };
+                self.enter(phase, Some(Effect::Signal(signal)))
+            }
+            // A second request may shorten the grace, never stretch it, and the first reason stays.
+            Phase::Stopping { intent, ended, kill_at: earlier } if kill_at < *earlier => {
+                let phase = Phase::Stopping {
+                    intent: Intent { grace, ..intent.clone() },
+                    ended: ended.clone(),
+                    kill_at,
+                };
+                self.enter(phase, None)
+            }
+            Phase::Starting { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => self.unchanged(),
+        }
+    }
+
+    fn grace_over(&self, now: Mono) -> (Self, Vec<Effect>) {
+        match &self.phase {
+            Phase::Stopping { intent, ended, kill_at } if now >= *kill_at => {
+                let phase = Phase::Killing { intent: intent.clone(), ended: ended.clone() };
+                self.enter(phase, Some(Effect::Kill))
+            }
+            Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Lingering { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => self.unchanged(),
+        }
+    }
+
+    fn spawned(&self, leader: ProcRef, now: Mono) -> (Self, Vec<Effect>) {
+        match &self.phase {
+            Phase::Starting { stop: None } => self.enter(Phase::Running { leader }, None),
+            Phase::Starting { stop: Some(intent) } => {
+                let grace = u64::try_from(intent.grace.as_millis()).unwrap_or(u64::MAX);
+                let phase = Phase::Stopping {
+                    intent: intent.clone(),
+                    ended: None,
+                    kill_at: now.plus_ms(grace),
+                };
+                self.enter(phase, Some(Effect::Signal(intent.signal)))
+            }
+            Phase::Running { .. }
+            | Phase::Lingering { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => self.unchanged(),
+        }
+    }
+
+    fn leader_ended(&self, end: &LeaderEnd, tree: Tree, now: Mono) -> (Self, Vec<Effect>) {
+        match (&self.phase, tree) {
+            (Phase::Running { .. }, Tree::Empty) => {
+                self.end(end.clone().into(), Some(end.clone()))
+            }
+            (Phase::Running { .. }, Tree::Alive) => match self.policy.on_leader_exit {
+                OnLeaderExit::Linger => self.enter(Phase::Lingering { ended: end.clone() }, None),
+                OnLeaderExit::Reap => {
+                    let lingering =
+                        Self { phase: Phase::Lingering { ended: end.clone() }, ..self.clone() };
+                    let Policy { signal, grace, .. } = self.policy;
+                    lingering.stop(Reason::LeaderExit, signal, grace, now)
+                }
+            },
+            (Phase::Stopping { intent, ended: None, .. }, Tree::Empty) => {
+                self.end(intent.clone().outcome(Some(end.clone())), Some(end.clone()))
+            }
+            (Phase::Stopping { intent, ended: None, kill_at }, Tree::Alive) => {
+                let phase = Phase::Stopping {
+                    intent: intent.clone(),
+                    ended: Some(end.clone()),
+                    kill_at: *kill_at,
+                };
+                self.enter(phase, None)
+            }
+            (Phase::Killing { intent, ended: None }, _) => {
+                let phase = Phase::Killing { intent: intent.clone(), ended: Some(end.clone()) };
+                self.enter(phase, None)
+            }
+            (
+                Phase::Starting { .. }
+                | Phase::Lingering { .. }
+                | Phase::Stopping { .. }
+                | Phase::Killing { .. }
+                | Phase::Ended { .. },
+                _,
+            ) => self.unchanged(),
+        }
+    }
+
+    fn tree_empty(&self) -> (Self, Vec<Effect>) {
+        match &self.phase {
+            Phase::Lingering { ended } => self.end(ended.clone().into(), Some(ended.clone())),
+            Phase::Stopping { intent, ended: Some(ended), .. } => {
+                self.end(intent.clone().outcome(Some(ended.clone())), Some(ended.clone()))
+            }
+            // The leader is part of the tree: while its end is unknown the tree is not empty.
+            Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => self.unchanged(),
+        }
+    }
+
+    fn vanished(&self, why: &str) -> (Self, Vec<Effect>) {
+        let lost = Outcome::Lost { why: why.to_owned() };
+        match &self.phase {
+            Phase::Ended { .. } => self.unchanged(),
+            Phase::Lingering { ended } => self.end(ended.clone().into(), Some(ended.clone())),
+            Phase::Stopping { intent, ended, .. } | Phase::Killing { intent, ended } => {
+                self.end(intent.clone().outcome(ended.clone()), ended.clone())
+            }
+            Phase::Starting { .. } | Phase::Running { .. } => self.end(lost, None),
+        }
+    }
+}

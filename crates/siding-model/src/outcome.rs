@@ -1,0 +1,157 @@
+//! How a task ended, and where it stood while it ran.
+//!
+//! Death by a signal is its own outcome, never `128 + n`; a code nobody saw is `lost`, never 0.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::signal::Signal;
+
+/// How the leader of a task, its shell or program, ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum LeaderEnd {
+    /// It exited by itself.
+    Exited {
+        /// The low eight bits of what it passed to `exit`.
+        code: u8,
+    },
+    /// A signal ended it.
+    Signaled {
+        /// Which.
+        signal: Signal,
+    },
+    /// It is gone and its status could not be had.
+    Unknown {
+        /// Why the status is not known.
+        why: String,
+    },
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Limit {
+    /// Memory of the tree.
+    Memory,
+    /// Number of processes.
+    Processes,
+    /// Open descriptors.
+    Fds,
+    /// CPU without output.
+    CpuSpin,
+    /// Age of a connection.
+    ConnectionAge,
+    /// Bytes sent to one remote.
+    Sent,
+    /// Output per second.
+    OutputRate,
+}
+
+/// How a task ended. Known only when its whole tree has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The leader exited by itself.
+    Exited {
+        /// The low eight bits of what it passed to `exit`.
+        code: u8,
+    },
+    /// A signal that siding did not send ended the leader.
+    Signaled {
+        /// Which.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        signal: Signal,
+        /// Who sent it, where that is known.
+        by: Option<String>,
+    },
+    /// The deadline passed.
+    Deadline {
+        /// The limit that was in force, in milliseconds since the start.
+        limit_ms: u64,
+    },
+    /// Somebody asked for the end.
+    Stopped {
+        /// Who: `user`, `session`, or what a host calls itself.
+        by: String,
+    },
+    /// A limit was passed.
+    Limit {
+        /// Which.
+        which: Limit,
+    },
+    /// Nothing ever ran.
+    FailedToStart {
+        /// The operating system's reason, with the file it is about.
+        error: String,
+    },
+    /// The end was not seen.
+    Lost {
+        /// Why it could not be known.
+        why: String,
+    },
+}
+
+impl From<LeaderEnd> for Outcome {
+    fn from(end: LeaderEnd) -> Self {
+        match end {
+            LeaderEnd::Exited { code } => Self::Exited { code },
+            LeaderEnd::Signaled { signal } => Self::Signaled { signal, by: None },
+            LeaderEnd::Unknown { why } => Self::Lost { why },
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited { code } => write!(f, "exited {code}"),
+            Self::Signaled { signal, by: None } => write!(f, "ended by {signal}"),
+            Self::Signaled { signal, by: Some(by) } => write!(f, "ended by {signal} from {by}"),
+            Self::Deadline { limit_ms } => write!(
+                f,
+                "stopped at its deadline of {}",
+                crate::span::human(std::time::Duration::from_millis(*limit_ms))
+            ),
+            Self::Stopped { by } => write!(f, "stopped by {by}"),
+            Self::Limit { which } => write!(f, "stopped at its limit `{which:?}`"),
+            Self::FailedToStart { error } => write!(f, "failed to start: {error}"),
+            Self::Lost { why } => write!(f, "lost: {why}"),
+        }
+    }
+}
+
+/// Why a task is in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The call asked for it.
+    Asked,
+    /// It took longer than its budget.
+    Budget,
+    /// Its history says that it takes longer.
+    Known,
+    /// Its words say that it may take longer.
+    Heuristic,
+    /// The person or the host sent it there, or left.
+    User,
+}
+
+/// Whether somebody waits for the task. Says nothing about the process, which never moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Placement {
+    /// A caller waits.
+    Foreground,
+    /// Nobody waits.
+    Background {
+        /// Since when and why.
+        why: Why,
+    },
+}

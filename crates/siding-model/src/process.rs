@@ -1,0 +1,79 @@
+//! What identifies a process, and when.
+
+use serde::{Deserialize, Serialize};
+
+/// One process, told apart from a later one that reuses its number.
+///
+/// Numbers are reused within seconds on a busy machine, so a bare pid is never an identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ProcRef {
+    /// Process number.
+    pub pid: i32,
+    /// Start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc_pid_stat(5)).
+    pub start_ticks: u64,
+}
+
+/// Identifies one boot of the machine (`/proc/sys/kernel/random/boot_id`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BootId(pub String);
+
+/// Milliseconds the machine was awake since boot (`CLOCK_MONOTONIC`).
+///
+/// Deadlines are in this clock: suspend does not count and setting the wall clock changes nothing.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct Mono(pub u64);
+
+impl Mono {
+    /// Returns the moment `ms` milliseconds later.
+    #[must_use]
+    pub const fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Returns the milliseconds since `earlier`, zero when it is not earlier.
+    #[must_use]
+    pub const fn ms_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Wall-clock time in milliseconds since 1970, only ever shown to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct Wall(pub i64);
+
+impl Wall {
+    /// Returns the RFC 3339 form in UTC with milliseconds, as in `2026-11-21T22:41:12.345Z`.
+    ///
+    /// A time outside the years that RFC 3339 can show is shown as its nearest end.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        let timestamp = jiff::Timestamp::from_millisecond(self.0).unwrap_or(if self.0 < 0 {
+            jiff::Timestamp::MIN
+        } else {
+            jiff::Timestamp::MAX
+        });
+        format!("{timestamp:.3}")
+    }
+
+    /// Returns the moment `ms` milliseconds later.
+    #[must_use]
+    pub const fn plus_ms(self, ms: i64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_time_is_rfc3339_in_utc() {
+        assert_eq!(Wall(1_763_764_872_345).rfc3339(), "2025-11-21T22:41:12.345Z");
+        assert_eq!(Wall(i64::MAX).rfc3339().len(), "9999-12-30T22:00:00.999Z".len());
+    }
+}

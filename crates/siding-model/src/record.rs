@@ -1,0 +1,234 @@
+//! What a journal holds, and how one line of it is written and read.
+//!
+//! A line is `CRC SEQ JSON`: eight hexadecimal digits of the CRC-32 of everything after the first
+//! space, the record's number from 0 on, and the record. `docs/format.md` is the contract.
+
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::Event;
+use crate::process::{BootId, Mono, ProcRef, Wall};
+use crate::spec::TaskSpec;
+
+/// Newest journal format this build reads, and the one it writes.
+pub const FORMAT: u32 = 1;
+
+/// Longest line that is read, in bytes. A command may be 2 MiB; JSON may escape it sixfold.
+pub const LINE_MAX: usize = 16 << 20;
+
+/// One record of a task's journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// Always the first, and only the first.
+    Accepted(Box<Accepted>),
+    /// Something happened.
+    Event {
+        /// When.
+        at: Mono,
+        /// What.
+        #[serde(flatten)]
+        event: Event,
+    },
+    /// Another shim took over.
+    Rescued {
+        /// When.
+        at: Mono,
+        /// The new shim.
+        shim: ProcRef,
+    },
+    /// Output could not be stored.
+    OutputLost {
+        /// When it began.
+        at: Mono,
+        /// Stream offset of the first byte lost.
+        from: u64,
+        /// The operating system's reason.
+        error: String,
+    },
+    /// What is known beside the outcome. Follows the event that ended the task.
+    Closed(Box<Closed>),
+}
+
+/// A task as it was taken on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Format of the whole journal.
+    pub format: u32,
+    /// Boot in which everything here happened.
+    pub boot: BootId,
+    /// Monotonic clock.
+    pub at: Mono,
+    /// The same moment on the wall clock.
+    pub wall: Wall,
+    /// The shim that keeps the task.
+    pub shim: ProcRef,
+    /// What it was asked to be.
+    pub spec: TaskSpec,
+}
+
+/// What was found when a task was closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Closed {
+    /// The end on the wall clock.
+    pub wall: Wall,
+    /// The end on the monotonic clock.
+    pub at: Mono,
+    /// Processes that were ended; `None` when nothing had to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<StopReport>,
+    /// What became of the output.
+    pub output: OutputTotals,
+    /// How it is known that nothing is left: `ECHILD`, `birthmark scan`.
+    pub proof: String,
+}
+
+/// Which processes a stop ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StopReport {
+    /// What was ended, at most [`StopReport::LISTED`]; see `ended_total`.
+    pub ended: Vec<EndedProcess>,
+    /// How many were ended in all.
+    #[serde(default)]
+    pub ended_total: u32,
+    /// What could not be ended.
+    pub survivors: Vec<Survivor>,
+    /// TCP ports on which the tree listened before.
+    pub ports_freed: Vec<u16>,
+}
+
+impl StopReport {
+    /// Most processes listed one by one. A fork storm must not make a record of megabytes.
+    pub const LISTED: usize = 64;
+}
+
+/// A process that a stop ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndedProcess {
+    /// Process number.
+    pub pid: i32,
+    /// Its command line, shortened.
+    pub command: String,
+    /// Last signal siding sent it, as `SIGTERM`.
+    pub signal: String,
+}
+
+/// A process that a stop could not end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Survivor {
+    /// Process number.
+    pub pid: i32,
+    /// Its command line, shortened.
+    pub command: String,
+    /// Its user.
+    pub uid: u32,
+    /// Why it lives: another user's, or in an uninterruptible wait.
+    pub why: String,
+}
+
+/// What became of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct OutputTotals {
+    /// Bytes the task wrote.
+    pub bytes: u64,
+    /// The part released in the middle, as stream offsets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+    /// Bytes that could not be stored.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A part of the output that is no longer kept, as stream offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Gap {
+    /// First byte gone.
+    pub from: u64,
+    /// First byte kept again.
+    pub to: u64,
+}
+
+impl Gap {
+    /// Returns the number of bytes gone.
+    #[must_use]
+    pub const fn len(self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// Whether nothing is gone.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Appends one line to `out`. Session journals use the same frame for their own records.
+///
+/// # Panics
+///
+/// Never: a record has only keys that are strings, so it always serializes.
+pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
+    let start = out.len();
+    out.extend_from_slice(b"00000000 ");
+    let body = out.len();
+    out.extend_from_slice(seq.to_string().as_bytes());
+    out.push(b' ');
+    serde_json::to_writer(&mut *out, record).expect("a record serializes");
+    let crc = format!("{:08x}", crc32fast::hash(&out[body..]));
+    out[start..start + 8].copy_from_slice(crc.as_bytes());
+    out.push(b'\n');
+}
+
+/// Why a line is not a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    /// The checksum or the frame is wrong.
+    #[error("the line is damaged")]
+    Damaged,
+    /// The line is whole, but this build does not know what it says.
+    #[error("the line is whole but not understood: {why}")]
+    Unknown {
+        /// The parser's reason.
+        why: String,
+    },
+}
+
+/// Returns the number and the body of a line, without its newline, once its checksum is right.
+///
+/// # Errors
+///
+/// [`BadLine::Damaged`].
+pub fn frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
+    let (crc, body) = line.split_at_checked(9).ok_or(BadLine::Damaged)?;
+    let expected = format!("{:08x} ", crc32fast::hash(body));
+    if crc != expected.as_bytes() {
+        return Err(BadLine::Damaged);
+    }
+    let space = body.iter().position(|&byte| byte == b' ').ok_or(BadLine::Damaged)?;
+    let seq = std::str::from_utf8(&body[..space])
+        .ok()
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(BadLine::Damaged)?;
+    Ok((seq, &body[space + 1..]))
+}
+
+/// Reads one line, without its newline.
+///
+/// # Errors
+///
+/// [`BadLine::Damaged`] when the checksum is wrong, [`BadLine::Unknown`] when it is right and the
+/// record is of a kind this build does not know.
+pub fn read_line(line: &[u8]) -> Result<(u64, Record), BadLine> {
+    let (seq, json) = frame(line)?;
+    let record = serde_json::from_slice(json)
+        .map_err(|error| BadLine::Unknown { why: error.to_string() })?;
+    Ok((seq, record))
+}

@@ -1,0 +1,222 @@
+//! What `--json` prints: the contract with hosts and scripts.
+//!
+//! Fields may be added, never renamed, removed or given another meaning. The committed schema is
+//! `docs/schema/task.schema.json`.
+
+use serde::Serialize;
+
+use crate::id::{Kind, SessionId, TaskId};
+use crate::lifecycle::Phase;
+use crate::outcome::{Outcome, Placement, Why};
+use crate::record::{Gap, StopReport};
+
+/// One task, as `run` and `show` print it. `ps` prints a list of them without output text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "task"))]
+pub struct TaskView {
+    /// Name of the task.
+    pub task_id: TaskId,
+    /// Kind of the task.
+    pub kind: Kind,
+    /// Session that owns it.
+    pub session_id: SessionId,
+    /// A person's name for it.
+    pub name: Option<String>,
+    /// The command as it was typed.
+    pub command: String,
+    /// Directory in which it started.
+    pub cwd: String,
+    /// Directory in which its shell ended, where the shell told.
+    pub final_cwd: Option<String>,
+    /// Where it stands.
+    pub phase: PhaseName,
+    /// Whether somebody waits for it.
+    pub placement: PlacementView,
+    /// How it ended; null until the whole tree has ended.
+    pub outcome: Option<Outcome>,
+    /// How its shell or program ended; known while descendants still linger.
+    pub leader_outcome: Option<Outcome>,
+    /// Status of each stage of the shell's last pipeline, where it had several.
+    pub pipeline_statuses: Option<Vec<i32>>,
+    /// When it was accepted, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub started_at: String,
+    /// When it ended, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub ended_at: Option<String>,
+    /// Awake time from start to end, or to now.
+    pub elapsed_ms: u64,
+    /// When it will be stopped, RFC 3339; null once it has ended.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub deadline_at: Option<String>,
+    /// The shim that keeps it; null once it has ended.
+    pub shim_pid: Option<i32>,
+    /// Living processes of its tree.
+    pub processes: Vec<ProcessView>,
+    /// TCP ports on which its tree listens.
+    pub listening: Vec<u16>,
+    /// What it wrote.
+    pub output: OutputView,
+    /// What a stop ended; null when nothing had to be.
+    pub stop_report: Option<StopReport>,
+    /// Task with the same command and directory that ran before it.
+    pub duplicate_of: Option<TaskId>,
+    /// Task inside which it was started.
+    pub parent_task: Option<TaskId>,
+    /// Times another shim had to take over.
+    pub rescues: u32,
+    /// What a person or an agent should know or do next.
+    pub message: Option<String>,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseName {
+    /// Recorded, not yet running.
+    Starting,
+    /// Its shell or program runs.
+    Running,
+    /// It is being ended.
+    Stopping,
+    /// Its shell has ended, descendants live.
+    Lingering,
+    /// Nothing of it is left.
+    Ended,
+}
+
+impl PhaseName {
+    /// Returns the word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Lingering => "lingering",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl From<&Phase> for PhaseName {
+    fn from(phase: &Phase) -> Self {
+        match phase {
+            Phase::Starting { .. } => Self::Starting,
+            Phase::Running { .. } => Self::Running,
+            Phase::Lingering { .. } => Self::Lingering,
+            Phase::Stopping { .. } | Phase::Killing { .. } => Self::Stopping,
+            Phase::Ended { .. } => Self::Ended,
+        }
+    }
+}
+
+/// Whether somebody waits for the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlacementView {
+    /// `foreground` or `background`.
+    pub kind: PlacementKind,
+    /// Why it is in the background; null in the foreground.
+    pub why: Option<Why>,
+}
+
+/// The two places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PlacementKind {
+    /// A caller waits.
+    Foreground,
+    /// Nobody waits.
+    Background,
+}
+
+impl From<Placement> for PlacementView {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Foreground => Self { kind: PlacementKind::Foreground, why: None },
+            Placement::Background { why } => {
+                Self { kind: PlacementKind::Background, why: Some(why) }
+            }
+        }
+    }
+}
+
+/// A living process of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProcessView {
+    /// Process number.
+    pub pid: i32,
+    /// Its command line, shortened.
+    pub command: String,
+    /// State letter of proc_pid_stat(5): `R`, `S`, `D`, `T`, `Z` …
+    pub state: String,
+    /// User and system time so far.
+    pub cpu_ms: u64,
+}
+
+/// What a task wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OutputView {
+    /// The file that holds it.
+    pub path: String,
+    /// Bytes written by the task.
+    pub bytes: u64,
+    /// Bytes still in the file.
+    pub kept_bytes: u64,
+    /// The part released in the middle.
+    pub gap: Option<Gap>,
+    /// Bytes that could not be stored, for want of space.
+    pub lost_bytes: u64,
+    /// The text for a model or a person; null in lists.
+    pub text: Option<String>,
+    /// Whether `text` leaves something out.
+    pub truncated: bool,
+}
+
+/// What `siding wait --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "wait"))]
+pub struct WaitView {
+    /// Whether what was waited for came true.
+    pub satisfied: bool,
+    /// Why the wait is over.
+    pub reason: WaitReason,
+    /// What came true, and for which task.
+    pub by: Vec<WaitHit>,
+    /// How long it took.
+    pub waited_ms: u64,
+    /// The longest it would have taken.
+    pub bound_ms: u64,
+}
+
+/// Why a wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// What was waited for came true.
+    Satisfied,
+    /// The task ended first.
+    Ended,
+    /// The bound was reached.
+    Timeout,
+}
+
+/// One thing that came true.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitHit {
+    /// For which task.
+    pub task_id: TaskId,
+    /// What was waited for, as `exit`.
+    pub condition: String,
+    /// For `exit`, the outcome.
+    pub detail: Option<Outcome>,
+}

@@ -1,0 +1,31 @@
+//! Settings: which there are, what they may be, and which layer wins.
+//!
+//! ```text
+//! built-in < system < host < user < project < environment < call
+//! ```
+//! Owns the table of keys, the reading of single values, and the merge. It is given [`Layer`]s,
+//! each filled from one source through [`Layer::set`], which accepts only legal values; so the
+//! merge cannot fail, and [`Settings`] never hold a value that somebody would have to check again.
+//! Finding and reading the sources belongs to siding-core.
+//!
+//! Two rules stand above the order of layers, and breaking one is no error but a [`Warning`], so
+//! that an administrator's change does not stop everybody's commands: a key that the system file
+//! locked keeps its value, and `max_elapsed_hard_cap` can only be raised by the system file;
+//! everybody else may lower it, and nobody's `max_elapsed` passes it.
+
+mod keys;
+mod merge;
+mod nearest;
+mod origin;
+#[cfg(feature = "schema")]
+mod schema;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use keys::{Key, Layer, Settings};
+pub use merge::{Entry, Invalid, Warning};
+pub use origin::{Origin, Place};
+#[cfg(feature = "schema")]
+pub use schema::file_schema;
+pub use value::{AssistantMode, RawValue, ValueError};

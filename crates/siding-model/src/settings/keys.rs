@@ -1,0 +1,232 @@
+//! The table of settings. Everything about one key stands in one place: its name, kind, built-in
+//! value, check and description.
+
+use std::time::Duration;
+
+use super::merge::{Given, Invalid, Lock, Warning};
+use super::nearest::nearest;
+use super::origin::{Origin, Place};
+use super::value::{
+    AssistantMode, RawValue, Value, ValueError, above_zero, any, ending, program, shown,
+};
+use crate::signal::Signal;
+use crate::size::Bytes;
+use crate::spec::OnLeaderExit;
+
+/// Makes [`Key`], [`Settings`] and [`Layer`] from the table below.
+macro_rules! settings {
+    ($(
+        $(#[doc = $doc:literal])+
+        $variant:ident $name:ident: $type:ty = $builtin:expr, $check:path;
+    )+) => {
+        /// Name of a setting.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Key {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Key {
+            /// All keys, in the order in which they are shown.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Returns the name used in files.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($name),)+ }
+            }
+
+            /// Returns what the setting is for.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+
+            #[cfg(feature = "schema")]
+            pub(super) fn schema(self) -> schemars::Schema {
+                match self { $(Self::$variant => <$type as Value>::schema(),)+ }
+            }
+        }
+
+        /// What is in force. Every value is legal.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+            /// Where each value comes from, in the order of [`Key::ALL`].
+            pub(super) places: Vec<Place>,
+            pub(super) locks: Vec<Lock>,
+            pub(super) warnings: Vec<Warning>,
+        }
+
+        impl Default for Settings {
+            /// Returns the built-in values.
+            fn default() -> Self {
+                Self {
+                    $($name: $builtin,)+
+                    places: vec![Origin::BuiltIn.into(); Key::ALL.len()],
+                    locks: Vec::new(),
+                    warnings: Vec::new(),
+                }
+            }
+        }
+
+        impl Settings {
+            /// Returns a value in the form in which a file would hold it.
+            #[must_use]
+            pub fn value(&self, key: Key) -> RawValue {
+                match key { $(Key::$variant => self.$name.raw(),)+ }
+            }
+
+            pub(super) fn apply(&mut self, layer: Layer) {
+                $(if let Some(given) = layer.$name
+                    && self.admits(Key::$variant, &given)
+                {
+                    self.$name = given.value;
+                    self.places[Key::$variant as usize] = given.place;
+                })+
+                self.locks.extend(layer.locks);
+            }
+        }
+
+        /// What one source sets: legal values, each with its place, and most of them absent.
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        pub struct Layer {
+            $(pub(super) $name: Option<Given<$type>>,)+
+            pub(super) locks: Vec<Lock>,
+        }
+
+        impl Layer {
+            /// Takes a value.
+            ///
+            /// # Errors
+            ///
+            /// [`Invalid::Value`] when it is not what the key takes.
+            pub fn set(&mut self, key: Key, raw: &RawValue, place: Place) -> Result<(), Invalid> {
+                let result = match key {
+                    $(Key::$variant => read::<$type>(raw, $check).map(|value| {
+                        self.$name = Some(Given { value, place: place.clone() });
+                    }),)+
+                };
+                result.map_err(|why| Invalid::Value { place, key, why })
+            }
+        }
+    };
+}
+
+/// Returns seconds as a duration.
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+settings! {
+    /// How long a caller is kept waiting before its command goes on in the background.
+    BlockingBudget blocking_budget: Duration = secs(15), any;
+    /// How long a task may live when nobody asked for more or less.
+    MaxElapsed max_elapsed: Duration = secs(1_800), above_zero;
+    /// Upper bound of every task's life. Only the system file can raise it.
+    MaxElapsedHardCap max_elapsed_hard_cap: Duration = secs(14_400), above_zero;
+    /// Signal that asks a task to end, by name or number.
+    KillSignal kill_signal: Signal = Signal::TERM, ending;
+    /// Time between that signal and the kill. Zero kills at once.
+    KillGrace kill_grace: Duration = secs(10), any;
+    /// How long a session may be without its owner before its tasks are stopped.
+    SessionGrace session_grace: Duration = secs(2), any;
+    /// Whether the blocking budget applies: `auto` means unless a person's terminal reads.
+    AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, any;
+    /// Whether commands may go to the background at all.
+    BackgroundTasks background_tasks: bool = true, any;
+    /// What happens to processes that outlive the command's shell: `linger` or `reap`.
+    OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, any;
+    /// Shell that runs commands given as one text, by name or path.
+    Shell shell: String = "bash".to_owned(), program;
+    /// How long an explicit background start waits for an early failure.
+    Settle settle: Duration = secs(0), any;
+    /// How much of a task's output is kept from its beginning.
+    OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), any;
+    /// How much of a task's output is kept at its end.
+    OutputKeepTail output_keep_tail: Bytes = Bytes::mib(56), above_zero;
+    /// How much output text is printed at most.
+    OutputMaxBytes output_max_bytes: Bytes = Bytes::kib(32), above_zero;
+    /// How long a wait lasts at most.
+    WaitBound wait_bound: Duration = secs(14_400), above_zero;
+    /// How long an ended task is kept.
+    RetentionAge retention_age: Duration = secs(7 * 24 * 60 * 60), any;
+    /// How many ended tasks are kept.
+    RetentionTasks retention_tasks: u32 = 1_000, any;
+    /// How much disk all ended tasks may take.
+    RetentionBytes retention_bytes: Bytes = Bytes::gib(2), any;
+}
+
+impl Key {
+    /// Returns the key with this name in files.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|key| key.name() == name)
+    }
+
+    /// Returns the environment variable that sets it, such as `SIDING_KILL_GRACE`.
+    #[must_use]
+    pub fn variable(self) -> String {
+        format!("SIDING_{}", self.name().to_ascii_uppercase())
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Layer {
+    /// Takes a value by the name of its key.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::UnknownKey`] when there is no such key, [`Invalid::Value`] as in [`Self::set`].
+    pub fn set_named(&mut self, name: &str, raw: &RawValue, place: Place) -> Result<(), Invalid> {
+        let Some(key) = Key::from_name(name) else {
+            return Err(Invalid::UnknownKey {
+                place,
+                name: shown(name),
+                nearest: nearest(name),
+            });
+        };
+        self.set(key, raw, place)
+    }
+
+    /// Locks a key by its name: no later layer can change it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::LockNotAllowed`] unless the place is the system file, [`Invalid::UnknownKey`]
+    /// when there is no such key.
+    pub fn lock(&mut self, name: &str, place: Place) -> Result<(), Invalid> {
+        if !matches!(place.origin, Origin::System { .. }) {
+            return Err(Invalid::LockNotAllowed { place });
+        }
+        let Some(key) = Key::from_name(name) else {
+            return Err(Invalid::UnknownKey {
+                place,
+                name: shown(name),
+                nearest: nearest(name),
+            });
+        };
+        self.locks.push(Lock {
+            key,
+            by: place.origin,
+        });
+        Ok(())
+    }
+}
+
+fn read<V: Value>(
+    raw: &RawValue,
+    check: fn(&V) -> Result<(), &'static str>,
+) -> Result<V, ValueError> {
+    let value = V::read(raw)?;
+    check(&value).map_err(|allowed| ValueError::NotAllowed {
+        found: shown(&raw.to_string()),
+        allowed,
+    })?;
+    Ok(value)
+}

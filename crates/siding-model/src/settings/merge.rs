@@ -1,0 +1,252 @@
+//! Layers to settings.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::keys::{Key, Layer, Settings};
+use super::origin::{Origin, Place};
+use super::value::{RawValue, Value, ValueError};
+use crate::span;
+
+/// A legal value and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Given<V> {
+    pub(super) value: V,
+    pub(super) place: Place,
+}
+
+/// A key that keeps its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lock {
+    pub(super) key: Key,
+    pub(super) by: Origin,
+}
+
+/// A mistake in one source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// A key got what it does not take.
+    #[error("{place}: `{key}`: {why}")]
+    Value {
+        /// Where.
+        place: Place,
+        /// Which key.
+        key: Key,
+        /// What is wrong, and what is allowed.
+        why: ValueError,
+    },
+    /// There is no such key.
+    #[error("{place}: unknown key `{name}`{}", Self::advice(*nearest))]
+    UnknownKey {
+        /// Where.
+        place: Place,
+        /// The name, made safe to print.
+        name: String,
+        /// What may have been meant.
+        nearest: Option<Key>,
+    },
+    /// Somebody else than the administrator locks a key.
+    #[error("{place}: `locked` is allowed in the system file only")]
+    LockNotAllowed {
+        /// Where.
+        place: Place,
+    },
+    /// `locked` is something else than a list of keys.
+    #[error("{place}: `locked` takes an array of key names, or a table of `key = true`")]
+    LockShape {
+        /// Where.
+        place: Place,
+    },
+}
+
+impl Invalid {
+    fn advice(nearest: Option<Key>) -> String {
+        nearest.map_or_else(
+            || "; `siding config show` lists all keys".to_owned(),
+            |key| format!("; did you mean `{key}`?"),
+        )
+    }
+}
+
+/// Something that was not applied and need not stop anybody.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A locked key was set.
+    #[error("{place}: `{key}` stays `{kept}`: it is locked by the {by}")]
+    Locked {
+        /// Who tried.
+        place: Place,
+        /// Which key.
+        key: Key,
+        /// The value in force.
+        kept: RawValue,
+        /// Who locked it.
+        by: Origin,
+    },
+    /// A key was set to more than the cap in force.
+    #[error(
+        "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which is used",
+        span::exact(*asked),
+        span::exact(*cap)
+    )]
+    OverCap {
+        /// Who tried.
+        place: Place,
+        /// Which key.
+        key: Key,
+        /// What was asked.
+        asked: Duration,
+        /// The cap in force.
+        cap: Duration,
+        /// Who set the cap.
+        by: Origin,
+    },
+    /// The host's settings file was left out.
+    #[error("`{path}`: {why}; its settings are not used", path = path.display())]
+    HostUnusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// One value of the host's settings file was left out.
+    #[error("`{path}`: `{name}`: {why}; it is not used", path = path.display())]
+    HostValue {
+        /// The file.
+        path: PathBuf,
+        /// The host's name for the key.
+        name: &'static str,
+        /// What is wrong, and what is allowed.
+        why: ValueError,
+    },
+    /// A project file that belongs to another user was left out.
+    #[error(
+        "`{path}` belongs to user {owner} and is not used: whoever writes it decides what runs",
+        path = path.display()
+    )]
+    ForeignProject {
+        /// The file.
+        path: PathBuf,
+        /// Number of the user it belongs to.
+        owner: u32,
+    },
+}
+
+/// One setting, for showing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<'s> {
+    /// Which.
+    pub key: Key,
+    /// Its value, in the form in which a file would hold it.
+    pub value: RawValue,
+    /// Where that comes from.
+    pub place: &'s Place,
+    /// Whether the system file locked it.
+    pub locked: bool,
+}
+
+impl Settings {
+    /// Returns what is in force when these layers lie on the built-in one, the lowest first.
+    #[must_use]
+    pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {
+        let mut settings = Self::default();
+        for mut layer in layers {
+            settings.refuse_raise(&mut layer);
+            settings.apply(layer);
+        }
+        settings.hold_cap();
+        settings
+    }
+
+    /// Returns who set a key.
+    #[must_use]
+    pub fn origin(&self, key: Key) -> &Origin {
+        &self.places[key as usize].origin
+    }
+
+    /// Returns whether the system file locked a key.
+    #[must_use]
+    pub fn is_locked(&self, key: Key) -> bool {
+        self.locks.iter().any(|lock| lock.key == key)
+    }
+
+    /// Returns every setting with its value and place.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        Key::ALL.iter().map(|key| Entry {
+            key: *key,
+            value: self.value(*key),
+            place: &self.places[*key as usize],
+            locked: self.is_locked(*key),
+        })
+    }
+
+    /// Returns what was not applied, and why.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Adds what a reader of sources left out.
+    pub fn warn(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+
+    pub(super) fn admits<V: Value>(&mut self, key: Key, given: &Given<V>) -> bool {
+        let Some(lock) = self.locks.iter().find(|lock| lock.key == key) else {
+            return true;
+        };
+        let by = lock.by.clone();
+        let kept = self.value(key);
+        // Agreeing with a locked value is no attempt to change it.
+        if given.value.raw() != kept {
+            let place = given.place.clone();
+            self.warnings.push(Warning::Locked {
+                place,
+                key,
+                kept,
+                by,
+            });
+        }
+        false
+    }
+
+    /// Drops a cap above the one in force, unless it is the administrator's.
+    ///
+    /// Each layer can only lower what the layers below it set, so that a user's own lower cap
+    /// also holds against a project.
+    fn refuse_raise(&mut self, layer: &mut Layer) {
+        let cap = self.max_elapsed_hard_cap;
+        let raise = layer.max_elapsed_hard_cap.take_if(|given| {
+            given.value > cap && !matches!(given.place.origin, Origin::System { .. })
+        });
+        if let Some(given) = raise {
+            self.over_cap(Key::MaxElapsedHardCap, given.value, given.place);
+        }
+    }
+
+    /// Brings `max_elapsed` down to the cap.
+    fn hold_cap(&mut self) {
+        if self.max_elapsed <= self.max_elapsed_hard_cap {
+            return;
+        }
+        let cap_place = self.places[Key::MaxElapsedHardCap as usize].clone();
+        let place = std::mem::replace(&mut self.places[Key::MaxElapsed as usize], cap_place);
+        let asked = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
+        // A lower cap is no surprise to those who never asked for the built-in value.
+        if place.origin != Origin::BuiltIn {
+            self.over_cap(Key::MaxElapsed, asked, place);
+        }
+    }
+
+    fn over_cap(&mut self, key: Key, asked: Duration, place: Place) {
+        self.warnings.push(Warning::OverCap {
+            place,
+            key,
+            asked,
+            cap: self.max_elapsed_hard_cap,
+            by: self.origin(Key::MaxElapsedHardCap).clone(),
+        });
+    }
+}

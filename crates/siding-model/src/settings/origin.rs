@@ -1,0 +1,109 @@
+//! Where a value comes from.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The layer that set a value, and what exactly in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Nobody; the program's own value.
+    BuiltIn,
+    /// The machine's administrator, who may also lock keys and raise the cap.
+    System {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The agent program's own settings file.
+    Host {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The user.
+    User {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The project that the working directory belongs to.
+    Project {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An environment variable.
+    Environment {
+        /// Its name.
+        name: String,
+    },
+    /// The call itself.
+    Call {
+        /// The flag or parameter, as the caller wrote it.
+        flag: String,
+    },
+}
+
+impl Origin {
+    /// Returns the name of the layer, in one lower-case word.
+    #[must_use]
+    pub const fn layer(&self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::System { .. } => "system",
+            Self::Host { .. } => "host",
+            Self::User { .. } => "user",
+            Self::Project { .. } => "project",
+            Self::Environment { .. } => "environment",
+            Self::Call { .. } => "call",
+        }
+    }
+
+    /// Returns the file, for layers that are files.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::System { path }
+            | Self::Host { path }
+            | Self::User { path }
+            | Self::Project { path } => Some(path),
+            Self::BuiltIn | Self::Environment { .. } | Self::Call { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => write!(f, "built-in"),
+            Self::System { path }
+            | Self::Host { path }
+            | Self::User { path }
+            | Self::Project { path } => write!(f, "{} file `{}`", self.layer(), path.display()),
+            Self::Environment { name } => write!(f, "environment variable `{name}`"),
+            Self::Call { flag } => write!(f, "`{flag}`"),
+        }
+    }
+}
+
+/// An origin, and the line in it where that is a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Who set the value.
+    pub origin: Origin,
+    /// Line in the file, from 1.
+    pub line: Option<usize>,
+}
+
+impl From<Origin> for Place {
+    fn from(origin: Origin) -> Self {
+        Self { origin, line: None }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.origin.path(), self.line) {
+            (Some(path), Some(line)) => write!(f, "`{}` line {line}", path.display()),
+            (Some(path), None) => write!(f, "`{}`", path.display()),
+            (None, _) => write!(f, "{}", self.origin),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Kinds of values: how each is read, checked and written.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::signal::{BadSignal, Signal};
+use crate::size::{Bytes, SizeError};
+use crate::span::{self, SpanError};
+use crate::spec::OnLeaderExit;
+use crate::text::one_line;
+
+/// A value as its source gives it, before anybody knows whether it is legal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum RawValue {
+    /// A string of a file, or the value of a variable or flag.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A truth value.
+    Boolean(bool),
+    /// Something that no setting is, such as an array; named with its article.
+    Other(&'static str),
+}
+
+impl fmt::Display for RawValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "{text}"),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Boolean(truth) => write!(f, "{truth}"),
+            Self::Other(kind) => write!(f, "{kind}"),
+        }
+    }
+}
+
+/// Why a value is not legal. The text says what is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// Not a duration.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+    /// Not a size.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// Not a signal.
+    #[error(transparent)]
+    Signal(#[from] BadSignal),
+    /// Not one of the values that this key takes.
+    #[error("`{found}` is not possible here; write {allowed}")]
+    NotAllowed {
+        /// What was given, made safe to print.
+        found: String,
+        /// What may be given.
+        allowed: &'static str,
+    },
+}
+
+impl ValueError {
+    fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
+        Self::NotAllowed {
+            found: shown(&raw.to_string()),
+            allowed,
+        }
+    }
+}
+
+/// Returns foreign text as it can stand in a message: files and variables may hold anything.
+pub(super) fn shown(text: &str) -> String {
+    one_line(text, 60)
+}
+
+/// A kind of value.
+pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
+    /// Reads it.
+    fn read(raw: &RawValue) -> Result<Self, ValueError>;
+    /// Returns what [`Self::read`] reads back, in the form people write it.
+    fn raw(&self) -> RawValue;
+    /// Returns its form in a settings file.
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema;
+}
+
+impl Value for Duration {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) => Ok(span::parse(&shown(text))?),
+            // Refused too, with the advice to write the unit.
+            RawValue::Integer(number) => Ok(span::parse(&number.to_string())?),
+            RawValue::Boolean(_) | RawValue::Other(_) => Err(ValueError::not_allowed(
+                raw,
+                "a duration such as `15s`, `30m` or `1h30m`",
+            )),
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(span::exact(*self))
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^ *[0-9][0-9.]* *[a-z]+( *[0-9][0-9.]* *[a-z]+)* *$"
+        })
+    }
+}
+
+impl Value for Bytes {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) => Ok(shown(text).parse()?),
+            RawValue::Integer(number) => Ok(number.to_string().parse()?),
+            RawValue::Boolean(_) | RawValue::Other(_) => Err(ValueError::not_allowed(
+                raw,
+                "a size such as `8MiB`, or a number of bytes",
+            )),
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.to_string())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [
+                { "type": "string", "pattern": "^ *[0-9]+ *([kKMGT]i?)?[bB]? *$" },
+                { "type": "integer", "minimum": 0 }
+            ]
+        })
+    }
+}
+
+impl Value for Signal {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) => Ok(shown(text).parse()?),
+            RawValue::Integer(number) => Ok(number.to_string().parse()?),
+            RawValue::Boolean(_) | RawValue::Other(_) => Err(ValueError::not_allowed(
+                raw,
+                "a signal such as `TERM` or `SIGINT`, or its number",
+            )),
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.to_string())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [
+                { "type": "string" },
+                { "type": "integer", "minimum": 1, "maximum": 64 }
+            ]
+        })
+    }
+}
+
+impl Value for bool {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Boolean(truth) => Ok(*truth),
+            RawValue::Text(text) if ["true", "1"].contains(&text.trim()) => Ok(true),
+            RawValue::Text(text) if ["false", "0"].contains(&text.trim()) => Ok(false),
+            RawValue::Text(_) | RawValue::Integer(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(raw, "`true` or `false`"))
+            }
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Boolean(*self)
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({ "type": "boolean" })
+    }
+}
+
+impl Value for u32 {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let number = match raw {
+            RawValue::Integer(number) => Self::try_from(*number).ok(),
+            RawValue::Text(text) => text.trim().parse().ok(),
+            RawValue::Boolean(_) | RawValue::Other(_) => None,
+        };
+        number.ok_or_else(|| ValueError::not_allowed(raw, "a whole number from 0 to 4294967295"))
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Integer(i64::from(*self))
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({ "type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32 })
+    }
+}
+
+impl Value for String {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) => Ok(text.clone()),
+            RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(raw, "a text in quotes"))
+            }
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.clone())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "minLength": 1 })
+    }
+}
+
+/// Whether the blocking budget applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AssistantMode {
+    /// It does, unless standard output is a person's terminal.
+    #[default]
+    Auto,
+    /// It does.
+    On,
+    /// It does not.
+    Off,
+}
+
+/// Values that are one word of a few.
+trait Word: Copy + PartialEq + fmt::Debug + 'static {
+    /// All of them, with their words.
+    const WORDS: &'static [(&'static str, Self)];
+    /// All of them, for a message.
+    const ALLOWED: &'static str;
+}
+
+impl Word for AssistantMode {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+    const ALLOWED: &'static str = "`auto`, `on` or `off`";
+}
+
+impl Word for OnLeaderExit {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("linger", Self::Linger), ("reap", Self::Reap)];
+    const ALLOWED: &'static str = "`linger` or `reap`";
+}
+
+impl<W: Word> Value for W {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let text = raw.to_string();
+        let found = W::WORDS.iter().find(|(word, _)| *word == text.trim());
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| ValueError::not_allowed(raw, W::ALLOWED))
+    }
+
+    fn raw(&self) -> RawValue {
+        let found = W::WORDS.iter().find(|(_, value)| value == self);
+        RawValue::Text(found.map_or_else(String::new, |(word, _)| (*word).to_owned()))
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
+        schemars::json_schema!({ "type": "string", "enum": words })
+    }
+}
+
+/// Refuses nothing.
+pub(super) fn any<V>(_: &V) -> Result<(), &'static str> {
+    Ok(())
+}
+
+/// Refuses zero.
+pub(super) fn above_zero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
+    if *value == V::default() {
+        Err("more than zero")
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses the signal that would stop processes where they are, unable to end.
+pub(super) fn ending(signal: &Signal) -> Result<(), &'static str> {
+    if *signal == Signal::STOP {
+        Err("a signal that lets a process end, such as `TERM`")
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses what cannot be the name of a program.
+pub(super) fn program(name: &String) -> Result<(), &'static str> {
+    if name.trim().is_empty() || name.contains('\0') {
+        Err("the name or path of a shell, such as `bash`")
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! Signals by name and number, as Linux has them.
+//!
+//! The numbers are those of signal(7) for x86 and ARM and most other machines. The model only
+//! names signals; sending them belongs to siding-core.
+
+use std::fmt;
+use std::num::NonZeroU8;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Names of the signals 1 to 31 without `SIG`, in the order of their numbers (signal(7)).
+const NAMES: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+];
+/// Second names that are read but never written.
+const ALIASES: [(&str, u8); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
+/// First real-time signal programs may use; the C library keeps 32 and 33 for itself.
+const RTMIN: u8 = 34;
+/// Last signal.
+const RTMAX: u8 = 64;
+
+/// One signal of this system.
+///
+/// Shown with its prefix, as `SIGTERM` or `SIGRTMIN+3`; read with or without it, in any case, or
+/// as a number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Signal(NonZeroU8);
+
+impl Signal {
+    /// Terminal gone, or "read your settings again".
+    pub const HUP: Self = Self::known(1);
+    /// Interrupt from the keyboard.
+    pub const INT: Self = Self::known(2);
+    /// Quit from the keyboard.
+    pub const QUIT: Self = Self::known(3);
+    /// End at once; can be neither caught nor ignored.
+    pub const KILL: Self = Self::known(9);
+    /// Written to a pipe that nobody reads.
+    pub const PIPE: Self = Self::known(13);
+    /// Ask to end.
+    pub const TERM: Self = Self::known(15);
+    /// A child has ended or stopped.
+    pub const CHLD: Self = Self::known(17);
+    /// Continue after a stop.
+    pub const CONT: Self = Self::known(18);
+    /// Stop; can be neither caught nor ignored.
+    pub const STOP: Self = Self::known(19);
+
+    const fn known(number: u8) -> Self {
+        match NonZeroU8::new(number) {
+            Some(number) => Self(number),
+            None => panic!("no signal has the number 0"),
+        }
+    }
+
+    /// Returns the signal with this number, or `None` outside 1 to 64.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        let number = u8::try_from(number)
+            .ok()
+            .filter(|number| *number <= RTMAX)?;
+        NonZeroU8::new(number).map(Self)
+    }
+
+    /// Returns the number the kernel knows it by.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        i32::from(self.0.get())
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.0.get();
+        match NAMES.get(usize::from(number) - 1) {
+            Some(name) => write!(f, "SIG{name}"),
+            None if number == RTMIN => write!(f, "SIGRTMIN"),
+            None if number > RTMIN => write!(f, "SIGRTMIN+{}", number - RTMIN),
+            // 32 and 33 have no name, yet a process may die of them.
+            None => write!(f, "SIG{number}"),
+        }
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that names no signal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a signal; write a name such as `TERM`, `SIGINT` or `RTMIN+1`, or a number from 1 to 64"
+)]
+pub struct BadSignal {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for Signal {
+    type Err = BadSignal;
+
+    fn from_str(text: &str) -> Result<Self, BadSignal> {
+        let upper = text.trim().to_ascii_uppercase();
+        let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+        number_of(name)
+            .and_then(Self::from_number)
+            .ok_or_else(|| BadSignal {
+                text: text.to_owned(),
+            })
+    }
+}
+
+fn number_of(name: &str) -> Option<i32> {
+    if let Some(place) = NAMES.iter().position(|known| *known == name) {
+        return i32::try_from(place + 1).ok();
+    }
+    if let Some((_, number)) = ALIASES.iter().find(|(known, _)| *known == name) {
+        return Some(i32::from(*number));
+    }
+    if let Some(above) = name.strip_prefix("RTMIN") {
+        let above = if above.is_empty() {
+            0
+        } else {
+            digits(above.strip_prefix('+')?)?
+        };
+        return real_time(i32::from(RTMIN).checked_add(above)?);
+    }
+    if let Some(below) = name.strip_prefix("RTMAX") {
+        let below = if below.is_empty() {
+            0
+        } else {
+            digits(below.strip_prefix('-')?)?
+        };
+        return real_time(i32::from(RTMAX).checked_sub(below)?);
+    }
+    digits(name)
+}
+
+fn real_time(number: i32) -> Option<i32> {
+    (i32::from(RTMIN)..=i32::from(RTMAX))
+        .contains(&number)
+        .then_some(number)
+}
+
+/// Reads digits alone: `str::parse` would take a sign.
+fn digits(text: &str) -> Option<i32> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
+}
+
+impl Serialize for Signal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Signal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Signal {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Signal".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^SIG" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signal_survives_its_own_text_and_json() {
+        for number in 1..=64 {
+            let signal = Signal::from_number(number).expect("1 to 64 are signals");
+            assert_eq!(signal.number(), number);
+            assert_eq!(signal.to_string().parse(), Ok(signal));
+            assert!(signal.to_string().starts_with("SIG"));
+            let json = serde_json::to_string(&signal).expect("a signal is a JSON string");
+            assert_eq!(
+                serde_json::from_str::<Signal>(&json).expect("own JSON is read"),
+                signal
+            );
+        }
+    }
+
+    #[test]
+    fn names_numbers_and_aliases_are_read() {
+        for text in [
+            "TERM", "SIGTERM", "sigterm", "Term", "15", " TERM ", "SIG15",
+        ] {
+            assert_eq!(text.parse(), Ok(Signal::TERM), "{text}");
+        }
+        for (text, number) in [
+            ("KILL", 9),
+            ("CLD", 17),
+            ("POLL", 29),
+            ("SYS", 31),
+            ("RTMIN", 34),
+            ("RTMIN+1", 35),
+            ("SIGRTMIN+30", 64),
+            ("RTMAX", 64),
+            ("RTMAX-30", 34),
+            ("32", 32),
+        ] {
+            assert_eq!(
+                text.parse::<Signal>().map(Signal::number),
+                Ok(number),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn shown_names_are_the_usual_ones() {
+        let shown = |number| Signal::from_number(number).expect("a signal").to_string();
+        assert_eq!(
+            [1, 9, 15, 17, 29, 31, 32, 34, 37, 64].map(shown),
+            [
+                "SIGHUP",
+                "SIGKILL",
+                "SIGTERM",
+                "SIGCHLD",
+                "SIGIO",
+                "SIGSYS",
+                "SIG32",
+                "SIGRTMIN",
+                "SIGRTMIN+3",
+                "SIGRTMIN+30"
+            ]
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_advice() {
+        for text in [
+            "",
+            "SIG",
+            "0",
+            "65",
+            "-1",
+            "+15",
+            "TERMINATE",
+            "RTMIN+31",
+            "RTMIN-1",
+            "RTMAX+1",
+            "RTMAX-31",
+            "RTMIN+",
+            "99999999999",
+            "1 5",
+        ] {
+            let error = text.parse::<Signal>().expect_err(text).to_string();
+            assert!(error.contains("`TERM`") && error.contains(text), "{error}");
+        }
+        assert_eq!(Signal::from_number(0), None);
+        assert_eq!(Signal::from_number(65), None);
+        assert_eq!(Signal::from_number(-9), None);
+    }
+}

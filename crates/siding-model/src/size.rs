@@ -1,0 +1,200 @@
+//! Sizes in bytes, and the text people write them in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Units by their text, largest first within each kind. `K`, `M` and `G` alone are not among them:
+/// programs do not agree on whether they mean 1000 or 1024.
+const UNITS: [(&str, u64); 9] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
+/// How many of [`UNITS`] are powers of 1024; only these are written.
+const BINARY: usize = 4;
+
+/// A number of bytes.
+///
+/// Written with the largest unit that loses nothing (`8MiB`, `1500B`).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// Returns this many times 1024 bytes.
+    #[must_use]
+    pub const fn kib(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 10))
+    }
+
+    /// Returns this many times 1024 KiB.
+    #[must_use]
+    pub const fn mib(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 20))
+    }
+
+    /// Returns this many times 1024 MiB.
+    #[must_use]
+    pub const fn gib(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 30))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = UNITS[..BINARY]
+            .iter()
+            .find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
+        match unit {
+            Some((name, size)) => write!(f, "{}{name}", self.0 / size),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+/// A text that is not a size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SizeError {
+    /// Neither digits nor digits with a known unit.
+    #[error(
+        "`{text}` is not a size; write bytes, or a whole number with B, KiB, MiB, GiB or TiB, as in `8MiB`"
+    )]
+    Unreadable {
+        /// What was given.
+        text: String,
+    },
+    /// More than 64 bits of bytes.
+    #[error("`{text}` is too large a size; at most 16777215TiB can be counted")]
+    TooLarge {
+        /// What was given.
+        text: String,
+    },
+}
+
+impl FromStr for Bytes {
+    type Err = SizeError;
+
+    /// Reads a number of bytes, or a whole number and a unit, with or without a space between.
+    ///
+    /// `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024, `kB`, `MB`, `GB`, `TB` powers of 1000; the
+    /// case of letters does not matter.
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let unreadable = || SizeError::Unreadable {
+            text: text.to_owned(),
+        };
+        let too_large = || SizeError::TooLarge {
+            text: text.to_owned(),
+        };
+        let trimmed = text.trim();
+        let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = trimmed.split_at(digits);
+        if number.is_empty() {
+            return Err(unreadable());
+        }
+        let unit = unit.trim_start();
+        let factor = UNITS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+            .map(|(_, size)| *size)
+            .or(unit.is_empty().then_some(1))
+            .ok_or_else(unreadable)?;
+        // Digits alone fail to parse only by being too many.
+        let number: u64 = number.parse().map_err(|_| too_large())?;
+        number.checked_mul(factor).map(Self).ok_or_else(too_large)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_and_without_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("8MiB", 8 << 20),
+            ("8 MiB", 8 << 20),
+            (" 8mib ", 8 << 20),
+            ("2GiB", 2 << 30),
+            ("1TiB", 1 << 40),
+            ("32KiB", 32 << 10),
+            ("5kB", 5000),
+            ("5KB", 5000),
+            ("3MB", 3_000_000),
+            ("7B", 7),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_is_allowed() {
+        for text in [
+            "", "MiB", "8M", "8 G", "1.5GiB", "-1", "+1", "8MiBs", "0x10", "eight",
+        ] {
+            let error = text.parse::<Bytes>().expect_err(text);
+            assert_eq!(
+                error,
+                SizeError::Unreadable {
+                    text: text.to_owned()
+                }
+            );
+            assert!(error.to_string().contains("8MiB"), "{error}");
+        }
+        for text in [
+            "18446744073709551616",
+            "16777216TiB",
+            "99999999999999999999GiB",
+        ] {
+            let error = text.parse::<Bytes>().expect_err(text);
+            assert_eq!(
+                error,
+                SizeError::TooLarge {
+                    text: text.to_owned()
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_without_loss() {
+        let shown =
+            [0, 1, 1000, 1024, 1500, 8 << 20, 2 << 30, 3 << 40].map(|n| Bytes(n).to_string());
+        assert_eq!(
+            shown,
+            ["0B", "1B", "1000B", "1KiB", "1500B", "8MiB", "2GiB", "3TiB"]
+        );
+        assert_eq!(
+            (Bytes::kib(32), Bytes::mib(8)),
+            (Bytes(32 << 10), Bytes(8 << 20))
+        );
+        assert_eq!(Bytes::gib(u64::MAX), Bytes(u64::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn shown_sizes_are_read_back(number: u64, shift in 0_u32..41) {
+            let bytes = Bytes(number >> shift << shift);
+            prop_assert_eq!(bytes.to_string().parse(), Ok(bytes));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*") {
+            let _read_or_refused = text.parse::<Bytes>();
+        }
+    }
+}

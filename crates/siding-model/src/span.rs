@@ -1,0 +1,287 @@
+//! Durations: the text people write them in and the text they are shown in.
+//!
+//! Text is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), narrowed to what cannot
+//! be misread: every number needs a unit, no sign, no `ago`, no clock form (`1:30:00`), no comma,
+//! no unit above the day, and nothing longer than [`MAX`]. A day is 24 hours. `none` is not a
+//! duration; where it is allowed, the caller looks for it first.
+
+use std::time::Duration;
+
+use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
+use jiff::{SignedDuration, Span, SpanRelativeTo, SpanRound, Unit};
+
+/// Longest duration that is read: ten years. Sums of a few of them stay far from any overflow,
+/// also when they are counted in nanoseconds.
+pub const MAX: Duration = Duration::from_secs(3650 * DAY);
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+const PARSER: SpanParser = SpanParser::new();
+const PRINTER: SpanPrinter = SpanPrinter::new().spacing(Spacing::None);
+
+/// A text that is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpanError {
+    /// Nothing was given.
+    #[error("an empty text is not a duration; write one such as `500ms`, `15s`, `30m` or `1h30m`")]
+    Empty,
+    /// A number stands alone.
+    #[error("`{text}` has no unit; write `{text}s` for seconds, or another of ms, s, m, h, d")]
+    NoUnit {
+        /// What was given.
+        text: String,
+    },
+    /// The sign is minus.
+    #[error("`{text}` is negative; a duration is zero or more, such as `0s` or `15s`")]
+    Negative {
+        /// What was given.
+        text: String,
+    },
+    /// Longer than [`MAX`].
+    #[error("`{text}` is too long; at most `3650d` is allowed")]
+    TooLong {
+        /// What was given.
+        text: String,
+    },
+    /// Anything else.
+    #[error(
+        "`{text}` is not a duration; write numbers with ms, s, m, h or d, the largest first, such as `500ms`, `15s` or `1h30m`, at most `3650d`"
+    )]
+    Unreadable {
+        /// What was given.
+        text: String,
+    },
+}
+
+/// Reads a duration such as `500ms`, `15s`, `30m`, `1h30m`, `1h 30m`, `1.5h` or `2d`.
+///
+/// # Errors
+///
+/// [`SpanError`] for an empty text, a number without a unit, a negative duration, one longer than
+/// [`MAX`], and anything else that is not a duration. Its text says what is allowed.
+pub fn parse(text: &str) -> Result<Duration, SpanError> {
+    let given = || text.to_owned();
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(SpanError::Empty);
+    }
+    if trimmed.starts_with('-') {
+        return Err(SpanError::Negative { text: given() });
+    }
+    if trimmed
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        return Err(SpanError::NoUnit { text: given() });
+    }
+    // jiff would also read `1:30:00`, `+15s`, `1h, 30m` and `15s ago`.
+    let plain = |c: char| c.is_alphanumeric() || c == ' ' || c == '.';
+    if !trimmed.chars().all(plain) || trimmed.contains("ago") {
+        return Err(SpanError::Unreadable { text: given() });
+    }
+    let duration = PARSER
+        .parse_span(trimmed)
+        .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| SpanError::Unreadable { text: given() })?;
+    if duration > MAX {
+        return Err(SpanError::TooLong { text: given() });
+    }
+    Ok(duration)
+}
+
+/// Returns the shortest text that [`parse`] reads back as the same duration, such as `1h30m`.
+///
+/// A duration over [`MAX`], which `parse` never returns, is shown in hours.
+#[must_use]
+pub fn exact(duration: Duration) -> String {
+    let days = SpanRound::new().largest(Unit::Day).days_are_24_hours();
+    let signed = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    match Span::try_from(signed).and_then(|span| span.round(days)) {
+        Ok(span) => PRINTER.span_to_string(&span),
+        Err(_) => PRINTER.duration_to_string(&signed),
+    }
+}
+
+/// Returns a short text for people, of at most two parts: `850ms`, `1.2s`, `3m 12s`, `2h 5m`,
+/// `3d 4h`.
+///
+/// What does not fit is cut off, never rounded up, so a task is not said to have run longer than
+/// it did. Less than a millisecond is shown in microseconds, nothing as `0s`.
+#[must_use]
+pub fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{large_unit}"),
+        _ => format!("{large}{large_unit} {small}{small_unit}"),
+    };
+    match seconds {
+        0 if duration.subsec_micros() == 0 => "0s".to_owned(),
+        0 if duration.subsec_millis() == 0 => format!("{}us", duration.subsec_micros()),
+        0 => format!("{}ms", duration.subsec_millis()),
+        1..10 => match duration.subsec_millis() / 100 {
+            0 => format!("{seconds}s"),
+            tenths => format!("{seconds}.{tenths}s"),
+        },
+        10..MINUTE => format!("{seconds}s"),
+        MINUTE..HOUR => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        HOUR..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        DAY.. => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn usual_durations_are_read() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("15s", 15_000),
+            ("0s", 0),
+            ("30m", 1_800_000),
+            ("2h", 7_200_000),
+            ("1h30m", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("  1h   30m  5s ", 5_405_000),
+            ("2d", 172_800_000),
+            ("1d2h3m4s5ms", 93_784_005),
+            ("1.5h", 5_400_000),
+            ("0.25s", 250),
+            ("90 seconds", 90_000),
+            ("3650d", 315_360_000_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_alone_is_told_its_unit() {
+        assert_eq!(
+            parse("15").expect_err("no unit").to_string(),
+            "`15` has no unit; write `15s` for seconds, or another of ms, s, m, h, d"
+        );
+        assert!(matches!(parse("1.5"), Err(SpanError::NoUnit { .. })));
+        assert!(matches!(parse("0"), Err(SpanError::NoUnit { .. })));
+    }
+
+    #[test]
+    fn mistakes_say_what_is_allowed() {
+        assert_eq!(parse(""), Err(SpanError::Empty));
+        assert_eq!(parse(" \t"), Err(SpanError::Empty));
+        for text in ["-15s", "-1", "- 5m"] {
+            assert!(
+                matches!(parse(text), Err(SpanError::Negative { .. })),
+                "{text}"
+            );
+        }
+        for text in ["3651d", "100000h", "9999999999s"] {
+            assert!(
+                matches!(parse(text), Err(SpanError::TooLong { .. })),
+                "{text}"
+            );
+        }
+        for text in [
+            "none",
+            "soon",
+            "s",
+            "15 x",
+            "15sec!",
+            "30m1h",
+            "1h1h",
+            "1:30:00",
+            "PT15S",
+            "15s ago",
+            "+15s",
+            "1h, 30m",
+            "1mo",
+            "1y",
+            "1h30",
+            "1e3s",
+            "١٥s",
+            "99999999999999999999s",
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(
+                error,
+                SpanError::Unreadable {
+                    text: text.to_owned()
+                }
+            );
+            assert!(error.to_string().contains("`15s`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn people_read_two_parts_at_most() {
+        let shown = |ms| human(Duration::from_millis(ms));
+        assert_eq!(
+            [0, 850, 999, 1_000, 1_299, 9_999, 12_700, 59_999].map(shown),
+            ["0s", "850ms", "999ms", "1s", "1.2s", "9.9s", "12s", "59s"]
+        );
+        assert_eq!(
+            [
+                60_000,
+                192_000,
+                3_599_999,
+                7_500_000,
+                7_200_000,
+                273_600_000
+            ]
+            .map(shown),
+            ["1m", "3m 12s", "59m 59s", "2h 5m", "2h", "3d 4h"]
+        );
+        assert_eq!(human(Duration::from_micros(400)), "400us");
+        assert_eq!(human(Duration::from_nanos(400)), "0s");
+        assert!(human(Duration::MAX).ends_with('h'));
+    }
+
+    #[test]
+    fn exact_text_is_compact() {
+        let shown = |ms| exact(Duration::from_millis(ms));
+        assert_eq!(
+            [0, 15_000, 1_800_000, 5_400_000, 604_800_000, 1_500].map(shown),
+            ["0s", "15s", "30m", "1h30m", "7d", "1s500ms"]
+        );
+        assert!(!exact(Duration::MAX).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn exact_text_is_read_back(
+            seconds in 0..=3650 * DAY - 1,
+            nanos in prop_oneof![Just(0), Just(500_000_000), 0_u32..1_000_000_000],
+        ) {
+            let duration = Duration::new(seconds, nanos);
+            prop_assert_eq!(parse(&exact(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn text_for_people_is_read_back_within_its_smaller_part(ms in 0..=3650 * DAY * 1000) {
+            let duration = Duration::from_millis(ms);
+            let shown = parse(&human(duration)).expect("own text is read");
+            prop_assert!(shown <= duration);
+            let lost = duration.saturating_sub(shown);
+            let part = match duration.as_secs() {
+                0 => Duration::from_millis(1),
+                1..10 => Duration::from_millis(100),
+                10..HOUR => Duration::from_secs(1),
+                HOUR..DAY => Duration::from_secs(MINUTE),
+                DAY.. => Duration::from_secs(HOUR),
+            };
+            prop_assert!(lost < part, "{} lost {:?}", human(duration), lost);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*|[0-9dhms. -]*") {
+            prop_assert!(parse(&text).is_ok_and(|read| read <= MAX) || parse(&text).is_err());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a task is asked to be. Written once, as the first record of its journal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{SessionId, TaskId};
+use crate::outcome::Placement;
+use crate::signal::Signal;
+
+/// What runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Command {
+    /// A text for a shell's `-c`.
+    Shell {
+        /// The text, as given.
+        text: String,
+        /// Shell, by name or path.
+        shell: String,
+    },
+    /// A program with its arguments.
+    Argv {
+        /// Program first; never empty.
+        argv: Vec<String>,
+    },
+}
+
+impl Command {
+    /// Returns the command as a person would type it.
+    #[must_use]
+    pub fn display(&self) -> String {
+        match self {
+            Self::Shell { text, .. } => text.clone(),
+            Self::Argv { argv } => {
+                argv.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+}
+
+/// Returns the word as a POSIX shell would need it written.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// What the task reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    /// `/dev/null`: prompts fail at once instead of hanging.
+    Null,
+    /// A pipe that `siding input` writes to.
+    Pipe,
+}
+
+/// What happens to descendants that outlive the leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnLeaderExit {
+    /// They stay, under the task's deadline and limits.
+    Linger,
+    /// They are ended.
+    Reap,
+}
+
+/// Everything the shim needs to know. The environment is not part of it: it never touches the disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Name of the task, and its birthmark.
+    pub task_id: TaskId,
+    /// Session that owns it.
+    pub session_id: SessionId,
+    /// Task inside which it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_task: Option<TaskId>,
+    /// A person's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What runs.
+    pub command: Command,
+    /// Working directory, absolute.
+    pub cwd: String,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// Where it starts.
+    pub placement: Placement,
+    /// Deadline, in milliseconds after the start.
+    pub deadline_ms: u64,
+    /// Upper bound of the deadline, whatever is asked later.
+    pub cap_ms: u64,
+    /// Signal that asks it to end.
+    pub signal: Signal,
+    /// Time between that signal and the kill, in milliseconds. Zero kills at once.
+    pub grace_ms: u64,
+    /// What happens to descendants that outlive the leader.
+    pub on_leader_exit: OnLeaderExit,
+    /// Whether it outlives its session, up to its deadline.
+    #[serde(default)]
+    pub keep: bool,
+    /// How long a session may be without an owner before this task is stopped, in milliseconds.
+    pub session_grace_ms: u64,
+    /// Bytes of output kept from the beginning.
+    pub keep_head: u64,
+    /// Bytes of output kept at the end.
+    pub keep_tail: u64,
+    /// File name under `same/` that tells a second launch of the same command from a first.
+    pub same_key: String,
+    /// First task with the same command and directory that still ran when this one was insisted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<TaskId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argv_is_shown_as_typed() {
+        let argv = ["echo", "a b", "it's", "", "x=1"].map(str::to_owned).to_vec();
+        assert_eq!(Command::Argv { argv }.display(), r"echo 'a b' 'it'\''s' '' x=1");
+    }
+}

@@ -1,0 +1,138 @@
+//! The line being built, with what a terminal does inside a line.
+
+use super::repeats::Outlet;
+
+/// Bytes of one line that are held back for a rewrite; longer lines are given out in pieces of at
+/// most this size. 64 KiB.
+pub const LINE_HELD_MAX: usize = 64 * 1024;
+
+/// The current line.
+///
+/// After `\r` the next character starts the line anew: the last state is what stays, also where a
+/// terminal would leave the end of a longer state visible. What was already given out of an
+/// overlong line cannot be taken back; a rewrite then begins on a line of its own.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    text: String,
+    /// The beginning of this line was given out.
+    given_out: bool,
+    /// Column and fate of the present state.
+    cursor: Cursor,
+}
+
+/// Where the next character goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Cursor {
+    /// Behind the text.
+    #[default]
+    End,
+    /// At the first column, after `\r`: the next character starts anew.
+    Start,
+    /// At the first column, after an escape sequence. Starts anew only together with an erasure,
+    /// since programs use the sequence alone for other ends too.
+    Home,
+    /// Behind the text, which was erased; going to the first column starts anew.
+    Erased,
+}
+
+impl Line {
+    /// Adds characters that are shown as they are.
+    pub(super) fn write(&mut self, mut run: &str, out: &mut Outlet<'_>) {
+        if run.is_empty() {
+            return;
+        }
+        if self.cursor == Cursor::Start {
+            self.start_anew(out);
+        }
+        self.cursor = Cursor::End;
+        loop {
+            let room = LINE_HELD_MAX - self.text.len();
+            if run.len() <= room {
+                self.text.push_str(run);
+                return;
+            }
+            let (fits, rest) = run.split_at(run.floor_char_boundary(room));
+            self.text.push_str(fits);
+            out.piece(&self.text);
+            self.text.clear();
+            self.given_out = true;
+            run = rest;
+        }
+    }
+
+    /// Ends the line.
+    pub(super) fn newline(&mut self, out: &mut Outlet<'_>) {
+        if self.given_out {
+            out.piece(&self.text);
+            out.piece("\n");
+        } else {
+            out.line(&self.text);
+        }
+        self.clear();
+    }
+
+    /// Ends the text. A last line without a newline stays one.
+    pub(super) fn finish(&mut self, out: &mut Outlet<'_>) {
+        if !self.text.is_empty() {
+            out.piece(&self.text);
+        }
+        self.clear();
+    }
+
+    /// Applies `\r`.
+    pub(super) fn carriage_return(&mut self) {
+        self.cursor = Cursor::Start;
+    }
+
+    /// Applies `\b`: takes the last character back, unless the cursor is at the first column.
+    pub(super) fn backspace(&mut self) {
+        match self.cursor {
+            Cursor::End | Cursor::Erased => {
+                let _taken_back = self.text.pop();
+            }
+            Cursor::Start | Cursor::Home => {}
+        }
+    }
+
+    /// Applies "cursor to the first column".
+    pub(super) fn home(&mut self) {
+        self.cursor = match self.cursor {
+            Cursor::End | Cursor::Home => Cursor::Home,
+            Cursor::Erased | Cursor::Start => Cursor::Start,
+        };
+    }
+
+    /// Applies "erase from the cursor to the end".
+    pub(super) fn erase_right(&mut self, out: &mut Outlet<'_>) {
+        match self.cursor {
+            Cursor::Start | Cursor::Home => self.start_anew(out),
+            Cursor::End | Cursor::Erased => {}
+        }
+    }
+
+    /// Applies "erase the whole line".
+    pub(super) fn erase_line(&mut self, out: &mut Outlet<'_>) {
+        match self.cursor {
+            Cursor::Start | Cursor::Home => self.start_anew(out),
+            Cursor::End | Cursor::Erased => self.cursor = Cursor::Erased,
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn held(&self) -> usize {
+        self.text.capacity()
+    }
+
+    fn start_anew(&mut self, out: &mut Outlet<'_>) {
+        if self.given_out {
+            out.piece("\n");
+        }
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.given_out = false;
+        self.cursor = Cursor::End;
+    }
+}

@@ -1,0 +1,116 @@
+//! Bytes to characters, across pushes.
+
+/// Stands for bytes that are no UTF-8.
+pub(super) const REPLACEMENT: &str = "\u{fffd}";
+
+/// Decodes UTF-8 that comes in pieces.
+///
+/// Each maximal invalid sequence becomes one U+FFFD, as [`String::from_utf8_lossy`] does it for
+/// the whole. Holds at most three bytes: the beginning of a character that is not complete yet.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    held: [u8; 4],
+    len: usize,
+}
+
+impl Decoder {
+    /// Gives `sink` the text of `bytes`, in pieces, in order.
+    pub(super) fn push(&mut self, mut bytes: &[u8], mut sink: impl FnMut(&str)) {
+        while self.len > 0 {
+            let Some((first, rest)) = bytes.split_first() else {
+                return;
+            };
+            self.held[self.len] = *first;
+            match str::from_utf8(&self.held[..=self.len]) {
+                Ok(text) => {
+                    sink(text);
+                    self.len = 0;
+                    bytes = rest;
+                }
+                Err(error) if error.error_len().is_none() => {
+                    self.len += 1;
+                    bytes = rest;
+                }
+                // The new byte does not go on with what is held, but may begin something itself.
+                Err(_) => {
+                    sink(REPLACEMENT);
+                    self.len = 0;
+                }
+            }
+        }
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            sink(chunk.valid());
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            let unfinished = chunks.peek().is_none()
+                && str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if unfinished {
+                self.held[..invalid.len()].copy_from_slice(invalid);
+                self.len = invalid.len();
+            } else {
+                sink(REPLACEMENT);
+            }
+        }
+    }
+
+    /// Gives `sink` what stands for a character that never became complete.
+    pub(super) fn finish(&mut self, mut sink: impl FnMut(&str)) {
+        if self.len > 0 {
+            self.len = 0;
+            sink(REPLACEMENT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(pieces: &[&[u8]]) -> String {
+        let mut text = String::new();
+        let mut decoder = Decoder::default();
+        for piece in pieces {
+            decoder.push(piece, |part| text.push_str(part));
+        }
+        decoder.finish(|part| text.push_str(part));
+        text
+    }
+
+    #[test]
+    fn characters_survive_being_split() {
+        assert_eq!(decode(&[b"\xc3", b"\xa4\xe2\x82", b"", b"\xac!"]), "ä€!");
+        assert_eq!(decode(&[b"\xf0", b"\x9f", b"\x9a", b"\x82"]), "\u{1f682}");
+    }
+
+    #[test]
+    fn an_unfinished_character_is_one_replacement() {
+        assert_eq!(decode(&[b"a\xe2\x82"]), "a\u{fffd}");
+        assert_eq!(decode(&[b"a\xe2", b"b"]), "a\u{fffd}b");
+        assert_eq!(
+            decode(&[b"\xf0\x9f", b"\xf0\x9f\x9a\x82"]),
+            "\u{fffd}\u{1f682}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_decode_as_the_whole(
+            pieces in prop::collection::vec(prop::collection::vec(
+                prop_oneof![
+                    any::<u8>(),
+                    prop::sample::select(&b"\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x82\xed\xa0\xf4\x90a"[..]),
+                ],
+                0..6,
+            ), 0..12),
+        ) {
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let whole = pieces.concat();
+            prop_assert_eq!(decode(&pieces), String::from_utf8_lossy(&whole));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Those who talk to the shim: whoever started it, and whoever connects to its socket.
+//!
+//! Nobody here can make the shim wait. Who does not take what it is sent is dropped, and finds all
+//! of it in the journal.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use siding_core::sys::socket;
+use siding_model::protocol::{Message, PACKET_MAX, Request};
+use siding_model::record::Record;
+
+/// Callers at once. Beyond it the one that came first and never subscribed is dropped.
+const MOST: usize = 256;
+/// Longest request. None carries a caller's data.
+const REQUEST_MAX: usize = 4096;
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    socket: OwnedFd,
+    subscribed: bool,
+    follows: bool,
+    /// Whether it waits for the end of a stop.
+    awaits_end: bool,
+    /// Whether it started this task and its leaving means that nobody waits any more.
+    pub(crate) is_starter: bool,
+    gone: bool,
+}
+
+impl Caller {
+    /// Returns whoever started the task: it is told everything from the first record on.
+    pub(crate) const fn starter(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            subscribed: true,
+            follows: false,
+            awaits_end: false,
+            is_starter: true,
+            gone: false,
+        }
+    }
+
+    fn stranger(socket: OwnedFd) -> Self {
+        Self { is_starter: false, subscribed: false, ..Self::starter(socket) }
+    }
+
+    /// Sends a message, or drops the caller.
+    pub(crate) fn tell(&mut self, message: &Message) {
+        if let Ok(packet) = serde_json::to_vec(message) {
+            self.send(&packet);
+        }
+    }
+
+    fn send(&mut self, packet: &[u8]) {
+        self.gone |= socket::send(&self.socket, packet, false).is_err();
+    }
+
+    /// Tells it about everything from now on.
+    pub(crate) const fn subscribe(&mut self, follows: bool) {
+        self.subscribed = true;
+        self.follows = follows;
+    }
+
+    /// Notes that it wants to hear when the task has ended.
+    pub(crate) const fn await_end(&mut self) {
+        self.awaits_end = true;
+    }
+}
+
+/// What a caller did.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// It asked.
+    Asked(Request),
+    /// It sent something that is no request.
+    Nonsense,
+    /// It has nothing to say now.
+    Nothing,
+    /// It left.
+    Left,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Callers(Vec<Caller>);
+
+impl Callers {
+    pub(crate) fn new(starter: Caller) -> Self {
+        Self(vec![starter])
+    }
+
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(|caller| caller.socket.as_fd())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn get(&mut self, index: usize) -> &mut Caller {
+        &mut self.0[index]
+    }
+
+    /// Lets in everybody who waits.
+    pub(crate) fn accept(&mut self, listener: &OwnedFd) {
+        loop {
+            match socket::accept(listener) {
+                Ok(socket) => self.admit(Caller::stranger(socket)),
+                // Another user; the next one may be ours.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                // Nobody, or no descriptors left: the listener stays readable and is tried again.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn admit(&mut self, caller: Caller) {
+        if self.0.len() >= MOST
+            && let Some(idle) = self.0.iter().position(|known| !known.subscribed)
+        {
+            self.0.remove(idle);
+        }
+        self.0.push(caller);
+    }
+
+    /// Takes one thing a caller has said.
+    pub(crate) fn hear(&mut self, index: usize) -> Said {
+        let caller = &mut self.0[index];
+        match socket::receive(&caller.socket, REQUEST_MAX, false) {
+            Ok(Some(packet)) => {
+                serde_json::from_slice(&packet).map_or(Said::Nonsense, Said::Asked)
+            }
+            Ok(None) => {
+                caller.gone = true;
+                Said::Left
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Said::Nothing,
+            Err(_) => {
+                caller.gone = true;
+                Said::Left
+            }
+        }
+    }
+
+    /// Forgets those who left. Returns whether the starter was among them.
+    pub(crate) fn forget_gone(&mut self) -> bool {
+        let starter_left = self.0.iter().any(|caller| caller.gone && caller.is_starter);
+        self.0.retain(|caller| !caller.gone);
+        starter_left
+    }
+
+    /// Tells all subscribers of a record.
+    pub(crate) fn publish(&mut self, seq: u64, record: &Record) {
+        if !self.0.iter().any(|caller| caller.subscribed) {
+            return;
+        }
+        let whole = Message::Record { seq, record: Some(Box::new(record.clone())) };
+        let mut packet = serde_json::to_vec(&whole).unwrap_or_default();
+        if packet.is_empty() || packet.len() > PACKET_MAX {
+            packet = serde_json::to_vec(&Message::Record { seq, record: None }).unwrap_or_default();
+        }
+        for caller in self.0.iter_mut().filter(|caller| caller.subscribed) {
+            caller.send(&packet);
+        }
+    }
+
+    /// Tells those who follow that output has grown, once each until they ask again: a slow reader
+    /// must not find its socket full of growth when the end comes.
+    pub(crate) fn tell_growth(&mut self, bytes: u64) {
+        for caller in self.0.iter_mut().filter(|caller| caller.follows) {
+            caller.follows = false;
+            caller.tell(&Message::Output { bytes });
+        }
+    }
+
+    /// Answers everybody who waits for the end.
+    pub(crate) fn tell_end(&mut self) {
+        for caller in self.0.iter_mut().filter(|caller| caller.awaits_end) {
+            caller.tell(&Message::Done);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The shim's one loop: wait, find out what happened, let the model decide, do it.
+//!
+//! Everything that changes the task goes through [`Keeper::happen`]: the model's step, the record,
+//! the callers, then the effects, in this order.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_core::store::{Root, TaskDir};
+use siding_core::sys::signals::SignalFd;
+use siding_core::sys::{clock, poll};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
+use siding_model::outcome::{LeaderEnd, Why};
+use siding_model::process::Mono;
+use siding_model::protocol::{Message, Request};
+use siding_model::record::{Closed, Record};
+use siding_model::signal::Signal;
+use siding_model::span;
+
+use crate::callers::{Callers, Said};
+use crate::ending::Ending;
+use crate::kin::Kin;
+use crate::lease::Lease;
+use crate::log::Log;
+use crate::pause;
+use crate::pump::Pump;
+use crate::script::{Report, Script};
+
+/// Everything a shim holds.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub(crate) root: Root,
+    pub(crate) dir: TaskDir,
+    pub(crate) state: TaskState,
+    pub(crate) log: Log,
+    pub(crate) pump: Pump,
+    pub(crate) kin: Kin,
+    pub(crate) callers: Callers,
+    pub(crate) listener: OwnedFd,
+    pub(crate) signals: SignalFd,
+    pub(crate) lease: Lease,
+    /// Where the shell reports its end.
+    pub(crate) script: Option<Script>,
+    /// Keeps the task's input open until somebody closes it.
+    pub(crate) input: Option<OwnedFd>,
+    pub(crate) ending: Ending,
+}
+
+/// What the poll woke for.
+#[derive(Debug, Default)]
+struct Ready {
+    signals: bool,
+    output: bool,
+    listener: bool,
+    owner: bool,
+    callers: Vec<bool>,
+    strays: bool,
+}
+
+impl Keeper {
+    /// Keeps the task until it has ended, and tells everybody.
+    pub(crate) fn keep(mut self) {
+        // A rescuer may find that the deadline passed, or the tree ended, while nobody kept it.
+        if self.kin.are_strays() {
+            self.look();
+        }
+        while self.state.is_live() {
+            let now = clock::mono();
+            if let Some(event) = self.state.life.due(now) {
+                self.happen(&event);
+                continue;
+            }
+            self.pump.rest(now);
+            if self.lease.is_over(&self.root, &self.state.spec, now) {
+                self.stop("session", None, None);
+                continue;
+            }
+            let ready = self.wait(now);
+            self.attend(&ready);
+        }
+        self.leave();
+    }
+
+    /// Blocks until something is due. The only place that does.
+    fn wait(&self, now: Mono) -> Ready {
+        let wake_at = [self.state.life.wake_at(), self.pump.wake_at(), self.lease.wake_at()];
+        let timeout = wake_at.into_iter().flatten().min().map(|at| at.ms_since(now));
+        let mut fds = vec![self.signals.as_fd(), self.pump.source(), self.listener.as_fd()];
+        fds.extend(self.lease.source());
+        let callers_from = fds.len();
+        fds.extend(self.callers.sources());
+        let strays_from = fds.len();
+        let strays = self.kin.sources();
+        fds.extend(strays.iter().copied());
+        // It can only fail for want of kernel memory; then everything is simply looked at.
+        let ready = poll::wait(&fds, timeout).unwrap_or_else(|_| vec![true; fds.len()]);
+        Ready {
+            signals: ready[0],
+            output: ready[1],
+            listener: ready[2],
+            owner: self.lease.source().is_some() && ready[3],
+            callers: ready[callers_from..strays_from].to_vec(),
+            strays: ready[strays_from..].contains(&true),
+        }
+    }
+
+    fn attend(&mut self, ready: &Ready) {
+        if ready.output && self.pump.turn() {
+            self.output_moved();
+        }
+        if ready.signals {
+            self.take_signals();
+        }
+        if ready.strays && self.state.is_live() {
+            self.look();
+        }
+        if ready.owner {
+            self.lease.owner_ended(&self.state.spec);
+        }
+        for index in (0..self.callers.len()).filter(|index| ready.callers.get(*index) == Some(&true))
+        {
+            self.hear(index);
+        }
+        if self.callers.forget_gone() && self.state.is_live() {
+            // Whoever waited is gone: nobody waits, and the task goes on.
+            self.happen(&Event::Placed { why: Why::User });
+        }
+        if ready.listener {
+            self.callers.accept(&self.listener);
+        }
+    }
+
+    fn output_moved(&mut self) {
+        if let Some((from, error)) = self.pump.take_failure() {
+            let at = clock::mono();
+            self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
+        }
+        self.callers.tell_growth(self.pump.bytes());
+    }
+
+    fn take_signals(&mut self) {
+        for signal in self.signals.take() {
+            if signal == Signal::TERM || signal == Signal::INT {
+                // A shutdown, or a person who ends the shim: the task ends as if asked to.
+                self.stop("signal to its shim", None, None);
+            }
+        }
+        if self.state.is_live() {
+            self.look();
+        }
+    }
+
+    /// Looks at the tree after something in it died.
+    fn look(&mut self) {
+        let look = self.kin.look(&self.root, self.state.spec.task_id);
+        match look.leader {
+            Some(end) => self.leader_ended(end, look.tree),
+            None if look.tree == Tree::Empty => self.tree_empty(),
+            None => {}
+        }
+    }
+
+    fn leader_ended(&mut self, end: LeaderEnd, tree: Tree) {
+        pause::at("leader_ended");
+        // What it wrote is in the FIFO now; what lingers may write for ever.
+        self.pump.drain();
+        let Report { final_cwd, pipeline } =
+            self.script.take().map(|script| script.report()).unwrap_or_default();
+        self.happen(&Event::LeaderEnded { end, tree, final_cwd, pipeline });
+    }
+
+    fn tree_empty(&mut self) {
+        let known = self.state.leader_end.is_some();
+        if known {
+            self.happen(&Event::TreeEmpty);
+        } else {
+            // A rescue that never saw the leader: it was gone before.
+            let why = "its shim was killed, and it ended before another could take over";
+            self.happen(&Event::Vanished { why: why.to_owned() });
+        }
+    }
+
+    fn stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
+        self.happen(&Event::StopAsked { by: by.to_owned(), grace_ms, signal })
+    }
+
+    /// Lets an event have its effect. Returns whether it had one.
+    pub(crate) fn happen(&mut self, event: &Event) -> bool {
+        let at = clock::mono();
+        let (next, effects) = self.state.life.step(event, at);
+        if next == self.state.life {
+            return false;
+        }
+        let mut records = vec![Record::Event { at, event: event.clone() }];
+        if effects.contains(&Effect::Close) {
+            records.push(Record::Closed(Box::new(self.close(next.phase(), at))));
+        }
+        self.record(records);
+        for effect in effects {
+            self.perform(effect);
+        }
+        true
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        let id = self.state.spec.task_id;
+        match effect {
+            // Done before the others, with everything that belongs to it.
+            Effect::Record | Effect::Close => {}
+            Effect::Signal(signal) => {
+                // On the disk before the first signal: a crash now must not turn a stop into a
+                // failure of the command.
+                self.log.sync();
+                pause::at("intent");
+                self.ending.signal(&self.kin, &self.root, id, signal);
+                pause::at("signalled");
+            }
+            Effect::Kill => self.finish_killing(),
+        }
+    }
+
+    /// Kills everything and says what came of it.
+    pub(crate) fn finish_killing(&mut self) {
+        pause::at("killing");
+        let killed = self.ending.kill(&mut self.kin, &self.root, self.state.spec.task_id);
+        if let Some(end) = killed.leader {
+            self.leader_ended(end, Tree::Alive);
+        }
+        pause::at("swept");
+        self.happen(&Event::Swept { survivors: killed.survivors });
+    }
+
+    /// Writes records, takes them in, and tells the subscribers.
+    fn record(&mut self, records: Vec<Record>) {
+        let first = self.log.write(&records);
+        for (seq, record) in (first..).zip(records) {
+            self.callers.publish(seq, &record);
+            // The step that made the record is the one that takes it in.
+            let _own_record = self.state.apply(record);
+        }
+    }
+
+    /// Gathers what is known at the end, and writes siding's own line when siding ended it.
+    fn close(&mut self, ended: &Phase, at: Mono) -> Closed {
+        self.pump.drain();
+        let report = self.ending.report();
+        if let Some(line) = self.last_line(ended) {
+            self.pump.say(&line);
+        }
+        let proof = if self.kin.are_strays() { "no process carries its mark" } else { "ECHILD" };
+        Closed {
+            wall: clock::wall(),
+            at,
+            report,
+            output: self.pump.totals(),
+            proof: proof.to_owned(),
+        }
+    }
+
+    /// Returns the line for the output of a task that did not end by itself.
+    fn last_line(&self, ended: &Phase) -> Option<String> {
+        let (Phase::Stopping { intent, .. } | Phase::Killing { intent, .. }) =
+            self.state.life.phase()
+        else {
+            return None;
+        };
+        let Phase::Ended { .. } = ended else { return None };
+        let report = self.ending.report().unwrap_or_default();
+        let survivors = match report.survivors.len() {
+            0 => String::new(),
+            count => format!("; {count} could not be ended, see `siding show`"),
+        };
+        let count = report.ended_total;
+        let noun = if count == 1 { "process" } else { "processes" };
+        Some(format!("{}; ended {count} {noun}{survivors}", cause(intent)))
+    }
+
+    fn hear(&mut self, index: usize) {
+        match self.callers.hear(index) {
+            Said::Asked(request) => self.answer(index, request),
+            Said::Nonsense => {
+                let why = "not a request that this shim knows".to_owned();
+                self.callers.get(index).tell(&Message::Refused { why });
+            }
+            Said::Nothing | Said::Left => {}
+        }
+    }
+
+    fn answer(&mut self, index: usize, request: Request) {
+        let answer = match request {
+            Request::Ping => Message::Done,
+            Request::Subscribe { follow } => {
+                self.callers.get(index).subscribe(follow);
+                Message::Done
+            }
+            Request::Place { why } => {
+                self.happen(&Event::Placed { why });
+                Message::Done
+            }
+            Request::Extend { to_ms } => self.extend(to_ms),
+            Request::CloseStdin => match self.input.take() {
+                Some(_closed) => Message::Done,
+                None => Message::Refused {
+                    why: "its standard input is closed already, or was never a pipe".to_owned(),
+                },
+            },
+            Request::Stop { by, grace_ms, signal } => {
+                self.callers.get(index).await_end();
+                self.stop(&by, grace_ms, signal);
+                return;
+            }
+        };
+        self.callers.get(index).tell(&answer);
+    }
+
+    fn extend(&mut self, to_ms: u64) -> Message {
+        let deadline = self.state.started.plus_ms(to_ms);
+        let before = self.state.life.deadline();
+        if self.happen(&Event::Extended { deadline })
+            || before == deadline.min(self.state.life.cap())
+        {
+            return Message::Done;
+        }
+        let why = match self.state.life.phase() {
+            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                "that deadline has passed already"
+            }
+            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => {
+                "it is being stopped already"
+            }
+        };
+        Message::Refused { why: why.to_owned() }
+    }
+
+    /// Tells those who wait, makes the end durable and clears the stage, in this order: nobody
+    /// waits for a disk.
+    fn leave(mut self) {
+        pause::at("ended");
+        self.callers.tell_end();
+        pause::at("told");
+        self.log.sync();
+        self.log.finish();
+        siding_core::recover::clear(&self.root, &self.dir, &self.state.spec.same_key);
+    }
+}
+
+fn cause(intent: &Intent) -> String {
+    match &intent.reason {
+        Reason::Deadline { limit_ms } => format!(
+            "stopped at its deadline of {}",
+            span::human(std::time::Duration::from_millis(*limit_ms))
+        ),
+        Reason::Stop { by } => format!("stopped by {by}"),
+        Reason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
+        Reason::Limit { which } => format!("stopped at its limit `{which:?}`"),
+    }
+}

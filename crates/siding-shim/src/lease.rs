@@ -1,0 +1,87 @@
+//! A session's hold on its tasks: the pidfd of its owner.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use siding_core::session;
+use siding_core::store::Root;
+use siding_core::sys::pidfd::PidFd;
+use siding_core::sys::{clock, procfs};
+use siding_model::process::Mono;
+use siding_model::spec::TaskSpec;
+
+/// What the task's life depends on beside itself.
+#[derive(Debug)]
+pub(crate) enum Lease {
+    /// Nothing: the implicit session, or a task that is kept.
+    Free,
+    /// The owner lives.
+    Held(PidFd),
+    /// The owner is gone; a resumed session may take over until then.
+    Lost {
+        /// When the task is stopped.
+        until: Mono,
+    },
+}
+
+impl Lease {
+    /// Takes the lease that the specification asks for.
+    pub(crate) fn take(root: &Root, spec: &TaskSpec) -> Self {
+        if spec.keep || spec.session_id.is_implicit() {
+            return Self::Free;
+        }
+        owner(root, spec).map_or_else(|| Self::lost(spec), Self::Held)
+    }
+
+    fn lost(spec: &TaskSpec) -> Self {
+        Self::Lost { until: clock::mono().plus_ms(spec.session_grace_ms) }
+    }
+
+    /// Returns what to poll for the owner's end.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Held(owner) => Some(owner.as_fd()),
+            Self::Free | Self::Lost { .. } => None,
+        }
+    }
+
+    /// Returns when to come back to [`Self::is_over`].
+    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+        match self {
+            Self::Lost { until } => Some(*until),
+            Self::Free | Self::Held(_) => None,
+        }
+    }
+
+    /// Notes that the owner has ended.
+    pub(crate) fn owner_ended(&mut self, spec: &TaskSpec) {
+        *self = Self::lost(spec);
+    }
+
+    /// Whether nobody took over in time. Asks once, when the time is up.
+    pub(crate) fn is_over(&mut self, root: &Root, spec: &TaskSpec, now: Mono) -> bool {
+        let Self::Lost { until } = self else { return false };
+        if now < *until {
+            return false;
+        }
+        match owner(root, spec) {
+            Some(owner) => {
+                *self = Self::Held(owner);
+                false
+            }
+            None => {
+                *self = Self::Free;
+                true
+            }
+        }
+    }
+}
+
+/// Returns the living owner of the task's session.
+fn owner(root: &Root, spec: &TaskSpec) -> Option<PidFd> {
+    let session = session::read(root, &spec.session_id).ok()??;
+    let boot = procfs::boot_id().ok()?;
+    if !session.is_live(&boot) {
+        return None;
+    }
+    PidFd::open(session.owner).ok()
+}

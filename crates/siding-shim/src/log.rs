@@ -1,0 +1,48 @@
+//! Writing the journal, even when the disk has other plans.
+
+use siding_core::journal_file::JournalFile;
+use siding_model::record::Record;
+
+/// The journal with what could not be written yet.
+#[derive(Debug)]
+pub(crate) struct Log {
+    journal: JournalFile,
+    pending: Vec<Record>,
+}
+
+impl Log {
+    pub(crate) const fn new(journal: JournalFile) -> Self {
+        Self { journal, pending: Vec::new() }
+    }
+
+    /// Writes records after all earlier ones. Returns the number of the first.
+    ///
+    /// A failed write keeps them for the next time: the task goes on, and its callers are told all
+    /// the same. The reserve makes this a matter of broken disks, not of full ones.
+    pub(crate) fn write(&mut self, records: &[Record]) -> u64 {
+        let first = self.journal.next_seq() + self.pending.len() as u64;
+        self.pending.extend_from_slice(records);
+        self.retry();
+        first
+    }
+
+    fn retry(&mut self) {
+        if self.journal.append(&self.pending).is_ok() {
+            self.pending = Vec::new();
+        }
+    }
+
+    /// Waits until everything is on the disk.
+    pub(crate) fn sync(&mut self) {
+        if !self.pending.is_empty() {
+            self.retry();
+        }
+        // Nobody is left to tell; a reader finds what the disk has.
+        let _unsynced = self.journal.sync();
+    }
+
+    /// Gives the reserve back.
+    pub(crate) fn finish(&self) {
+        let _only_space = self.journal.finish();
+    }
+}

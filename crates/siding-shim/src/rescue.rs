@@ -1,0 +1,123 @@
+//! Taking over from a shim that was killed.
+//!
+//! The lock came with the task's directory. The processes are found by their mark, the output goes
+//! on through the same FIFO, which the task kept alive itself, and the journal goes on where it
+//! stopped.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use siding_core::journal_file::{self, JournalFile};
+use siding_core::sys::{clock, file, procfs, socket};
+use siding_core::{link, output};
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{Event, Phase};
+use siding_model::process::ProcRef;
+use siding_model::protocol::Message;
+use siding_model::record::Record;
+
+use crate::callers::Callers;
+use crate::ending::Ending;
+use crate::keeper::Keeper;
+use crate::kin::Kin;
+use crate::lease::Lease;
+use crate::log::Log;
+use crate::pump::Pump;
+use crate::start::{self, CannotStart, when};
+
+/// Keeps a task whose shim is dead.
+pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
+    let mut starter = start::starter()?;
+    // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
+    starter.is_starter = false;
+    let setting = start::settle(id)?;
+    let dir = setting.dir.as_fd();
+    let folded = journal_file::read(dir)
+        .map_err(|error| when("read the journal")(io::Error::other(error)))?;
+    let mut journal = JournalFile::resume(dir, &folded).map_err(when("open the journal"))?;
+    let mut state = folded.state;
+    let at = clock::mono();
+    let rescued = Record::Rescued { at, shim: setting.own };
+    journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
+    let seq = state.next_seq;
+    state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
+    let pump = reopen_output(&setting.dir, &state).map_err(when("reopen the output"))?;
+    let _stale = file::remove(dir, link::NAME);
+    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
+    let leader = state.leader.filter(|_| state.leader_end.is_none());
+    let kin = Kin::strays(id, leader);
+    let lease = Lease::take(&setting.root, &state.spec);
+    let mut keeper = Keeper {
+        root: setting.root,
+        dir: setting.dir,
+        state,
+        log: Log::new(journal),
+        pump,
+        kin,
+        callers: Callers::new(starter),
+        listener,
+        signals: setting.signals,
+        lease,
+        script: None,
+        input: None,
+        ending: Ending::default(),
+    };
+    resume(&mut keeper, id);
+    keeper.keep();
+    Ok(())
+}
+
+/// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
+fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
+    let fifo = match file::open_at(dir, output::FIFO, file::Open::FifoBoth) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            file::make_fifo(dir, output::FIFO)?;
+            file::open_at(dir, output::FIFO, file::Open::FifoBoth)
+        }
+        result => result,
+    }?;
+    let file = match file::open_at(dir, output::FILE, file::Open::ReadWrite) {
+        // The first shim died before it made one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            file::open_at(dir, output::FILE, file::Open::CreateNew)
+        }
+        result => result,
+    }?;
+    Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)
+}
+
+/// Goes on in the phase in which the journal stopped.
+fn resume(keeper: &mut Keeper, id: TaskId) {
+    match keeper.state.life.phase() {
+        // Its shim died between starting the command and saying so. The leader is the one that
+        // leads the session that every leader begins.
+        Phase::Starting { .. } => {
+            if let Some(leader) = find_leader(keeper, id) {
+                keeper.kin = Kin::strays(id, Some(leader));
+                keeper.happen(&Event::Spawned { leader });
+            }
+        }
+        // The intent is on record; whether the signal went out is not.
+        Phase::Stopping { intent, .. } => {
+            let signal = intent.signal;
+            keeper.ending.signal(&keeper.kin, &keeper.root, id, signal);
+        }
+        Phase::Killing { .. } => keeper.finish_killing(),
+        Phase::Running { .. } | Phase::Lingering { .. } | Phase::Ended { .. } => {}
+    }
+}
+
+fn find_leader(keeper: &Keeper, id: TaskId) -> Option<ProcRef> {
+    let leads = |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid);
+    let mut leaders: Vec<ProcRef> = keeper
+        .kin
+        .members(&keeper.root, id)
+        .into_iter()
+        .filter(leads)
+        .filter_map(procfs::identify)
+        .collect();
+    leaders.sort_by_key(|leader| leader.start_ticks);
+    leaders.first().copied()
+}

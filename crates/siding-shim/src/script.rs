@@ -1,0 +1,154 @@
+//! How a shell gets its command without the command standing in anybody's arguments.
+//!
+//! A command in argv would match `pkill -f` and be shown to every user of the machine. So the text
+//! lies in a file in memory that the shell inherits, and the shell's own argument is a constant.
+//! A bash also tells, at its end and into the same file, where it stood and how each stage of its
+//! last pipeline ended. `docs/adr/0002-command-text.md` has the alternatives.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use siding_core::sys::{descriptor, file};
+
+/// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
+/// (0–9, and bash's `{fd}` from 10 on), below 64, from where on the kernel would have to enlarge
+/// the descriptor table of every process of the task.
+pub(crate) const HIGH: i32 = 60;
+
+/// Longest report that is read. A path is at most 4 KiB.
+const REPORT_MAX: usize = 64 << 10;
+
+/// A command's text, and what its shell reports.
+#[derive(Debug)]
+pub(crate) struct Script {
+    fd: OwnedFd,
+    text_len: u64,
+}
+
+/// What a bash said at its end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) final_cwd: Option<String>,
+    pub(crate) pipeline: Option<Vec<i32>>,
+}
+
+impl Script {
+    /// Puts the text where a shell can read it.
+    pub(crate) fn new(text: &str) -> io::Result<Self> {
+        let fd = descriptor::duplicate_from(descriptor::memory_file("siding-command")?, HIGH)?;
+        let mut rest = text.as_bytes();
+        // Written by position of the descriptor, so that reports are appended behind the text.
+        while !rest.is_empty() {
+            let count = file::write(&fd, rest)?;
+            rest = &rest[count..];
+        }
+        Ok(Self { fd, text_len: text.len() as u64 })
+    }
+
+    /// Returns what the shell inherits.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Returns the arguments that make `shell` run the text. A shell that is not known gets the
+    /// text as an argument after all, since only `-c` is common to all.
+    pub(crate) fn argv(&self, shell: &str, text: &str) -> Vec<String> {
+        let fd = self.fd.as_raw_fd();
+        let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);
+        let constant = match name {
+            "bash" => bash(fd, text.contains('|')),
+            "sh" | "dash" | "ash" | "ksh" | "mksh" | "zsh" => format!(". /proc/self/fd/{fd}"),
+            "fish" => format!("source /proc/self/fd/{fd}"),
+            _ => text.to_owned(),
+        };
+        vec![shell.to_owned(), "-c".to_owned(), constant]
+    }
+
+    /// Returns what the shell reported, as far as it makes sense: the task could write anything.
+    pub(crate) fn report(&self) -> Report {
+        let mut bytes = vec![0; REPORT_MAX];
+        let count = file::read_at(&self.fd, &mut bytes, self.text_len).unwrap_or(0);
+        read_report(&bytes[..count])
+    }
+}
+
+/// Returns the constant for bash. `eval` keeps bash's own error texts (`bash: line 1: …`) but
+/// hides the statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is
+/// used only when there can be a pipeline.
+fn bash(fd: i32, may_pipe: bool) -> String {
+    // The braces keep a `set -x` from tracing this, and a closed descriptor from complaining.
+    let report = |word: &str| {
+        format!(
+            r#"{{ builtin printf "%s\0" {word} "$?" "$PWD" "${{PIPESTATUS[@]}}" "" >&{fd}; }} 2>/dev/null"#
+        )
+    };
+    let exit = report("exit");
+    if may_pipe {
+        let end = report(r#"return"${#BASH_SOURCE[@]}""#);
+        format!("trap '{exit}' EXIT; trap '{end}' RETURN; . /proc/self/fd/{fd}")
+    } else {
+        format!(r#"trap '{exit}' EXIT; eval "$(</proc/self/fd/{fd})""#)
+    }
+}
+
+/// Reads `WORD STATUS CWD STAGE… ""` records, each field ended by a zero byte.
+fn read_report(bytes: &[u8]) -> Report {
+    let mut fields = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    let mut whole_file = None;
+    let mut report = Report::default();
+    while let Some(word) = fields.next() {
+        let (Some(_status), Some(cwd)) = (fields.next(), fields.next()) else { break };
+        let stages: Vec<i32> = fields
+            .by_ref()
+            .take_while(|field| !field.is_empty())
+            .filter_map(|field| field.parse().ok())
+            .collect();
+        match &*word {
+            // The command's text ran to its end, and its last pipeline is what this saw. Deeper
+            // ones are files that the command itself sourced.
+            "return1" => whole_file = Some(stages),
+            "exit" => {
+                report.final_cwd = cwd.starts_with('/').then(|| cwd.into_owned());
+                let last = whole_file.take().unwrap_or(stages);
+                report.pipeline = (last.len() > 1).then_some(last);
+            }
+            _ => {}
+        }
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pipeline_is_reported() {
+        let bytes = b"return1\x000\0/usr\x003\x000\0\0exit\x000\0/usr\x000\0\0";
+        let expected =
+            Report { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
+        assert_eq!(read_report(bytes), expected);
+    }
+
+    #[test]
+    fn a_single_command_is_no_pipeline() {
+        let report = read_report(b"exit\x007\0/tmp\x007\0\0");
+        assert_eq!(report, Report { final_cwd: Some("/tmp".to_owned()), pipeline: None });
+    }
+
+    #[test]
+    fn nonsense_is_nothing() {
+        for bytes in [&b""[..], b"\0", b"exit", b"exit\x001", b"x\0y\0z\0", &[0xff; 100], &[0; 100]] {
+            assert_eq!(read_report(bytes), Report::default());
+        }
+    }
+
+    #[test]
+    fn no_known_shell_gets_the_text_as_an_argument() {
+        let script = Script::new("secret words").expect("memory");
+        for shell in ["bash", "/bin/sh", "dash", "/usr/bin/zsh", "fish"] {
+            assert!(!script.argv(shell, "secret words").join(" ").contains("secret"), "{shell}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Links between the documents, and from them to files of the workspace.
+//!
+//! Only links inside the checkout are looked at; nothing is fetched.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::Finding;
+use crate::workspace::Workspace;
+
+/// Denies links in Markdown files that lead to no file or to no heading.
+pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+    let mut texts = BTreeMap::new();
+    for path in documents(&workspace.root)? {
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("could not read `{}`", path.display()))?;
+        texts.insert(path, text);
+    }
+    let (mut faults, mut links) = (0, 0);
+    for (path, text) in &texts {
+        for link in links_of(text) {
+            links += 1;
+            if let Some(fault) = fault(path, &link.target, &texts) {
+                faults += 1;
+                let path = workspace.relative(path).display();
+                println!("  {path}:{}: `{}`: {fault}", link.line, link.target);
+            }
+        }
+    }
+    if faults > 0 {
+        bail!("links that lead nowhere: {faults}");
+    }
+    Ok(Finding::Noted(format!(
+        "links: {links}, documents: {}",
+        texts.len()
+    )))
+}
+
+/// Returns the Markdown files at the root and everywhere under `docs`.
+fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        let entries = std::fs::read_dir(&directory)
+            .with_context(|| format!("could not list `{}`", directory.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                if path.starts_with(root.join("docs")) {
+                    open.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A link that is not a web address.
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    line: usize,
+    target: String,
+}
+
+/// Returns the relative links of a document, those in code left out.
+fn links_of(text: &str) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (line, prose) in prose(text) {
+        let prose = without_code_spans(prose);
+        let inline = prose
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'));
+        let definition = prose
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("]: "));
+        for target in inline
+            .map(|(target, _)| target)
+            .chain(definition.map(|(_, target)| target))
+        {
+            // A title may follow the target.
+            let target = target.split_whitespace().next().unwrap_or_default();
+            let target = target.trim_matches(['<', '>']);
+            if !target.contains("://") && !target.starts_with("mailto:") {
+                links.push(Link {
+                    line,
+                    target: target.to_owned(),
+                });
+            }
+        }
+    }
+    links
+}
+
+/// Returns the lines outside of fenced code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fence: Option<&str> = None;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let bare = line.trim_start();
+        let marker = ["```", "~~~"]
+            .into_iter()
+            .find(|marker| bare.starts_with(marker));
+        match (fence, marker) {
+            (None, Some(opened)) => fence = Some(opened),
+            (Some(opened), Some(closed)) if opened == closed => fence = None,
+            (None, None) => return Some((at + 1, line)),
+            (Some(_), _) => {}
+        }
+        None
+    })
+}
+
+fn without_code_spans(line: &str) -> String {
+    let pieces: Vec<&str> = line.split('`').collect();
+    // An odd backtick at the end opens nothing, so the last piece is prose in any case.
+    let last = pieces.len() - 1;
+    let outside = pieces
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| at % 2 == 0 || *at == last);
+    outside
+        .map(|(_, piece)| *piece)
+        .collect::<Vec<_>>()
+        .join("`")
+}
+
+/// Returns what is wrong with a link, if anything.
+fn fault(from: &Path, target: &str, texts: &BTreeMap<PathBuf, String>) -> Option<&'static str> {
+    let (file, heading) = target
+        .split_once('#')
+        .map_or((target, None), |(file, heading)| (file, Some(heading)));
+    if file.starts_with('/') {
+        return Some("must be relative");
+    }
+    let path = if file.is_empty() {
+        from.to_path_buf()
+    } else {
+        normal(&from.parent().unwrap_or(from).join(file))
+    };
+    if !path.exists() {
+        return Some("no such file");
+    }
+    let heading = heading?;
+    match texts.get(&path) {
+        Some(text) if anchors(text).iter().any(|anchor| anchor == heading) => None,
+        Some(_) => Some("no such heading"),
+        None => Some("points into a file that has no headings; line numbers do not last"),
+    }
+}
+
+/// Resolves `.` and `..` by name, so that paths can be compared.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                normal.pop();
+            }
+            std::path::Component::CurDir => {}
+            std::path::Component::Prefix(_)
+            | std::path::Component::RootDir
+            | std::path::Component::Normal(_) => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Returns the anchors that web pages of repositories give to the headings of a document.
+fn anchors(text: &str) -> Vec<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut anchors = Vec::new();
+    for (_, line) in prose(text) {
+        let title = line.trim_start_matches('#');
+        if title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let anchor: String = title
+            .trim()
+            .chars()
+            .filter(|character| character.is_alphanumeric() || matches!(character, ' ' | '-' | '_'))
+            .map(|character| if character == ' ' { '-' } else { character })
+            .collect::<String>()
+            .to_lowercase();
+        let earlier = seen.entry(anchor.clone()).or_default();
+        anchors.push(if *earlier == 0 {
+            anchor
+        } else {
+            format!("{anchor}-{earlier}")
+        });
+        *earlier += 1;
+    }
+    anchors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(text: &str) -> Vec<String> {
+        links_of(text).into_iter().map(|link| link.target).collect()
+    }
+
+    #[test]
+    fn every_form_of_link_is_found() {
+        assert_eq!(
+            targets("see [a](docs/a.md), [b](<b.md> \"title\") and ![c](c.png)\n\n[d]: d.md\n"),
+            ["docs/a.md", "b.md", "c.png", "d.md"]
+        );
+        assert!(targets("[a](https://example.org/x) [b](mailto:x@example.org)").is_empty());
+    }
+
+    #[test]
+    fn code_holds_no_links() {
+        assert!(targets("`[a](b)` and\n```text\n[c](d)\n```\n").is_empty());
+        assert_eq!(targets("a ` and [b](c)"), ["c"]);
+        assert_eq!(links_of("```\n\n```\n[a](b)")[0].line, 4);
+    }
+
+    #[test]
+    fn anchors_are_spelt_as_on_the_web() {
+        assert_eq!(
+            anchors("# What `siding` keeps: a task\n#!not\n## Same\n## Same\n"),
+            ["what-siding-keeps-a-task", "same", "same-1"]
+        );
+    }
+
+    #[test]
+    fn a_dead_link_is_told_apart_from_a_dead_heading() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let mut texts = BTreeMap::from([(here.clone(), "# Title".to_owned())]);
+        assert_eq!(fault(&here, "Cargo.toml", &texts), None);
+        assert_eq!(fault(&here, "src/../Cargo.toml", &texts), None);
+        assert_eq!(fault(&here, "gone.md", &texts), Some("no such file"));
+        assert_eq!(
+            fault(&here, "/Cargo.toml", &texts),
+            Some("must be relative")
+        );
+        texts.insert(manifest, "# Some heading".to_owned());
+        assert_eq!(fault(&here, "Cargo.toml#some-heading", &texts), None);
+        assert_eq!(
+            fault(&here, "Cargo.toml#other", &texts),
+            Some("no such heading")
+        );
+        assert!(fault(&here, "src/main.rs#L3", &texts).is_some());
+    }
+}

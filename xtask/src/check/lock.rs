@@ -1,0 +1,43 @@
+//! The ceiling on locked packages: each one is code of somebody else that we answer for.
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::Finding;
+use crate::workspace::Workspace;
+
+/// Packages that `Cargo.lock` may hold. Raise it on purpose, in the commit that needs it.
+const CEILING: usize = 106;
+
+/// Denies a `Cargo.lock` that has grown past the ceiling.
+pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+    let path = workspace.root.join("Cargo.lock");
+    let lock = std::fs::read_to_string(path).context("could not read `Cargo.lock`")?;
+    let packages = count(&lock);
+    if packages > CEILING {
+        bail!(
+            "`Cargo.lock` holds {packages} packages, at most {CEILING} are allowed; drop some, or \
+             raise the ceiling in xtask/src/check/lock.rs and say why"
+        );
+    }
+    Ok(Finding::Noted(format!(
+        "{packages} of at most {CEILING} packages"
+    )))
+}
+
+fn count(lock: &str) -> usize {
+    lock.lines()
+        .filter(|line| line.trim_end() == "[[package]]")
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_package_tables_count() {
+        let lock =
+            "version = 4\n\n[[package]]\nname = \"a\"\n\n[[package]]\nname = \"[[package]]\"\n";
+        assert_eq!(count(lock), 2);
+    }
+}

@@ -1,0 +1,207 @@
+//! Where unsafe code and calls of the operating system may stand.
+//!
+//! Reads words, not text ([`tokens`](super::tokens)), so a comment may speak of `unsafe`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::tokens::{Token, tokens};
+use crate::steps::Finding;
+use crate::workspace::Workspace;
+
+/// The one place for both.
+const SYS: &[&str] = &[
+    "crates/siding-core/src/sys",
+    "crates/siding-core/src/sys.rs",
+];
+
+/// The crate that owns that place. It cannot forbid unsafe code as a whole, and it alone of the
+/// shipped crates has the means to call the system ([`crates`](super::crates) sees to that).
+const OWNER: &str = "siding-core";
+
+/// Never shipped: its programs misbehave on purpose, with every means.
+const TEST_PROGRAMS: &str = "siding-e2e";
+
+/// Names that stand for a call of the operating system.
+const OS_NAMES: &[&str] = &["libc", "rustix", "nix"];
+
+/// Denies unsafe code and OS calls anywhere else.
+pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+    let mut faults = Vec::new();
+    for (name, member) in &workspace.metadata.members {
+        if name == TEST_PROGRAMS {
+            continue;
+        }
+        if name != OWNER {
+            for root in &member.roots {
+                if !forbids_unsafe(&tokens(&read(root)?)) {
+                    let root = workspace.relative(root).display();
+                    faults.push(format!("{root}: needs `#![forbid(unsafe_code)]`"));
+                }
+            }
+        }
+        for path in rust_files(&member.directory)? {
+            let relative = workspace.relative(&path);
+            if SYS.iter().any(|sys| relative.starts_with(sys)) {
+                continue;
+            }
+            let source = read(&path)?;
+            let tokens = tokens(&source);
+            let mut found = unsafe_code(&tokens);
+            if name == OWNER {
+                found.extend(os_calls(&tokens));
+            }
+            let path = relative.display();
+            faults.extend(
+                found
+                    .iter()
+                    .map(|found| format!("{path}:{}: {}", found.line, found.text)),
+            );
+        }
+    }
+    for fault in &faults {
+        println!("  {fault}");
+    }
+    if !faults.is_empty() {
+        bail!(
+            "places that break the rule: {}; only {} may",
+            faults.len(),
+            SYS[0]
+        );
+    }
+    Ok(Finding::Passed)
+}
+
+/// Returns whether `#![forbid(unsafe_code)]` is there.
+fn forbids_unsafe(tokens: &[Token<'_>]) -> bool {
+    let wanted = ["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"];
+    tokens
+        .windows(wanted.len())
+        .any(|window| window.iter().map(|token| token.text).eq(wanted))
+}
+
+/// Returns every `unsafe`, in unit tests too.
+fn unsafe_code<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
+    tokens
+        .iter()
+        .copied()
+        .filter(|token| token.text == "unsafe")
+        .collect()
+}
+
+/// Returns every name that stands for a call of the system, those in unit tests left out.
+fn os_calls<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        if let Some(length) = test_item(&tokens[at..]) {
+            at += length;
+            continue;
+        }
+        if OS_NAMES.contains(&tokens[at].text) {
+            found.push(tokens[at]);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Returns how many tokens the `#[cfg(test)]` item at the start has, or `None` if there is none.
+fn test_item(tokens: &[Token<'_>]) -> Option<usize> {
+    let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
+    if !tokens
+        .iter()
+        .map(|token| token.text)
+        .take(attribute.len())
+        .eq(attribute)
+    {
+        return None;
+    }
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().skip(attribute.len()) {
+        match token.text {
+            "{" => depth += 1,
+            "}" if depth <= 1 => return Some(at + 1),
+            "}" => depth -= 1,
+            ";" if depth == 0 => return Some(at + 1),
+            _ => {}
+        }
+    }
+    Some(tokens.len())
+}
+
+/// Returns every Rust file of a package.
+fn rust_files(package: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![package.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        let entries = std::fs::read_dir(&directory)
+            .with_context(|| format!("could not list `{}`", directory.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("could not read `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(found: &[Token<'_>]) -> Vec<usize> {
+        found.iter().map(|token| token.line).collect()
+    }
+
+    #[test]
+    fn unsafe_code_is_found_in_every_form() {
+        for source in [
+            "fn f() { unsafe { g() } }",
+            "unsafe fn f() {}",
+            "unsafe extern \"C\" { fn f(); }",
+            "#[unsafe(no_mangle)] fn f() {}",
+            "#[cfg(test)] mod tests { fn f() { unsafe { g() } } }",
+        ] {
+            assert_eq!(lines(&unsafe_code(&tokens(source))), [1], "{source}");
+        }
+    }
+
+    #[test]
+    fn talking_about_unsafe_is_allowed() {
+        let source = "// unsafe\n#![forbid(unsafe_code)] const A: &str = \"unsafe\";";
+        assert!(unsafe_code(&tokens(source)).is_empty());
+    }
+
+    #[test]
+    fn calls_of_the_system_are_found_outside_of_tests() {
+        let module = "use std::io;\n#[cfg(test)]\nmod tests {\n use rustix::fs; fn g() {}\n}\n\
+                      fn h() { libc::getpid() }";
+        assert_eq!(lines(&os_calls(&tokens(module))), [6]);
+        let imports = "#[cfg(test)]\nuse libc::getpid;\nuse rustix::io;";
+        assert_eq!(lines(&os_calls(&tokens(imports))), [3]);
+        let file = "#[cfg(test)] mod tests;\nfn f() { rustix::fs::sync() }";
+        assert_eq!(lines(&os_calls(&tokens(file))), [2]);
+    }
+
+    #[test]
+    fn the_attribute_must_be_the_inner_one() {
+        assert!(forbids_unsafe(&tokens(
+            "//! Docs.\n#![forbid(unsafe_code)]\nmod a;"
+        )));
+        assert!(!forbids_unsafe(&tokens(
+            "//! #![forbid(unsafe_code)]\nmod a;"
+        )));
+        assert!(!forbids_unsafe(&tokens("#[forbid(unsafe_code)] mod a {}")));
+    }
+}

@@ -1,0 +1,94 @@
+//! The steps that the toolchain's own programs do: rustfmt, clippy, rustdoc, the tests.
+
+use anyhow::{Result, bail};
+
+use crate::steps::Finding;
+use crate::workspace::Workspace;
+
+/// Denies unformatted files.
+pub(super) fn format(workspace: &Workspace) -> Result<Finding> {
+    if !workspace.has_subcommand("fmt") {
+        return missing_component(workspace, "rustfmt");
+    }
+    workspace.cargo(&["fmt", "--all", "--", "--check"]).run()?;
+    Ok(Finding::Passed)
+}
+
+/// Denies warnings of rustc and clippy.
+pub(super) fn clippy(workspace: &Workspace) -> Result<Finding> {
+    if !workspace.has_subcommand("clippy") {
+        return missing_component(workspace, "clippy");
+    }
+    let everything = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    workspace.cargo(&everything).run()?;
+    // Building the whole workspace turns on the pause points of the tests everywhere. The program
+    // that people install is built without them, so it is looked at a second time, alone.
+    let shipped = [
+        "clippy",
+        "--package",
+        "siding-cli",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    workspace.cargo(&shipped).run()?;
+    Ok(Finding::Passed)
+}
+
+/// Denies warnings of rustdoc, above all links that lead nowhere.
+pub(super) fn docs(workspace: &Workspace) -> Result<Finding> {
+    workspace
+        .cargo(&[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--locked",
+            "--document-private-items",
+        ])
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
+    Ok(Finding::Passed)
+}
+
+/// Runs every test.
+pub(super) fn tests(workspace: &Workspace) -> Result<Finding> {
+    if !workspace.has_subcommand("nextest") {
+        workspace
+            .cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
+            .run()?;
+        return Ok(Finding::Passed);
+    }
+    // nextest cannot run the examples in the documentation; its own summary comes last.
+    workspace
+        .cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"])
+        .run()?;
+    workspace
+        .cargo(&[
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+        ])
+        .run()?;
+    Ok(Finding::Passed)
+}
+
+/// Leaves a step out because the toolchain lacks a component; under CI that is a failure.
+fn missing_component(workspace: &Workspace, component: &str) -> Result<Finding> {
+    let advice =
+        format!("this toolchain has no {component}; `rustup component add {component}` brings it");
+    if workspace.ci {
+        bail!(advice);
+    }
+    Ok(Finding::LeftOut(advice))
+}

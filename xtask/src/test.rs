@@ -1,0 +1,51 @@
+//! `cargo xtask test`: the one command that tests siding on a fresh machine.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::check;
+use crate::clock::readable;
+use crate::steps::Ending;
+use crate::workspace::Workspace;
+
+/// The command.
+pub(crate) const COMMAND: crate::Command = crate::Command {
+    name: "test",
+    about: "tests everything on a fresh machine, installing what that needs",
+    usage: "\
+Usage: cargo xtask test
+
+Runs every step of `cargo xtask check`. Needs a Rust toolchain and a C linker; builds cargo-deny
+into the target directory when it is not there. Works as root and as an ordinary user, and
+touches nothing outside the target directory, the temporary directory and cargo's own caches.
+",
+    run: command,
+};
+
+fn command(arguments: &[String]) -> Result<ExitCode> {
+    if !arguments.is_empty() {
+        bail!("takes no arguments; `cargo xtask check` has some");
+    }
+    let started = Instant::now();
+    println!("Testing siding: format, lints, documents, rules of the workspace, licences, tests.");
+    println!("On 2 cores a first run takes about 10 minutes (4 of them build cargo-deny, once),");
+    println!("a later one about 5. Everything that is built stays in the target directory.");
+    let ending = check::everything(&Workspace::open()?);
+    let took = readable(started.elapsed());
+    Ok(match ending {
+        Ending::Passed => {
+            println!("siding passed all of its tests in {took}");
+            ExitCode::SUCCESS
+        }
+        Ending::PassedInPart => {
+            println!("siding passed its tests in {took}, but for the steps LEFT OUT above");
+            ExitCode::SUCCESS
+        }
+        Ending::Failed => {
+            println!("siding FAILED its tests after {took}");
+            ExitCode::FAILURE
+        }
+    })
+}

@@ -1,0 +1,126 @@
+//! The checked-out workspace and the programs that are run in it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::metadata::Metadata;
+
+/// Where the work happens, and under which rules.
+pub(crate) struct Workspace {
+    /// The root of the checkout.
+    pub(crate) root: PathBuf,
+    /// What `cargo metadata` says about it.
+    pub(crate) metadata: Metadata,
+    /// Whether `CI` is set: then nothing may be left out.
+    pub(crate) ci: bool,
+    /// The cargo that started this program, so that one toolchain is used throughout.
+    cargo: OsString,
+}
+
+impl Workspace {
+    /// Finds the workspace this program was built in and asks cargo about it.
+    pub(crate) fn open() -> Result<Self> {
+        // Set by `cargo run`; the other one is right as long as nobody moved the checkout.
+        let here = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = here
+            .parent()
+            .context("xtask lies in the workspace")?
+            .to_path_buf();
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let answer = Command::new(&cargo)
+            .args(["metadata", "--format-version", "1", "--locked"])
+            .current_dir(&root)
+            .stderr(Stdio::inherit())
+            .output()
+            .context("could not start cargo")?;
+        if !answer.status.success() {
+            bail!("`cargo metadata --locked` failed");
+        }
+        Ok(Self {
+            metadata: Metadata::parse(&answer.stdout)?,
+            ci: std::env::var("CI")
+                .is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false")),
+            root,
+            cargo,
+        })
+    }
+
+    /// Returns a call of cargo at the root.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Call {
+        self.program(&self.cargo, arguments).shown_as("cargo")
+    }
+
+    /// Returns a call of any program at the root.
+    pub(crate) fn program(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Call {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(&self.root);
+        Call {
+            shown: program.as_ref().to_string_lossy().into_owned(),
+            arguments: arguments.join(" "),
+            command,
+        }
+    }
+
+    /// Returns whether cargo knows a subcommand, which may be a component or a program on `PATH`.
+    pub(crate) fn has_subcommand(&self, name: &str) -> bool {
+        self.cargo(&[name, "--version"]).succeeds_silently()
+    }
+
+    /// Returns `path` as seen from the root, for messages.
+    pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).unwrap_or(path)
+    }
+}
+
+/// A program about to be run.
+pub(crate) struct Call {
+    /// Its name as a person would type it.
+    shown: String,
+    arguments: String,
+    command: Command,
+}
+
+impl Call {
+    fn shown_as(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.shown);
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Prints the command line and runs it, its output going where ours goes.
+    pub(crate) fn run(mut self) -> Result<()> {
+        println!("  $ {} {}", self.shown, self.arguments);
+        let status = self
+            .command
+            .stdin(Stdio::null())
+            .status()
+            .with_context(|| format!("could not start `{}`", self.shown))?;
+        if !status.success() {
+            bail!("`{} {}` ended with {status}", self.shown, self.arguments);
+        }
+        Ok(())
+    }
+
+    /// Runs it and returns what it wrote to stdout, or `None` if it could not start or failed.
+    pub(crate) fn answer(mut self) -> Option<String> {
+        let output = self.command.stdin(Stdio::null()).output().ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Returns whether it starts and succeeds, its output thrown away.
+    pub(crate) fn succeeds_silently(self) -> bool {
+        self.answer().is_some()
+    }
+}
