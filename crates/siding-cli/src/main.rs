@@ -1,2 +1,7 @@
 //! `siding`, the program.
-fn main() -> std::process::ExitCode { siding_cli::main() }
+
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    siding_cli::main()
+}

@@ -19,3 +19,4 @@ pub mod store;
 pub mod sys;
 pub mod tree;
 pub mod view;
+pub mod watch;

@@ -14,11 +14,11 @@
 //! (`src/puppet/mod.rs`). Nothing here is shipped, and nothing here may be needed by what is.
 //!
 //! ```no_run
-//! use siding_e2e::{Sandbox, processes};
+//! use siding_e2e::{Sandbox, processes, words};
 //!
 //! let mut sandbox = Sandbox::new();
 //! sandbox.expect_clean();
-//! let line = sandbox.puppet_line(&["fork", "setsid", "mark", "child", "hang", "--", "hang"]);
+//! let line = sandbox.puppet_line(&words("fork setsid mark child hang -- hang"));
 //! let started = sandbox.siding(&["run", "--background", "--json", "--", &line]).run();
 //! let child = sandbox.marked("child");
 //! let id = started.json()["task_id"].as_str().expect("a task id").to_owned();
@@ -47,5 +47,6 @@ pub use finished::Finished;
 pub use leftovers::ending_marker;
 pub use processes::Process;
 pub use programs::is_root;
+pub use quoting::words;
 pub use sandbox::Sandbox;
 pub use siding::{Invocation, Running};

@@ -1,5 +1,11 @@
 //! Words as a POSIX shell reads them.
 
+/// Splits a script without quotes into its words, to keep long ones readable:
+/// `words("fork setsid hang -- wait")`.
+pub fn words(script: &str) -> Vec<&str> {
+    script.split_ascii_whitespace().collect()
+}
+
 /// Writes a word so that a POSIX shell reads it as that one word.
 fn shell_quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,+@%".contains(letter);

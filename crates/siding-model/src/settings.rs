@@ -13,6 +13,7 @@
 //! locked keeps its value, and `max_elapsed_hard_cap` can only be raised by the system file;
 //! everybody else may lower it, and nobody's `max_elapsed` passes it.
 
+mod check;
 mod keys;
 mod merge;
 mod nearest;

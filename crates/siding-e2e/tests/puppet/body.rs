@@ -2,14 +2,14 @@
 
 use rustix::process::Signal;
 use siding_e2e::processes::{self, beating, stays_still};
-use siding_e2e::{Process, Sandbox, eventually};
+use siding_e2e::{Sandbox, eventually, words};
+
+use crate::{give_birthmark, own_birthmark};
 
 #[test]
 fn a_forked_child_does_its_block_and_the_parent_goes_on() {
     let sandbox = Sandbox::new();
-    let verbs = [
-        "fork", "mark", "child", "exit", "3", "--", "fork", "die", "KILL", "--", "wait",
-    ];
+    let verbs = words("fork mark child exit 3 -- fork die KILL -- wait");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
     let parent = sandbox.announced("forked");
     let child = sandbox.marked("child");
@@ -32,9 +32,7 @@ fn a_forked_child_does_its_block_and_the_parent_goes_on() {
 #[test]
 fn setsid_and_setpgid_leave_session_and_group() {
     let sandbox = Sandbox::new();
-    let verbs = [
-        "fork", "setsid", "report", "--", "fork", "setpgid", "report", "--", "wait",
-    ];
+    let verbs = words("fork setsid report -- fork setpgid report -- wait");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
     let reports = sandbox.all_announced("report", 2);
     for report in &reports {
@@ -72,9 +70,7 @@ fn a_daemon_has_cut_all_ties() {
 #[test]
 fn an_orphan_lives_without_its_parent() {
     let sandbox = Sandbox::new();
-    let verbs = [
-        "setsid", "fork", "mark", "parent", "orphan", "mark", "orphan", "hang", "--", "wait",
-    ];
+    let verbs = words("setsid fork mark parent orphan mark orphan hang -- wait");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
     let (parent, orphan) = (sandbox.marked("parent"), sandbox.marked("orphan"));
     assert!(!parent.alive() && orphan.alive());
@@ -83,18 +79,7 @@ fn an_orphan_lives_without_its_parent() {
 #[test]
 fn a_subreaper_takes_orphans_in() {
     let sandbox = Sandbox::new();
-    let verbs = [
-        "subreaper",
-        "fork",
-        "daemon",
-        "mark",
-        "far",
-        "hang",
-        "--",
-        "mark",
-        "top",
-        "hang",
-    ];
+    let verbs = words("subreaper fork daemon mark far hang -- mark top hang");
     let _running = sandbox.puppet(&verbs).spawn();
     let (top, far) = (sandbox.marked("top"), sandbox.marked("far"));
     eventually("the daemon has come back under the top", || {
@@ -105,17 +90,7 @@ fn a_subreaper_takes_orphans_in() {
 #[test]
 fn clearenv_and_exec_leave_no_environment() {
     let sandbox = Sandbox::new();
-    let verbs = [
-        "env",
-        "HOME",
-        "clearenv",
-        "exec-self",
-        "env",
-        "HOME",
-        "mark",
-        "bare",
-        "hang",
-    ];
+    let verbs = words("env HOME clearenv exec-self env HOME mark bare hang");
     let mut running = sandbox.puppet(&verbs).spawn();
     let bare = sandbox.marked("bare");
     assert_eq!(processes::environment(bare.pid), Vec::<String>::new());
@@ -161,7 +136,7 @@ fn a_process_without_its_leader_thread_is_found_alive() {
 fn a_vfork_parent_waits_uninterruptibly() {
     let sandbox = Sandbox::new();
     let running = sandbox
-        .puppet(&["vfork", "mark", "child", "hang", "--", "exit", "4"])
+        .puppet(&words("vfork mark child hang -- exit 4"))
         .spawn();
     let child = sandbox.marked("child");
     let parent = running.process();
@@ -174,57 +149,15 @@ fn a_vfork_parent_waits_uninterruptibly() {
 
 #[test]
 fn a_birthmark_is_inherited_until_it_is_lowered() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // An id nobody else has: the time and this process, as one 60-bit number.
-    let me = Process::me();
-    let mark = (me.start << 22 | u64::from(me.pid)) & ((1 << 60) - 1) | 1 << 59;
-    let id = id_of(mark);
-    assert_eq!(processes::birthmark(&id), Some(mark));
-    let before = getrlimit(Resource::Rttime);
-    assert_eq!(
-        before.maximum, None,
-        "the tests run without a limit of their own"
-    );
     let sandbox = Sandbox::new();
-    let set = sandbox
-        .puppet(&[
-            "mark",
-            "root",
-            "read-stdin",
-            "exec-self",
-            "fork",
-            "daemon",
-            "mark",
-            "daemon",
-            "hang",
-            "--",
-            "lower-rttime",
-            "mark",
-            "lowered",
-            "hang",
-        ])
-        .stdin_open();
-    let mut running = set.spawn();
-    let root = sandbox.marked("root");
-    let pid = i32::try_from(root.pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let limit = Rlimit {
-        current: Some(mark),
-        maximum: Some(mark),
-    };
-    rustix::process::prlimit(pid, Resource::Rttime, limit).expect("own child");
+    let (mark, id) = own_birthmark(1);
+    assert_eq!(processes::birthmark(&id), Some(mark));
+    let script = "mark root read-stdin exec-self fork daemon mark daemon hang -- \
+                  lower-rttime mark lowered hang";
+    let mut running = sandbox.puppet(&words(script)).stdin_open().spawn();
+    give_birthmark(sandbox.marked("root"), mark);
     running.close_stdin();
     let (daemon, lowered) = (sandbox.marked("daemon"), sandbox.marked("lowered"));
     assert_eq!(processes::with_birthmark(&id), [daemon]);
     assert_eq!(processes::birthmark_of(lowered.pid), Some(mark / 2));
-    let _unchanged = setrlimit(Resource::Rttime, before);
-}
-
-fn id_of(mark: u64) -> String {
-    let alphabet: Vec<char> = "0123456789abcdefghjkmnpqrstvwxyz".chars().collect();
-    let digits = (0..12)
-        .rev()
-        .map(|place| alphabet[(mark >> (5 * place) & 31) as usize]);
-    format!("b-{}", digits.collect::<String>())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use siding_e2e::processes::{beating, stays_still};
-use siding_e2e::{Process, Sandbox, eventually, tree};
+use siding_e2e::{Process, Sandbox, eventually, tree, words};
 
 #[test]
 fn a_hopper_changes_its_number_and_ends_by_itself() {
@@ -50,16 +50,7 @@ fn a_bomb_reaches_its_size_and_no_more() {
 #[test]
 fn a_refilling_bomb_takes_every_slot_that_falls_free() {
     let sandbox = Sandbox::new();
-    let script = [
-        "--quiet",
-        "subreaper",
-        "fork",
-        "bomb",
-        "20",
-        "--refill",
-        "--",
-        "wait",
-    ];
+    let script = words("--quiet subreaper fork bomb 20 --refill -- wait");
     let _running = sandbox.puppet(&script).spawn();
     let members = sandbox.all_announced("bomb", 20);
     assert!(members.iter().filter(|step| step.process.alive()).count() <= 20);
@@ -75,7 +66,7 @@ fn a_refilling_bomb_takes_every_slot_that_falls_free() {
 fn a_relauncher_starts_the_next_child_when_one_dies() {
     let sandbox = Sandbox::new();
     let _running = sandbox
-        .puppet(&["relaunch", "mark", "child", "hang", "--"])
+        .puppet(&words("relaunch mark child hang --"))
         .spawn();
     for count in 1..=3 {
         let launched = sandbox.all_announced("mark", count);

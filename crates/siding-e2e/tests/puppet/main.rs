@@ -2,11 +2,12 @@
 
 mod body;
 mod crowds;
+mod endings;
 mod sandbox;
 mod streams;
-mod words;
 
-use siding_e2e::{Finished, Sandbox};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use siding_e2e::{Finished, Process, Sandbox};
 
 /// Runs a script to its end in a sandbox that must be clean afterwards.
 #[track_caller]
@@ -14,4 +15,29 @@ fn perform(verbs: &[&str]) -> Finished {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox.puppet(verbs).run()
+}
+
+/// A birthmark that nobody else has, and the task id it stands for: made of the start and number
+/// of this process, and of the `test` that asks. Stays below the limit of an outer task.
+fn own_birthmark(test: u64) -> (u64, String) {
+    let me = Process::me();
+    let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);
+    let most = getrlimit(Resource::Rttime).maximum.unwrap_or(1 << 60);
+    let mark = unique % most;
+    let alphabet = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let digit = |place: u32| char::from(alphabet[(mark >> (5 * place) & 31) as usize]);
+    (
+        mark,
+        format!("b-{}", (0..12).rev().map(digit).collect::<String>()),
+    )
+}
+
+/// Does what siding does before it starts a task's program.
+fn give_birthmark(process: Process, mark: u64) {
+    let pid = Pid::from_raw(i32::try_from(process.pid).expect("a process number"));
+    let limit = Rlimit {
+        current: Some(mark),
+        maximum: Some(mark),
+    };
+    prlimit(pid, Resource::Rttime, limit).expect("one's own child");
 }

@@ -1,15 +1,15 @@
 //! A sandbox finds what belongs to it, and fails a test that is unclean.
 
-use siding_e2e::processes::beating;
-use siding_e2e::{Announced, Sandbox, is_root};
+use siding_e2e::processes::{self, beating};
+use siding_e2e::{Announced, Sandbox, eventually_some, is_root, words};
+
+use crate::{give_birthmark, own_birthmark};
 
 #[test]
 fn a_sandbox_finds_those_it_knows_only_by_their_environment() {
     let sandbox = Sandbox::new();
     let mut running = sandbox
-        .puppet(&[
-            "fork", "setsid", "chdir", "/", "hang", "--", "chdir", "/", "hang",
-        ])
+        .puppet(&words("fork setsid chdir / hang -- chdir / hang"))
         .env_remove("PUPPET_LOG")
         .spawn();
     let text = running.until_out_has("puppet: fork ");
@@ -20,6 +20,29 @@ fn a_sandbox_finds_those_it_knows_only_by_their_environment() {
     assert_eq!(sandbox.announcements(), vec![]);
     drop(sandbox);
     assert!(!child.alive());
+}
+
+#[test]
+fn a_sandbox_finds_those_it_knows_only_by_a_birthmark_of_its_tasks() {
+    let sandbox = Sandbox::new();
+    let (mark, id) = own_birthmark(2);
+    std::fs::create_dir_all(sandbox.state_dir().join("tasks").join(&id)).expect("own directory");
+    let script = words("read-stdin daemon hang");
+    let call = sandbox.puppet(&script).env_remove("PUPPET_LOG");
+    let mut running = call.stdin_open().spawn();
+    give_birthmark(running.process(), mark);
+    running.close_stdin();
+    let _left = running.wait().expect_code(0);
+    let stray = eventually_some("the daemon has cut its ties", || {
+        let [stray] = processes::with_birthmark(&id)[..] else {
+            return None;
+        };
+        (processes::name(stray.pid) == "innocent").then_some(stray)
+    });
+    assert_eq!(sandbox.announcements(), vec![]);
+    assert_eq!(sandbox.task_ids(), [id]);
+    drop(sandbox);
+    assert!(!stray.alive());
 }
 
 #[test]
@@ -42,9 +65,7 @@ fn a_sandbox_that_expects_to_be_clean_fails_when_it_is_not() {
 fn output_that_somebody_still_holds_fails_a_call() {
     let sandbox = Sandbox::new();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let argv = [
-            "--quiet", "fork", "mark", "holder", "hang", "--", "exit", "0",
-        ];
+        let argv = words("--quiet fork mark holder hang -- exit 0");
         sandbox.puppet(&argv).must_not_be_held().run()
     }));
     assert!(failure.is_err(), "a host that reads to the end would hang");
@@ -78,7 +99,7 @@ fn a_sandbox_can_belong_to_another_user() {
     sandbox.expect_clean();
     let beat = sandbox.path("beat");
     let _done = sandbox
-        .puppet(&["report", "fill", "1", "exit", "6"])
+        .puppet(&words("report fill 1 exit 6"))
         .run()
         .expect_code(6);
     assert_eq!(sandbox.announced("report").field::<u32>("uid"), 65_534);

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use super::check::{above_zero, any, ending, program};
 use super::merge::{Given, Invalid, Lock, Warning};
 use super::nearest::nearest;
 use super::origin::{Origin, Place};
-use super::value::{
-    AssistantMode, RawValue, Value, ValueError, above_zero, any, ending, program, shown,
-};
+use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
 use crate::signal::Signal;
 use crate::size::Bytes;
 use crate::spec::OnLeaderExit;

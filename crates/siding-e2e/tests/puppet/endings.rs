@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use siding_e2e::{Announced, Sandbox, eventually};
+use siding_e2e::{Announced, Sandbox, eventually, words};
 
 use crate::perform;
 
 #[test]
 fn it_says_what_it_is_told_and_announces_each_step() {
-    let done = perform(&["--quiet", "say", "hello", "err", "oh", "write", "x"]).expect_code(0);
+    let done = perform(&words("--quiet say hello err oh write x")).expect_code(0);
     assert_eq!(
         (done.out(), done.err()),
         ("hello\nx".to_owned(), "oh\n".to_owned())
@@ -71,9 +71,7 @@ fn a_wrong_script_does_nothing() {
 #[test]
 fn it_ignores_what_it_shall() {
     let sandbox = Sandbox::new();
-    let child = sandbox
-        .puppet(&["ignore", "TERM", "mark", "deaf", "hang"])
-        .spawn();
+    let child = sandbox.puppet(&words("ignore TERM mark deaf hang")).spawn();
     sandbox.marked("deaf").signal(Signal::TERM);
     child.signal(Signal::INT);
     let _done = child.wait().expect_signal(2);
@@ -82,15 +80,7 @@ fn it_ignores_what_it_shall() {
 #[test]
 fn a_signal_disposition_survives_exec_and_can_be_reset() {
     let sandbox = Sandbox::new();
-    let verbs = [
-        "ignore",
-        "TERM",
-        "exec-self",
-        "report",
-        "default",
-        "TERM",
-        "report",
-    ];
+    let verbs = words("ignore TERM exec-self report default TERM report");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
     let reports = sandbox.all_announced("report", 2);
     let ignored = |step: &Announced| {
@@ -117,19 +107,7 @@ fn its_life_is_bounded_whatever_it_does() {
             .expect_signal(9);
         assert!(done.elapsed >= Duration::from_millis(250), "{done}");
     }
-    let spread = [
-        "fork",
-        "mark",
-        "child",
-        "stop-self",
-        "--",
-        "fork",
-        "daemon",
-        "mark",
-        "daemon",
-        "stop-self",
-        "--",
-    ];
+    let spread = words("fork mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox
         .puppet(&spread)
         .env("PUPPET_TTL_MS", "3000")

@@ -1,0 +1,86 @@
+//! The commands, one file each: its arguments, its help, and what it does.
+
+mod completions;
+mod config;
+mod doctor;
+mod extend;
+mod input;
+mod man;
+mod output;
+mod ps;
+mod reap;
+mod run;
+mod session;
+mod show;
+mod stop;
+mod wait;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Runs slow commands off the main line: moves them to the background in place, watches them, ends
+/// them with everything they started, and tells how they ended.
+#[derive(Debug, Parser)]
+#[command(name = "siding", version, max_term_width = 80, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  siding run --budget 15s -- 'npm ci && npm test'   run; go on in the background after 15 s
+  siding ps                                         what runs
+  siding wait b-4k7q && siding output b-4k7q        wait for the end, then read
+  siding stop --all                                 end everything, with all it started
+
+Tasks are named by their id or any unique beginning of it.
+State is kept in $SIDING_STATE_DIR, else in $XDG_STATE_HOME/siding.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Ps(ps::Args),
+    Show(show::Args),
+    Output(output::Args),
+    Wait(wait::Args),
+    Input(input::Args),
+    Stop(stop::Args),
+    Extend(extend::Args),
+    Reap(reap::Args),
+    Session(session::Args),
+    Config(config::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Cli {
+    /// Runs the command that was asked for.
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Run(args) => args.run(),
+            Command::Ps(args) => args.run(),
+            Command::Show(args) => args.run(),
+            Command::Output(args) => args.run(),
+            Command::Wait(args) => args.run(),
+            Command::Input(args) => args.run(),
+            Command::Stop(args) => args.run(),
+            Command::Extend(args) => args.run(),
+            Command::Reap(args) => args.run(),
+            Command::Session(args) => args.run(),
+            Command::Config(args) => args.run(),
+            Command::Doctor(args) => args.run(),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
+        }
+    }
+}
+
+/// Parses a duration argument such as `1h30m`.
+fn span(text: &str) -> Result<std::time::Duration, String> {
+    siding_model::span::parse(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,206 @@
+//! `siding run`: runs a command as a task.
+
+mod begin;
+mod environment;
+mod follow;
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use siding_core::sys::signals::SignalFd;
+use siding_core::view::Detail;
+use siding_core::watch::Watch;
+use siding_model::signal::Signal;
+
+use crate::context::{self, PROGRAM, Task};
+use crate::exit;
+use crate::failure::Failure;
+use crate::render;
+
+/// Runs a command as a task.
+///
+/// One argument is a text for the shell, several are a program and its arguments. The call returns
+/// as soon as the shell has ended, or at the budget; then the same process goes on in the
+/// background. The task is ended with everything it started when its deadline passes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How long to wait before the command goes on in the background (`15s`, `2m`, `none`)
+    #[arg(long, value_name = "D")]
+    budget: Option<String>,
+    /// Start in the background and return at once
+    #[arg(long)]
+    background: bool,
+    /// With --background: wait this long for an early end
+    #[arg(long, value_name = "D")]
+    settle: Option<String>,
+    /// Deadline: how long the command may live (default: max_elapsed, 30m)
+    #[arg(long, value_name = "D")]
+    timeout: Option<String>,
+    /// What happens when the budget or the timeout passes: the budget sends to the background and
+    /// the timeout stops, unless this says one thing for both
+    #[arg(long, value_name = "WHAT")]
+    on_timeout: Option<OnTimeout>,
+    /// Time between the polite signal and the kill (default: kill_grace, 10s)
+    #[arg(long, value_name = "D")]
+    grace: Option<String>,
+    /// The polite signal (default: kill_signal, TERM)
+    #[arg(long, value_name = "SIGNAL")]
+    signal: Option<String>,
+    /// Session that owns the task (default: $SIDING_SESSION, else the implicit one)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Let the task outlive its session, up to its deadline
+    #[arg(long)]
+    keep: bool,
+    /// Directory to run in
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<std::path::PathBuf>,
+    /// Set a variable for the command; may be repeated
+    #[arg(long, value_name = "K=V")]
+    env: Vec<String>,
+    /// Start from an empty environment
+    #[arg(long)]
+    env_clear: bool,
+    /// What the command reads: nothing, or what `siding input` writes
+    #[arg(long, value_name = "FROM", default_value = "null")]
+    stdin: From,
+    /// What happens to processes that outlive the shell
+    #[arg(long, value_name = "WHAT")]
+    on_leader_exit: Option<String>,
+    /// Start even though the same command runs already in the same directory
+    #[arg(long)]
+    allow_duplicate: bool,
+    /// A name for people
+    #[arg(long)]
+    name: Option<String>,
+    /// Shell for a single argument (default: bash)
+    #[arg(long, value_name = "SHELL")]
+    shell: Option<String>,
+    /// Print the task as JSON instead of its output
+    #[arg(long)]
+    json: bool,
+    /// The command: one text for the shell, or a program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<std::ffi::OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  siding run -- 'make -j2 && make test'            a shell text
+  siding run --budget 2s -- cargo build            argv; on in the background after 2 s
+  siding run --background --name web -- npm start  at once in the background
+  siding run --timeout 5m --on-timeout stop -- ./flaky.sh
+
+Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on
+in the background; 124 at the deadline; 125 when siding itself failed; 126 and
+127 as a shell.";
+
+/// What happens when time is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnTimeout {
+    /// It goes on in the background.
+    Background,
+    /// It is stopped.
+    Stop,
+}
+
+/// What the command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// Nothing: prompts fail at once.
+    Null,
+    /// What `siding input` writes.
+    Pipe,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let plan = begin::plan(&self, &root)?;
+        // From here on an interrupt is a message, so that none can fall between start and wait.
+        let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
+            .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
+        let begun = match begin::begin(&self, &root, &plan)? {
+            begin::Begun::Started(link) => link,
+            begin::Begun::Duplicate(first) => return self.duplicate(&root, first),
+        };
+        let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
+        let show = if self.json { follow::Show::Nothing } else { follow::Show::Output };
+        let end = follow::follow(&mut watch, &plan, &signals, show)?;
+        let task = Task::read(&root, plan.spec.task_id)?;
+        if self.json {
+            self.print_json(&root, &task, &plan)?;
+        } else {
+            self.print_text(&root, &task, &plan);
+        }
+        Ok(match end {
+            follow::End::Left(signal) => ExitCode::from(
+                exit::SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
+            ),
+            // Asked for, and done.
+            follow::End::Returned if self.background && task.state.is_live() => ExitCode::SUCCESS,
+            follow::End::Returned => exit::of_task(&task.state),
+        })
+    }
+
+    fn print_json(
+        &self,
+        root: &siding_core::store::Root,
+        task: &Task,
+        plan: &begin::Plan,
+    ) -> Result<(), Failure> {
+        let mut view = task.view(root, Detail::Full);
+        let excerpt = crate::temporary::excerpt(
+            &task.dir,
+            task.state.spec.keep_head,
+            plan.output_max_bytes,
+        );
+        if let Ok(excerpt) = excerpt {
+            view.output.text = Some(excerpt.text);
+            view.output.truncated = excerpt.truncated;
+        }
+        view.message = plan.notes.iter().cloned().chain(crate::temporary::advice(&view)).reduce(join);
+        render::json::print(&view)
+    }
+
+    /// Says on standard error what the command's own output does not: it belongs to the command.
+    fn print_text(&self, root: &siding_core::store::Root, task: &Task, plan: &begin::Plan) {
+        for note in &plan.notes {
+            eprintln!("siding: {note}");
+        }
+        if self.background && task.state.is_live() {
+            println!("{}", task.state.spec.task_id);
+        }
+        let view = task.view(root, Detail::Full);
+        if let Some(advice) = crate::temporary::advice(&view) {
+            eprintln!("siding: {advice}");
+        }
+    }
+
+    /// Reports the task that runs the same command already.
+    fn duplicate(
+        &self,
+        root: &siding_core::store::Root,
+        first: siding_model::id::TaskId,
+    ) -> Result<ExitCode, Failure> {
+        let task = Task::read(root, first)?;
+        let mut view = task.view(root, Detail::Full);
+        view.duplicate_of = Some(first);
+        let message = format!(
+            "not started: the same command runs already in the same directory as {first}; \
+             `siding wait {first}` waits for it, --allow-duplicate starts another"
+        );
+        if self.json {
+            view.message = Some(message);
+            render::json::print(&view)?;
+        } else {
+            eprintln!("siding: {message}");
+        }
+        Ok(ExitCode::from(exit::STILL_RUNNING))
+    }
+}
+
+fn join(all: String, next: String) -> String {
+    format!("{all}; {next}")
+}

@@ -1,0 +1,212 @@
+//! Waiting for a task in the foreground: until its end, its shell's end, the budget, or a signal.
+
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_core::output;
+use siding_core::sys::signals::SignalFd;
+use siding_core::sys::{clock, file, poll};
+use siding_core::watch::Watch;
+use siding_model::lifecycle::{Event, Phase};
+use siding_model::outcome::Why;
+use siding_model::protocol::{Message, Request};
+use siding_model::record::Record;
+use siding_model::signal::Signal;
+
+use super::begin::Plan;
+use crate::failure::Failure;
+
+/// How long a shim may take to put a task into the background, in milliseconds.
+const PLACE_MS: u64 = 10_000;
+/// Bytes shown at once.
+const BLOCK: usize = 64 << 10;
+
+/// What to show meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    /// The output, as it comes.
+    Output,
+    /// Nothing.
+    Nothing,
+}
+
+/// Why the wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The command, its shell or its budget is over.
+    Returned,
+    /// This caller was told to leave. The task goes on.
+    Left(Signal),
+}
+
+/// Waits.
+pub(super) fn follow(
+    watch: &mut Watch<'_>,
+    plan: &Plan,
+    signals: &SignalFd,
+    show: Show,
+) -> Result<End, Failure> {
+    let mut live = match show {
+        Show::Output => Some(Live::new(watch, plan.spec.keep_head)?),
+        Show::Nothing => None,
+    };
+    let end = wait(watch, plan, signals, live.as_mut())?;
+    if let Some(live) = &mut live
+        && !live.print(watch)?
+    {
+        return Ok(End::Left(Signal::PIPE));
+    }
+    Ok(end)
+}
+
+fn wait(
+    watch: &mut Watch<'_>,
+    plan: &Plan,
+    signals: &SignalFd,
+    mut live: Option<&mut Live>,
+) -> Result<End, Failure> {
+    let started = clock::mono();
+    let budget_ms = plan.budget.map(|budget| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX));
+    let mut is_running = false;
+    let mut interrupts = 0;
+    loop {
+        // A caller who asked for the background waits for the exec all the same, so that it
+        // learns of a command that does not exist.
+        let left = budget_ms
+            .filter(|_| is_running)
+            .map(|budget| budget.saturating_sub(clock::mono().ms_since(started)));
+        let Some(source) = watch.source() else { return Ok(End::Returned) };
+        let ready = poll::wait(&[source, signals.as_fd()], left)
+            .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
+        if ready[1] {
+            match interrupted(watch, signals, &mut interrupts)? {
+                Some(signal) => return Ok(End::Left(signal)),
+                None => continue,
+            }
+        }
+        if ready[0] {
+            match hear(watch, live.as_deref_mut())? {
+                Heard::Over => return Ok(End::Returned),
+                Heard::Running => is_running = true,
+                // Whoever read is gone, perhaps with the host: the task goes on by itself.
+                Heard::Unread => return Ok(End::Left(Signal::PIPE)),
+                Heard::Nothing => {}
+            }
+            continue;
+        }
+        if left == Some(0) {
+            // The shim decides: when the end came first, this changes nothing.
+            watch.ask(&Request::Place { why: Why::Budget }, PLACE_MS)?;
+            return Ok(End::Returned);
+        }
+    }
+}
+
+/// What a message means for the wait.
+enum Heard {
+    Over,
+    Unread,
+    Running,
+    Nothing,
+}
+
+fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure> {
+    match watch.take()? {
+        Some(Message::CannotStart { doing, .. }) => Err(Failure::new(format!(
+            "the command was not started: its shim {doing}"
+        ))
+        .with_hint("nothing runs; `siding doctor` checks this machine")),
+        Some(Message::Record { record: Some(record), .. })
+            if matches!(*record, Record::Event { event: Event::Spawned { .. }, .. }) =>
+        {
+            Ok(Heard::Running)
+        }
+        Some(Message::Output { .. }) => {
+            if let Some(live) = live {
+                if !live.print(watch)? {
+                    return Ok(Heard::Unread);
+                }
+                live.ask_for_more(watch)?;
+            }
+            Ok(Heard::Nothing)
+        }
+        Some(Message::Done | Message::Refused { .. }) => Ok(Heard::Nothing),
+        // After a record the journal is asked, and also when another shim took over: what happened
+        // meanwhile is on record.
+        Some(Message::Record { .. }) | None => {
+            let (_, state) = watch.state()?;
+            let over = !state.is_live() || matches!(state.life.phase(), Phase::Lingering { .. });
+            Ok(if over { Heard::Over } else { Heard::Running })
+        }
+    }
+}
+
+/// An interrupt ends the command, a second one at once. Being ended or hung up on leaves it alone:
+/// that is how a host dies, and its commands go on.
+fn interrupted(
+    watch: &mut Watch<'_>,
+    signals: &SignalFd,
+    interrupts: &mut u32,
+) -> Result<Option<Signal>, Failure> {
+    for signal in signals.take() {
+        if signal != Signal::INT {
+            return Ok(Some(signal));
+        }
+        *interrupts += 1;
+        let grace_ms = (*interrupts > 1).then_some(0);
+        let by = "user".to_owned();
+        watch.send(&Request::Stop { by, grace_ms, signal: Some(Signal::INT) })?;
+    }
+    Ok(None)
+}
+
+/// The output, shown as it comes.
+#[derive(Debug)]
+struct Live {
+    file: Option<OwnedFd>,
+    keep_head: u64,
+    shown: u64,
+}
+
+impl Live {
+    fn new(watch: &mut Watch<'_>, keep_head: u64) -> Result<Self, Failure> {
+        let live = Self { file: None, keep_head, shown: 0 };
+        live.ask_for_more(watch)?;
+        Ok(live)
+    }
+
+    fn ask_for_more(&self, watch: &mut Watch<'_>) -> Result<(), Failure> {
+        Ok(watch.send(&Request::Subscribe { follow: true })?)
+    }
+
+    /// Prints what is new, exactly as the command wrote it. Returns whether somebody reads.
+    fn print(&mut self, watch: &Watch<'_>) -> Result<bool, Failure> {
+        let failed = |error| Failure::new(format!("could not show the output: {error}"));
+        if self.file.is_none() {
+            self.file = file::open_at(watch.dir()?, output::FILE, file::Open::Read).ok();
+        }
+        let Some(file) = &self.file else { return Ok(true) };
+        let bytes = file::facts(file).map_err(failed)?.len;
+        if let Some(gap) = output::gap_of(file, bytes, self.keep_head)
+            && (gap.from..gap.to).contains(&self.shown)
+        {
+            eprintln!("siding: {} bytes came too fast to be shown and are gone", gap.to - self.shown);
+            self.shown = gap.to;
+        }
+        let mut stdout = std::io::stdout().lock();
+        let mut buffer = vec![0; BLOCK];
+        while self.shown < bytes {
+            let most = BLOCK.min(usize::try_from(bytes - self.shown).unwrap_or(BLOCK));
+            let count = file::read_at(file, &mut buffer[..most], self.shown).map_err(failed)?;
+            if count == 0 {
+                break;
+            }
+            match stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()) {
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(false),
+                result => result.map_err(failed)?,
+            }
+            self.shown += count as u64;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,168 @@
+//! `siding stop`: ends tasks with everything they started.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::store::Root;
+use siding_core::view::Detail;
+use siding_core::watch::Watch;
+use siding_model::id::TaskId;
+use siding_model::protocol::Request;
+use siding_model::report::TaskView;
+use siding_model::signal::Signal;
+
+use crate::context::{self, PROGRAM, Task};
+use crate::failure::Failure;
+use crate::render;
+
+/// What a stop takes at most beyond its grace: the kill gives up after 10 s, and the rest is for a
+/// busy machine.
+const BEYOND_GRACE: Duration = Duration::from_secs(30);
+
+/// Ends tasks with everything they started.
+///
+/// Asks the whole tree to end, kills what is left after the grace, and returns when it is proven
+/// that nothing is left, with a report.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding stop b-4k7q            end one task
+  siding stop --all             end every task
+  siding stop --all --session S end the tasks of one session
+  siding stop --grace 0s b-4k7q kill at once")]
+pub(crate) struct Args {
+    /// The tasks
+    #[arg(required_unless_present = "all", value_name = "ID")]
+    ids: Vec<String>,
+    /// Every task that runs
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// With --all: only the tasks of this session
+    #[arg(long, requires = "all", value_name = "ID")]
+    session: Option<String>,
+    /// Time between the polite signal and the kill instead of the task's own
+    #[arg(long, value_name = "D", value_parser = super::span)]
+    grace: Option<Duration>,
+    /// The polite signal instead of the task's own
+    #[arg(long, value_name = "SIGNAL")]
+    signal: Option<Signal>,
+    /// Print the tasks as JSON: an object for one id, else a list
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let ids = self.chosen(&root)?;
+        let mut failures = 0_u32;
+        let mut views = Vec::new();
+        for result in self.stop_all(&root, &ids) {
+            match result {
+                Ok(view) => views.push(view),
+                Err(failure) => {
+                    failures += 1;
+                    failure.report();
+                }
+            }
+        }
+        if self.json {
+            match views.as_slice() {
+                [view] if !self.all && ids.len() == 1 => render::json::print(view)?,
+                views => render::json::print(&views)?,
+            }
+        } else {
+            views.iter().for_each(say);
+        }
+        let survived = views.iter().any(|view| {
+            view.stop_report.as_ref().is_some_and(|report| !report.survivors.is_empty())
+        });
+        Ok(if failures > 0 || survived {
+            ExitCode::from(crate::exit::OWN_FAILURE)
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+
+    fn chosen(&self, root: &Root) -> Result<Vec<TaskId>, Failure> {
+        if !self.all {
+            return self.ids.iter().map(|text| Ok(root.resolve(text)?)).collect();
+        }
+        let mut ids = root.live_tasks()?;
+        if let Some(session) = &self.session {
+            ids.retain(|id| {
+                Task::read(root, *id)
+                    .is_ok_and(|task| task.state.spec.session_id.as_str() == session)
+            });
+        }
+        Ok(ids)
+    }
+
+    /// Asks all at once, then waits for each: a hundred stops take as long as the slowest.
+    fn stop_all(&self, root: &Root, ids: &[TaskId]) -> Vec<Result<TaskView, Failure>> {
+        std::thread::scope(|scope| {
+            // Few threads, many tasks: each thread only waits.
+            let lanes = ids.len().clamp(1, 64);
+            let threads: Vec<_> = (0..lanes)
+                .map(|lane| {
+                    scope.spawn(move || {
+                        let mine = ids.iter().skip(lane).step_by(lanes);
+                        mine.map(|id| self.stop_one(root, *id)).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| match thread.join() {
+                    Ok(results) => results,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect()
+        })
+    }
+
+    fn stop_one(&self, root: &Root, id: TaskId) -> Result<TaskView, Failure> {
+        let mut watch = Watch::open(root, PROGRAM, id)?;
+        if !watch.is_over() {
+            let (_, state) = watch.state()?;
+            let grace = self.grace.unwrap_or(Duration::from_millis(state.spec.grace_ms));
+            let request = Request::Stop {
+                by: "user".to_owned(),
+                grace_ms: self.grace.map(millis),
+                signal: self.signal,
+            };
+            watch.ask(&request, millis(grace.saturating_add(BEYOND_GRACE)))?;
+        }
+        Ok(Task::read(root, id)?.view(root, Detail::Full))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Prints what came of one task.
+fn say(view: &TaskView) {
+    let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
+    println!("{}  {outcome}", view.task_id);
+    let Some(report) = &view.stop_report else { return };
+    for ended in &report.ended {
+        println!("  ended {:>7}  {:<8} {}", ended.pid, ended.signal, short(&ended.command));
+    }
+    let listed = u32::try_from(report.ended.len()).unwrap_or(u32::MAX);
+    if report.ended_total > listed {
+        println!("  … and {} more", report.ended_total - listed);
+    }
+    for survivor in &report.survivors {
+        println!("  STILL ALIVE {}  {}: {}", survivor.pid, short(&survivor.command), survivor.why);
+    }
+    if !report.ports_freed.is_empty() {
+        let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
+        println!("  ports freed: {}", ports.join(", "));
+    }
+}
+
+/// Returns what fits beside a pid and a signal in 80 columns.
+fn short(command: &str) -> String {
+    siding_model::text::one_line(command, 54)
+}

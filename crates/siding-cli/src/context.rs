@@ -1,0 +1,98 @@
+//! What most commands need: the state directory, settings, and tasks found by a piece of their id.
+
+use std::ffi::CStr;
+
+use siding_core::launch;
+use siding_core::recover::{Found, Recovery};
+use siding_core::settings::{self, Environment};
+use siding_core::store::{Root, TaskDir};
+use siding_core::view::{self, Detail};
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::report::TaskView;
+use siding_model::settings::Settings;
+
+use crate::failure::Failure;
+
+/// The program that becomes shims.
+pub(crate) const PROGRAM: &CStr = launch::THIS_PROGRAM;
+
+/// Opens the state directory.
+pub(crate) fn root() -> Result<Root, Failure> {
+    let path = Root::default_path().ok_or_else(|| {
+        Failure::new("there is no place for siding's state: neither HOME nor XDG_STATE_HOME is set")
+            .with_hint("set SIDING_STATE_DIR to a directory of your own")
+    })?;
+    Ok(Root::open(&path)?)
+}
+
+/// Returns the settings in force, without anything from the call. Says what was ignored.
+pub(crate) fn settings() -> Result<Settings, Failure> {
+    load(&Environment::from_process())
+}
+
+/// Returns the settings in force. Says what was ignored.
+pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
+    let settings = settings::load(environment)?;
+    for warning in settings.warnings() {
+        eprintln!("siding: {warning}");
+    }
+    Ok(settings)
+}
+
+/// A task as it is on record after recovery.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) dir: TaskDir,
+    pub(crate) state: TaskState,
+}
+
+impl Task {
+    /// Finds a task by a piece of its id, putting a new shim in place when the old one was killed.
+    pub(crate) fn find(root: &Root, text: &str) -> Result<Self, Failure> {
+        let id = root.resolve(text)?;
+        recover(root, id)?;
+        Self::read(root, id)
+    }
+
+    /// Reads a task.
+    pub(crate) fn read(root: &Root, id: TaskId) -> Result<Self, Failure> {
+        let dir = root.task(id)?;
+        let folded = dir.read().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
+        Ok(Self { dir, state: folded.state })
+    }
+
+    /// Returns how it is shown.
+    pub(crate) fn view(&self, root: &Root, detail: Detail) -> TaskView {
+        view::of(root, &self.dir, &self.state, detail)
+    }
+}
+
+/// Makes sure that somebody keeps the task, if it has not ended.
+pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
+    let mut recovery = recovery(root)?;
+    say(id, &recovery.task(id)?);
+    Ok(())
+}
+
+/// Prepares recovery.
+pub(crate) fn recovery(root: &Root) -> Result<Recovery<'_>, Failure> {
+    Recovery::new(root, PROGRAM)
+        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
+}
+
+/// Tells the person what recovery found, where it is news.
+pub(crate) fn say(id: TaskId, found: &Found) {
+    match found {
+        Found::Continued => eprintln!("siding: {id}: its shim had been stopped; continued it"),
+        Found::Rescued => eprintln!("siding: {id}: its shim had been killed; a new one keeps it"),
+        Found::Closed => {
+            eprintln!("siding: {id}: its shim had been killed and nothing of it is left");
+        }
+        Found::SetAside { path, why } => {
+            eprintln!("siding: {id}: {why}; moved to `{}`", path.display());
+        }
+        Found::TooNew { why } => eprintln!("siding: {id}: {why}; left alone, upgrade siding"),
+        Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}
+    }
+}

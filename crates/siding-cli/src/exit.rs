@@ -1,0 +1,68 @@
+//! Exit codes, a documented contract: agents and scripts branch on them.
+
+use std::process::ExitCode;
+
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::{LeaderEnd, Outcome};
+
+/// `run`: the task goes on in the background (`EX_TEMPFAIL` of sysexits.h: come back later).
+pub(crate) const STILL_RUNNING: u8 = 75;
+/// `run`: the deadline passed; `wait`: the bound was reached. As timeout(1).
+pub(crate) const TIMED_OUT: u8 = 124;
+/// siding itself failed, or was told nonsense. As timeout(1) and docker.
+pub(crate) const OWN_FAILURE: u8 = 125;
+/// The command was found and could not be executed. As a shell.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found. As a shell.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to a signal's number. As a shell.
+pub(crate) const SIGNALED: u8 = 128;
+
+/// `ENOENT` and `ENOTDIR` (errno(3)): there is no such program.
+const MISSING: [i32; 2] = [2, 20];
+
+/// Returns what `run` exits with for a task in this state.
+pub(crate) fn of_task(state: &TaskState) -> ExitCode {
+    let Phase::Ended { outcome, leader } = state.life.phase() else {
+        return match (&state.leader_end, state.life.phase()) {
+            // The command itself is over; what lingers is told in words.
+            (Some(end), Phase::Lingering { .. }) => ExitCode::from(of_end(end)),
+            _ => ExitCode::from(STILL_RUNNING),
+        };
+    };
+    ExitCode::from(match outcome {
+        Outcome::Deadline { .. } => TIMED_OUT,
+        Outcome::FailedToStart { .. } => of_errno(state.spawn_errno),
+        Outcome::Stopped { .. } | Outcome::Limit { .. } => {
+            leader.as_ref().map_or(SIGNALED + 15, of_stopped)
+        }
+        Outcome::Exited { .. } | Outcome::Signaled { .. } | Outcome::Lost { .. } | _ => {
+            leader.as_ref().map_or(OWN_FAILURE, of_end)
+        }
+    })
+}
+
+/// A command that was stopped failed, even when it exits with 0 on SIGTERM.
+fn of_stopped(end: &LeaderEnd) -> u8 {
+    match of_end(end) {
+        0 => SIGNALED + 15,
+        code => code,
+    }
+}
+
+fn of_end(end: &LeaderEnd) -> u8 {
+    match end {
+        LeaderEnd::Exited { code } => *code,
+        LeaderEnd::Signaled { signal } => SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
+        LeaderEnd::Unknown { .. } => OWN_FAILURE,
+    }
+}
+
+fn of_errno(errno: Option<i32>) -> u8 {
+    match errno {
+        Some(errno) if MISSING.contains(&errno) => NOT_FOUND,
+        None | Some(0) => OWN_FAILURE,
+        Some(_) => NOT_EXECUTABLE,
+    }
+}

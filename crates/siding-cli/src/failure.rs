@@ -1,0 +1,94 @@
+//! The one place where errors become a message, a hint and an exit code.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use siding_core::recover::RecoverError;
+use siding_core::session::SessionError;
+use siding_core::settings::SettingsError;
+use siding_core::store::StoreError;
+use siding_core::watch::WatchError;
+
+use crate::exit;
+
+/// What a command failed with.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// Returns a failure with its message.
+    pub(crate) fn new(message: impl Display) -> Self {
+        Self { message: message.to_string(), hint: None }
+    }
+
+    /// Adds what the person can do next.
+    pub(crate) fn with_hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    /// Prints it and returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("siding: {}", self.message);
+        if let Some(hint) = &self.hint {
+            eprintln!("  hint: {hint}");
+        }
+        ExitCode::from(exit::OWN_FAILURE)
+    }
+}
+
+/// Reports what the argument parser has to say: help on standard output, mistakes on the other.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no reason to fail.
+    let _closed = error.print();
+    if error.use_stderr() { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let hint = match &error {
+            StoreError::Io { source, .. } => match source.kind() {
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                    Some("set SIDING_STATE_DIR to a directory that you can write")
+                }
+                std::io::ErrorKind::StorageFull => Some(
+                    "free some space, or set SIDING_STATE_DIR to a directory on another disk; \
+                     `siding reap` removes what has outlived its retention",
+                ),
+                _ => None,
+            },
+            StoreError::Exposed { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::NoSuchTask { .. }
+            | StoreError::Ambiguous { .. } => None,
+        };
+        Self { message: error.to_string(), hint: hint.map(str::to_owned) }
+    }
+}
+
+macro_rules! from_errors {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error)
+            }
+        })+
+    };
+}
+
+from_errors!(RecoverError, SessionError, SettingsError);
+
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Store(error) => error.into(),
+            other @ (WatchError::Recover(_)
+            | WatchError::Journal { .. }
+            | WatchError::Ask { .. }
+            | WatchError::Io { .. }) => Self::new(other),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Text and JSON for what the commands found out.
+
+pub(crate) mod json;

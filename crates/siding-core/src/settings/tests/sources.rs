@@ -1,0 +1,212 @@
+//! The sources other than plain settings files, and files that are no plain files.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use siding_model::settings::{Key, Settings};
+use siding_model::signal::Signal;
+
+use super::{FILE_MAX, Machine, secs, write};
+
+#[test]
+fn the_hosts_keys_are_read_in_both_forms() {
+    let machine = Machine::new();
+    for text in [
+        r#"{"model": "x", "bash": {"other": [1], "backgroundMaxElapsedSeconds": 600,
+            "backgroundMaxElapsedHardCap": 7200.5, "backgroundKillSignal": "SIGINT",
+            "backgroundKillGraceSeconds": 0}}"#,
+        r#"{"bash.backgroundMaxElapsedSeconds": 600, "bash.backgroundMaxElapsedHardCap": 7200.5,
+            "bash.backgroundKillSignal": 2, "bash.backgroundKillGraceSeconds": "0s",
+            "bash": null}"#,
+    ] {
+        write(&machine.host(), text);
+        let settings = machine.load();
+        assert_eq!(settings.max_elapsed, secs(600));
+        assert_eq!(
+            settings.max_elapsed_hard_cap,
+            Duration::from_millis(7_200_500)
+        );
+        assert_eq!(settings.kill_signal, Signal::INT);
+        assert_eq!(settings.kill_grace, secs(0));
+        assert!(settings.warnings().is_empty());
+    }
+    write(
+        &machine.host(),
+        r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#,
+    );
+    assert_eq!(machine.load(), Settings::default());
+}
+
+#[test]
+fn what_is_wrong_with_the_hosts_file_is_a_warning() {
+    let machine = Machine::new();
+    let file = machine.host().display().to_string();
+    let large = " ".repeat(FILE_MAX.0 as usize + 1);
+    for (text, part) in [
+        ("{ // comment\n}", "not a JSON object: "),
+        ("[]", "not a JSON object: "),
+        ("", "not a JSON object: "),
+        (large.as_str(), "larger than 1MiB"),
+        (
+            r#"{"bash": {"backgroundKillSignal": "BOOM"}}"#,
+            "`bash.backgroundKillSignal`: `BOOM` is not a signal",
+        ),
+        (
+            r#"{"bash": {"backgroundMaxElapsedSeconds": -1}}"#,
+            "`bash.backgroundMaxElapsedSeconds`: `-1s` is negative",
+        ),
+        (
+            r#"{"bash.backgroundMaxElapsedSeconds": 1e300}"#,
+            "`a number out of range`",
+        ),
+        (
+            r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#,
+            "`an array` is not possible",
+        ),
+        (
+            r#"{"bash": {"backgroundMaxElapsedHardCap": 99999}}"#,
+            "more than the cap of `4h`",
+        ),
+    ] {
+        write(&machine.host(), text);
+        let warnings = machine.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with(&format!("`{file}`: ")),
+            "{warnings:?}"
+        );
+        assert!(warnings[0].contains(part), "{warnings:?}");
+    }
+    fs::remove_file(machine.host()).expect("removed");
+    fs::create_dir(machine.host()).expect("made");
+    assert!(machine.warnings()[0].contains("not a regular file"));
+}
+
+#[test]
+fn the_projects_file_is_searched_up_to_the_repository_or_home() {
+    let mut machine = Machine::new();
+    let home = machine.environment.home.clone().expect("set");
+    let deep = machine.cwd().join("repository/src/deep");
+    fs::create_dir_all(&deep).expect("made");
+    machine.environment.working_directory = Some(deep.clone());
+    let found = |machine: &Machine| {
+        machine
+            .load()
+            .origin(Key::Settle)
+            .path()
+            .map(|path| path.to_path_buf())
+    };
+    let put = |dir: &Path| {
+        let path = dir.join(".siding/config.toml");
+        write(&path, "settle = '1s'");
+        path
+    };
+
+    put(home.parent().expect("below the temporary directory"));
+    assert_eq!(found(&machine), None, "above home nothing is looked for");
+    let at_home = put(&home);
+    assert_eq!(found(&machine), Some(at_home));
+    let at_project = put(&home.join("project"));
+    assert_eq!(found(&machine), Some(at_project), "the nearest counts");
+    let repository = home.join("project/repository");
+    write(&repository.join(".git"), "gitdir: elsewhere");
+    assert_eq!(
+        found(&machine),
+        None,
+        "above the repository nothing is looked for"
+    );
+    let at_root = put(&repository);
+    assert_eq!(found(&machine), Some(at_root));
+    let here = put(&deep);
+    assert_eq!(found(&machine), Some(here));
+    machine.environment.working_directory = None;
+    assert_eq!(found(&machine), None);
+}
+
+#[test]
+fn a_project_file_of_another_user_is_passed_by() {
+    let mut machine = Machine::new();
+    write(&machine.project(), "shell = './evil'");
+    let owner = if machine.environment.user == 0 {
+        std::os::unix::fs::chown(machine.project(), Some(4242), None).expect("root may");
+        4242
+    } else {
+        std::mem::replace(&mut machine.environment.user, 4242)
+    };
+    assert_eq!(machine.load().shell, "bash");
+    let file = machine.project().display().to_string();
+    assert_eq!(
+        machine.warnings(),
+        [format!(
+            "`{file}` belongs to user {owner} and is not used: whoever writes it decides what runs"
+        )]
+    );
+}
+
+#[test]
+fn links_are_followed_and_other_things_are_refused() {
+    let machine = Machine::new();
+    let target = machine.dir.path().join("dotfiles.toml");
+    write(&target, "settle = '1s'");
+    fs::create_dir_all(machine.user().parent().expect("a file")).expect("made");
+    symlink(&target, machine.user()).expect("linked");
+    assert_eq!(machine.load().settle, secs(1));
+
+    fs::remove_file(&target).expect("removed");
+    assert_eq!(
+        machine.load(),
+        Settings::default(),
+        "a dangling link is no file"
+    );
+    fs::create_dir(&target).expect("made");
+    let file = machine.user().display().to_string();
+    assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
+    fs::remove_file(machine.user()).expect("removed");
+    symlink("/dev/zero", machine.user()).expect("linked");
+    assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
+    fs::remove_file(machine.user()).expect("removed");
+    symlink(machine.user(), machine.user()).expect("linked to itself");
+    assert_eq!(machine.error(), format!("could not read `{file}`"));
+}
+
+#[test]
+fn a_file_over_its_maximum_is_refused() {
+    let machine = Machine::new();
+    let full = format!("settle = '1s'\n{}", "#".repeat(FILE_MAX.0 as usize - 14));
+    write(&machine.project(), &full);
+    assert_eq!(machine.load().settle, secs(1));
+    write(&machine.project(), format!("{full}#"));
+    let file = machine.project().display().to_string();
+    assert_eq!(
+        machine.error(),
+        format!("`{file}` is larger than 1MiB, the most a settings file may take")
+    );
+}
+
+#[test]
+fn what_a_closed_directory_hides_is_absent_but_for_the_administrators_file() {
+    let machine = Machine::new();
+    for file in [machine.user(), machine.system()] {
+        write(&file, "settle = '1s'");
+        let dir = file.parent().expect("a file");
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o000)).expect("ours");
+        // Nothing is closed to root.
+        let closed = fs::metadata(&file).is_err();
+        let result = super::load(&machine.environment);
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("ours");
+        let is_system = file == machine.system();
+        match result {
+            Ok(settings) => assert_eq!(settings.settle == secs(0), closed && !is_system),
+            Err(error) => {
+                assert!(closed && is_system);
+                assert_eq!(
+                    error.to_string(),
+                    format!("could not read `{}`", file.display())
+                );
+            }
+        }
+        fs::remove_file(&file).expect("removed");
+    }
+}

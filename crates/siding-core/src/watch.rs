@@ -1,0 +1,229 @@
+//! Watching a task until it ends, whatever happens to its shim.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::protocol::{Message, Request};
+
+use crate::journal_file::ReadError;
+use crate::link::{AskError, Heard, Link};
+use crate::recover::{Found, RecoverError, Recovery};
+use crate::store::{Root, StoreError, TaskDir};
+
+/// How often a connection is tried while another process starts or rescues the task, and the pause
+/// between two tries: together half a second.
+const TRIES: u32 = 100;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+/// How long a shim may take for what it does at once, in milliseconds.
+const ANSWER_MS: u64 = 10_000;
+
+/// Why a task cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// Its state directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its shim is dead and no other could be put in its place.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// Its journal cannot be read.
+    #[error("task {id}: {source}")]
+    Journal {
+        /// The task.
+        id: TaskId,
+        /// What is wrong.
+        source: ReadError,
+    },
+    /// Its shim said no, or said nothing.
+    #[error("task {id}: {source}")]
+    Ask {
+        /// The task.
+        id: TaskId,
+        /// What happened.
+        source: AskError,
+    },
+    /// The operating system refused.
+    #[error("task {id}: could not {doing}: {source}")]
+    Io {
+        /// The task.
+        id: TaskId,
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// A task, and the connection to whoever keeps it.
+#[derive(Debug)]
+pub struct Watch<'r> {
+    root: &'r Root,
+    program: &'r CStr,
+    id: TaskId,
+    link: Option<Link>,
+}
+
+impl<'r> Watch<'r> {
+    /// Begins to watch a task with a connection that exists already and is subscribed.
+    #[must_use]
+    pub const fn over(root: &'r Root, program: &'r CStr, id: TaskId, link: Link) -> Self {
+        Self { root, program, id, link: Some(link) }
+    }
+
+    /// Begins to watch a task: connects to its shim, or to a new one when that was killed. Every
+    /// record that is written from now on is heard.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn open(root: &'r Root, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
+        let mut watch = Self { root, program, id, link: None };
+        watch.reconnect()?;
+        Ok(watch)
+    }
+
+    /// Returns whom this watches.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Returns what to poll, `None` once the task has ended.
+    #[must_use]
+    pub fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.link.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the task is known to have ended.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.link.is_none()
+    }
+
+    /// Opens the task's directory.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn dir(&self) -> Result<TaskDir, StoreError> {
+        self.root.task(self.id)
+    }
+
+    /// Reads what is on record.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Store`], [`WatchError::Journal`].
+    pub fn state(&self) -> Result<(TaskDir, TaskState), WatchError> {
+        let dir = self.root.task(self.id)?;
+        match dir.read() {
+            Ok(folded) => Ok((dir, folded.state)),
+            Err(source) => Err(WatchError::Journal { id: self.id, source }),
+        }
+    }
+
+    /// Takes the next message that is there, `None` when there is none, or when its shim has gone
+    /// and another was put in its place.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn take(&mut self) -> Result<Option<Message>, WatchError> {
+        let Some(link) = &self.link else { return Ok(None) };
+        match link.take().map_err(|source| self.io("hear from its shim", source))? {
+            Heard::Message(message) => Ok(Some(message)),
+            Heard::Nothing => Ok(None),
+            Heard::Gone => {
+                self.link = None;
+                self.reconnect()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sends a request without waiting for its answer, which comes as a message.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Io`].
+    pub fn send(&mut self, request: &Request) -> Result<(), WatchError> {
+        let Some(link) = &self.link else { return Ok(()) };
+        match link.send(request) {
+            // What its death means is found out when it is read from.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result.map_err(|source| self.io("ask its shim", source)),
+        }
+    }
+
+    /// Sends a request and waits until it was carried out. When the shim dies meanwhile, asks the
+    /// next one. A task that has ended is `Ok(false)`.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn ask(&mut self, request: &Request, timeout_ms: u64) -> Result<bool, WatchError> {
+        loop {
+            let Some(link) = &self.link else { return Ok(false) };
+            match link.ask(request, timeout_ms, drop) {
+                Ok(()) => return Ok(true),
+                Err(AskError::Gone) => {
+                    self.link = None;
+                    self.reconnect()?;
+                }
+                Err(source) => return Err(WatchError::Ask { id: self.id, source }),
+            }
+        }
+    }
+
+    /// Connects to the shim, or finds that the task has ended.
+    fn reconnect(&mut self) -> Result<(), WatchError> {
+        for _ in 0..TRIES {
+            let dir = self.root.task(self.id)?;
+            if let Some(link) = Link::connect(&dir).map_err(|source| self.io("connect", source))?
+                && self.subscribe(&link)?
+            {
+                // Whatever was recorded before is in the journal, whatever comes will be heard.
+                let (_, state) = self.state()?;
+                self.link = state.is_live().then_some(link);
+                return Ok(());
+            }
+            let mut recovery = Recovery::new(self.root, self.program)
+                .map_err(|source| self.io("read the boot id", source))?;
+            match recovery.task(self.id)? {
+                Found::Ended | Found::Closed | Found::Unborn => return Ok(()),
+                Found::SetAside { why, .. } | Found::TooNew { why } => {
+                    return Err(WatchError::Journal { id: self.id, source: why.into() });
+                }
+                Found::Kept | Found::Continued | Found::Rescued => {}
+                Found::Busy => std::thread::sleep(PAUSE),
+            }
+        }
+        Err(self.io("reach its shim", io::ErrorKind::TimedOut.into()))
+    }
+
+    fn subscribe(&self, link: &Link) -> Result<bool, WatchError> {
+        let subscribe = Request::Subscribe { follow: false };
+        match link.ask(&subscribe, ANSWER_MS, drop) {
+            Ok(()) => Ok(true),
+            Err(AskError::Gone) => Ok(false),
+            Err(AskError::Silent { .. }) => {
+                let (_, state) = self.state()?;
+                let continued = crate::link::continue_stopped_shim(state.shim)
+                    .map_err(|source| self.io("continue its shim", source))?;
+                if continued {
+                    return Ok(false);
+                }
+                let source = AskError::Silent { waited_ms: ANSWER_MS };
+                Err(WatchError::Ask { id: self.id, source })
+            }
+            Err(source) => Err(WatchError::Ask { id: self.id, source }),
+        }
+    }
+
+    fn io(&self, doing: &'static str, source: io::Error) -> WatchError {
+        WatchError::Io { id: self.id, doing, source }
+    }
+}
