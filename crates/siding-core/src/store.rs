@@ -215,12 +215,19 @@ impl Root {
         file::facts_at(&self.fd, format!("{LIVE}/{id}")).is_ok()
     }
 
-    /// Claims a command for a task. Returns the task that has it already, if one does.
+    /// Claims a command for a task. Returns the task that has claimed it before and, as
+    /// `still_runs` finds, has not let go: a claim outlives its task's end by a moment, and by a
+    /// crash for good.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn claim(&self, same_key: &str, id: TaskId) -> Result<Option<TaskId>, StoreError> {
+    pub fn claim(
+        &self,
+        same_key: &str,
+        id: TaskId,
+        still_runs: impl Fn(TaskId) -> bool,
+    ) -> Result<Option<TaskId>, StoreError> {
         let name = format!("{SAME}/{same_key}");
         loop {
             match file::make_link(&id.to_string(), &self.fd, &name) {
@@ -230,8 +237,9 @@ impl Root {
             }
             let first = file::read_link(&self.fd, &name).ok().and_then(|text| text.parse().ok());
             match first {
-                Some(first) if self.is_marked_live(first) => return Ok(Some(first)),
-                // It crashed before it could let go.
+                Some(first) if self.is_marked_live(first) && still_runs(first) => {
+                    return Ok(Some(first));
+                }
                 Some(_) | None => {
                     let _another_was_faster = file::remove(&self.fd, &name);
                 }

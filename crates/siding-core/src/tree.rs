@@ -89,12 +89,23 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
     pids
 }
 
+/// Beginning of the path under which a task's shell finds its command, before the descriptor's
+/// number. It stands in the shell's arguments, where the command itself must not.
+pub const TEXT_FILE: &str = "/proc/self/fd/";
+
 /// Returns the command line of a process for a report, on one line and not long.
 #[must_use]
 pub fn command_of(pid: i32) -> String {
     const MAX: usize = 160;
     let text = procfs::command_line(pid, MAX).unwrap_or_else(|| "?".to_owned());
-    siding_model::text::one_line(&text, MAX)
+    // A task's shell, and what it forks until that calls exec, have siding's constant text as
+    // their argument. It would tell a person nothing.
+    match text.split_once(" -c ") {
+        Some((shell, constant)) if constant.contains(TEXT_FILE) => {
+            format!("{shell} (the task's shell)")
+        }
+        _ => siding_model::text::one_line(&text, MAX),
+    }
 }
 
 /// Borrowed descriptors of held processes, for a poll.

@@ -43,7 +43,7 @@ pub struct Member {
     pub path: String,
     /// How it comes into being; the root is the process that was told to make a tree.
     pub birth: Birth,
-    /// Whether it ignores TERM, HUP and INT.
+    /// Whether it ignores TERM and INT; all members ignore HUP.
     pub ignores_term: bool,
     /// Whether it wipes its environment.
     pub clears_env: bool,

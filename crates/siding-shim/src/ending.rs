@@ -81,6 +81,11 @@ impl Ending {
     pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, id: TaskId) -> Killed {
         let started = clock::mono();
         if let Some(group) = leader_group(kin) {
+            for pid in kin.members(root, id) {
+                if procfs::stat(pid).is_some_and(|stat| stat.pgrp == group && stat.state != 'Z') {
+                    self.touch(pid, Signal::KILL);
+                }
+            }
             let _all_gone = signals::send_to_group(group, Signal::KILL);
         }
         let mut leader = None;

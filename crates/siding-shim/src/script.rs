@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use siding_core::sys::{descriptor, file};
+use siding_core::tree::TEXT_FILE;
 
 /// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
 /// (0–9, and bash's `{fd}` from 10 on), below 64, from where on the kernel would have to enlarge
@@ -58,8 +59,8 @@ impl Script {
         let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);
         let constant = match name {
             "bash" => bash(fd, text.contains('|')),
-            "sh" | "dash" | "ash" | "ksh" | "mksh" | "zsh" => format!(". /proc/self/fd/{fd}"),
-            "fish" => format!("source /proc/self/fd/{fd}"),
+            "sh" | "dash" | "ash" | "ksh" | "mksh" | "zsh" => format!(". {TEXT_FILE}{fd}"),
+            "fish" => format!("source {TEXT_FILE}{fd}"),
             _ => text.to_owned(),
         };
         vec![shell.to_owned(), "-c".to_owned(), constant]
@@ -86,9 +87,9 @@ fn bash(fd: i32, may_pipe: bool) -> String {
     let exit = report("exit");
     if may_pipe {
         let end = report(r#"return"${#BASH_SOURCE[@]}""#);
-        format!("trap '{exit}' EXIT; trap '{end}' RETURN; . /proc/self/fd/{fd}")
+        format!("trap '{exit}' EXIT; trap '{end}' RETURN; . {TEXT_FILE}{fd}")
     } else {
-        format!(r#"trap '{exit}' EXIT; eval "$(</proc/self/fd/{fd})""#)
+        format!(r#"trap '{exit}' EXIT; eval "$(<{TEXT_FILE}{fd})""#)
     }
 }
 
@@ -107,7 +108,7 @@ fn read_report(bytes: &[u8]) -> Report {
         match &*word {
             // The command's text ran to its end, and its last pipeline is what this saw. Deeper
             // ones are files that the command itself sourced.
-            "return1" => whole_file = Some(stages),
+            "return0" => whole_file = Some(stages),
             "exit" => {
                 report.final_cwd = cwd.starts_with('/').then(|| cwd.into_owned());
                 let last = whole_file.take().unwrap_or(stages);
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_last_pipeline_is_reported() {
-        let bytes = b"return1\x000\0/usr\x003\x000\0\0exit\x000\0/usr\x000\0\0";
+        let bytes = b"return0\x000\0/usr\x003\x000\0\0exit\x000\0/usr\x000\0\0";
         let expected =
             Report { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
         assert_eq!(read_report(bytes), expected);

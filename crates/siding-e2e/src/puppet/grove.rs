@@ -40,8 +40,11 @@ pub(super) fn tree(
 }
 
 fn live(actor: &mut Actor, member: &Member, beats: Option<&Path>) -> ! {
+    // The kernel sends HUP to a group with a stopped member when its last tie to its session is
+    // cut, so members would end by no doing of the program under test.
+    let _cannot_fail = kernel::dispose(libc::SIGHUP, true);
     if member.ignores_term {
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
+        for signal in [libc::SIGTERM, libc::SIGINT] {
             let _cannot_fail = kernel::dispose(signal, true);
         }
     }
@@ -66,9 +69,6 @@ fn live(actor: &mut Actor, member: &Member, beats: Option<&Path>) -> ! {
         (Life::Beat, Some(file)) => streams::beat(actor, file),
         (Life::Beat, None) | (Life::Hang, _) => hang(),
         (Life::Stopped, _) => {
-            // The kernel sends HUP to a stopped group whose last tie to its session is cut,
-            // which would end this member by no doing of the program under test.
-            let _cannot_fail = kernel::dispose(libc::SIGHUP, true);
             kernel::signal_self(libc::SIGSTOP);
             hang()
         }

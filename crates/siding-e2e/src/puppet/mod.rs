@@ -38,7 +38,7 @@
 //! | `chdir DIR` | changes the directory |
 //! | `subreaper` | takes in the orphans among its descendants |
 //! | `exec-self VERBS` | execs itself with the verbs up to the end of this block |
-//! | `stop-self` | SIGSTOP to itself; goes on when continued |
+//! | `stop-self` | SIGSTOP to itself; goes on when continued (mind that the kernel hangs up on a group with a stopped member when its last parent outside it in the session ends) |
 //! | `leader-exits` | ends the main thread; a second one does the verbs that follow |
 //! | `lower-rttime` | halves RLIMIT_RTTIME (`lower-rttime` of no limit gives 2^59 µs) |
 //! | `beat FILE` | appends a byte every 20 ms for ever |

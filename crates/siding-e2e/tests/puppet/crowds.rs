@@ -22,19 +22,18 @@ fn a_hopper_changes_its_number_and_ends_by_itself() {
 
 #[test]
 fn a_sandbox_ends_those_that_no_signal_catches() {
-    let sandbox = Sandbox::new();
-    let beat = sandbox.path("beat");
+    // The beat goes on elsewhere if a hopper does: a look at the process table may miss it.
+    let elsewhere = Sandbox::new();
+    let beat = elsewhere.path("beat");
     let beat_text = beat.display().to_string();
-    let script = [
-        "--quiet", "fork", "hop", "50000", "--beat", &beat_text, "--", "bomb", "30",
-    ];
-    let storm = [&script[..], &["--setsid", "--refill"]].concat();
+    let sandbox = Sandbox::new();
+    let script = [&["fork", "hop", "50000", "--beat", &beat_text, "--"][..]; 4].concat();
+    let storm = [&script[..], &words("bomb 30 --setsid --refill")].concat();
     let _running = sandbox.puppet(&storm).spawn();
     let _storm = sandbox.all_announced("bomb", 30);
     assert!(beating(&beat));
-    let root = sandbox.root().to_owned();
     drop(sandbox);
-    assert!(!root.exists());
+    assert!(stays_still(&beat));
 }
 
 #[test]
@@ -77,7 +76,9 @@ fn a_relauncher_starts_the_next_child_when_one_dies() {
 
 #[test]
 fn trees_grow_as_planned_and_a_sandbox_fells_them() {
-    for seed in 1..=12 {
+    let trees =
+        std::env::var("SIDING_SOAK_TREES").map_or(12, |trees| trees.parse().expect("a number"));
+    for seed in 1..=trees {
         let sandbox = Sandbox::new();
         let beat = sandbox.path("beat");
         let seed_text = seed.to_string();

@@ -107,7 +107,8 @@ fn its_life_is_bounded_whatever_it_does() {
             .expect_signal(9);
         assert!(done.elapsed >= Duration::from_millis(250), "{done}");
     }
-    let spread = words("fork mark child stop-self -- fork daemon mark daemon stop-self --");
+    // In the caller's own group the stopped child would be hung up on at the caller's end.
+    let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox
         .puppet(&spread)
         .env("PUPPET_TTL_MS", "3000")

@@ -238,16 +238,17 @@ pub(super) fn begin(args: &Args, root: &Root, plan: &Plan) -> Result<Begun, Fail
 /// Marks the task live and notes an earlier one with the same command.
 fn claim(root: &Root, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
-    let first = root.claim(&spec.same_key, spec.task_id)?;
-    let is_same = |first: &TaskId| {
-        let read = root.task(*first).ok().and_then(|dir| dir.read().ok());
+    let still_runs = |first: TaskId| {
+        let read = root.task(first).ok().and_then(|dir| dir.read().ok());
         // One that is only just being started has nothing on record yet.
         read.is_none_or(|folded| {
-            folded.state.spec.command.display().trim() == spec.command.display().trim()
+            folded.state.is_live()
+                && folded.state.spec.command.display().trim() == spec.command.display().trim()
                 && folded.state.spec.cwd == spec.cwd
         })
     };
-    spec.duplicate_of = first.filter(is_same);
+    let first = root.claim(&spec.same_key, spec.task_id, still_runs)?;
+    spec.duplicate_of = first;
     Ok(())
 }
 

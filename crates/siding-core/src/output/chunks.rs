@@ -1,0 +1,124 @@
+//! Raw bytes of an output file, in pieces, with the holes named.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_model::record::Gap;
+
+use super::extent::{BLOCK, FILE};
+use crate::store::TaskDir;
+use crate::sys::file;
+
+/// Bytes read at once.
+const CHUNK: usize = 256 << 10;
+
+/// Whether a receiver wants more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// Go on.
+    On,
+    /// The rest is not wanted.
+    Enough,
+}
+
+/// A piece of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece<'b> {
+    /// Bytes from this offset on.
+    Bytes(u64, &'b [u8]),
+    /// Nothing is stored here.
+    Gone(Gap),
+}
+
+/// An open output file.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Chunks {
+    /// Opens the output of a task, `None` while it has none.
+    pub(super) fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
+        match file::open_at(dir, FILE, file::Open::Read) {
+            Ok(fd) => Ok(Some(Self { fd, buffer: Vec::new() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns how long the file is now.
+    pub(super) fn len(&self) -> io::Result<u64> {
+        Ok(file::facts(&self.fd)?.len)
+    }
+
+    /// Returns the open file.
+    pub(super) const fn file(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Reads into `into` from an offset on, until it is full or the file ends.
+    pub(super) fn fill(&self, into: &mut [u8], from: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match file::read_at(self.fd.as_fd(), &mut into[filled..], from + filled as u64)? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Gives `sink` what lies between two offsets, in order, until it has enough.
+    ///
+    /// The middle of the file may be released meanwhile. What was read before that is good; what
+    /// reads as zeros is looked at again and is only data if the file system says so.
+    pub(super) fn each(
+        &mut self,
+        mut from: u64,
+        to: u64,
+        mut sink: impl FnMut(Piece<'_>) -> io::Result<Flow>,
+    ) -> io::Result<Flow> {
+        self.buffer.resize(CHUNK, 0);
+        while from < to {
+            let want = usize::try_from(to - from).unwrap_or(usize::MAX).min(CHUNK);
+            let count = file::read_at(self.fd.as_fd(), &mut self.buffer[..want], from)?;
+            if count == 0 {
+                break;
+            }
+            let bytes = &self.buffer[..count];
+            let (stored, hole) = match self.first_hole(from, bytes, to) {
+                Some(hole) => (usize::try_from(hole.from - from).unwrap_or(count), Some(hole)),
+                None => (count, None),
+            };
+            if stored > 0 && sink(Piece::Bytes(from, &bytes[..stored]))? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+            from += stored as u64;
+            if let Some(hole) = hole {
+                from = hole.to;
+                if sink(Piece::Gone(hole))? == Flow::Enough {
+                    return Ok(Flow::Enough);
+                }
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn first_hole(&self, from: u64, bytes: &[u8], end: u64) -> Option<Gap> {
+        let mut start = 0;
+        while start < bytes.len() {
+            let at = from + start as u64;
+            let to_boundary = usize::try_from(BLOCK - at % BLOCK).unwrap_or(usize::MAX);
+            let block = &bytes[start..bytes.len().min(start.saturating_add(to_boundary))];
+            if block.iter().all(|&byte| byte == 0)
+                && let Ok(data) = file::next_data(self.fd.as_fd(), at)
+                && data != Some(at)
+            {
+                return Some(Gap { from: at, to: data.unwrap_or(end).min(end) });
+            }
+            start += block.len();
+        }
+        None
+    }
+}

@@ -1,0 +1,308 @@
+//! Clearing what crashes left: dead shims, strays, leftovers, and what has outlived its retention.
+//!
+//! Everything here judges by records and locks. A process is a stray only when it carries the mark
+//! of a task that has ended on record, or whose record was set aside; a file goes only when nobody
+//! holds the task it belongs to. What belongs to another state directory is never touched: its
+//! tasks are not on record here.
+
+mod foresee;
+mod leftovers;
+mod recovery;
+mod strays;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::{JournalError, TaskState};
+use siding_model::outcome::Outcome;
+use siding_model::process::{BootId, ProcRef, Wall};
+use siding_model::retention::Limits;
+
+use crate::journal_file::ReadError;
+use crate::session;
+use crate::store::{Root, StoreError};
+use crate::sys::procfs;
+
+/// One thing the reaper did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Step {
+    /// A task's shim had been stopped by a signal and was continued.
+    Continued {
+        /// The task.
+        task_id: TaskId,
+    },
+    /// A task's shim was dead; a new one keeps it.
+    Rescued {
+        /// The task.
+        task_id: TaskId,
+    },
+    /// A task's shim was dead and nothing of it was left; its end was recorded.
+    Closed {
+        /// The task.
+        task_id: TaskId,
+        /// What was recorded; `None` before it is.
+        outcome: Option<Outcome>,
+    },
+    /// A task had ended and its shim was killed before it had cleared the stage.
+    Cleared {
+        /// The task.
+        task_id: TaskId,
+    },
+    /// A task's journal cannot be read and was set aside.
+    SetAside {
+        /// The task.
+        task_id: TaskId,
+        /// Where to; `None` before it is.
+        path: Option<PathBuf>,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A task of a newer siding was left alone.
+    TooNew {
+        /// The task.
+        task_id: TaskId,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A task was never recorded, so nothing was ever started; its directory was removed.
+    NeverStarted {
+        /// The task.
+        task_id: TaskId,
+    },
+    /// A task's session is over, and its shim stops it.
+    Leaving {
+        /// The task.
+        task_id: TaskId,
+        /// The session.
+        session_id: SessionId,
+    },
+    /// A process of a task that has ended was ended.
+    StrayEnded {
+        /// The task.
+        task_id: TaskId,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+        /// The last signal it was sent; `None` before it was.
+        signal: Option<String>,
+    },
+    /// A process of a task that has ended could not be ended.
+    StrayLeft {
+        /// The task.
+        task_id: TaskId,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+        /// Why it lives.
+        why: String,
+    },
+    /// An ended task had outlived its retention and was removed with its output.
+    Expired {
+        /// The task.
+        task_id: TaskId,
+        /// When it ended, RFC 3339.
+        ended_at: String,
+        /// What its directory took on the disk.
+        bytes: u64,
+    },
+    /// A claim on a command, left by a task that does not run, was removed.
+    Unclaimed {
+        /// The claim.
+        name: String,
+        /// The task.
+        task: String,
+    },
+    /// Something could not be done.
+    Failed {
+        /// The task it was about.
+        task_id: TaskId,
+        /// What, and why.
+        why: String,
+    },
+}
+
+impl Step {
+    /// Returns the word for its kind, the same as in its serialized form.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Continued { .. } => "continued",
+            Self::Rescued { .. } => "rescued",
+            Self::Closed { .. } => "closed",
+            Self::Cleared { .. } => "cleared",
+            Self::SetAside { .. } => "set_aside",
+            Self::TooNew { .. } => "too_new",
+            Self::NeverStarted { .. } => "never_started",
+            Self::Leaving { .. } => "leaving",
+            Self::StrayEnded { .. } => "stray_ended",
+            Self::StrayLeft { .. } => "stray_left",
+            Self::Expired { .. } => "expired",
+            Self::Unclaimed { .. } => "unclaimed",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Returns how many steps of each kind there are.
+#[must_use]
+pub fn counts(steps: &[Step]) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for step in steps {
+        *counts.entry(step.kind()).or_default() += 1;
+    }
+    counts
+}
+
+/// Why nothing could be reaped at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ReapError {
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// `/proc` does not tell which boot this is.
+    #[error("could not read this boot's id: {0}; is `/proc` mounted?")]
+    Boot(#[from] io::Error),
+}
+
+/// Clears what crashes left and what is too old, and returns what was done, in order.
+///
+/// `program` becomes the shims of tasks whose own was killed. What fails for one task is a
+/// [`Step::Failed`] and stops nothing else.
+///
+/// # Errors
+///
+/// [`ReapError`].
+pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+    let mut steps = recovery::live_marked(root, program)?;
+    let survey = survey(root)?;
+    steps.extend(recovery::unmarked(root, program, &survey)?);
+    steps.extend(leaving(root, &survey));
+    let (ended, kept) = strays::end(root, &survey);
+    steps.extend(ended);
+    steps.extend(leftovers::expired(root, &survey, &kept, limits));
+    steps.extend(leftovers::unborn(root, &survey));
+    steps.extend(leftovers::unclaimed(root)?);
+    Ok(steps)
+}
+
+/// Returns what [`act`] would do. Changes nothing, and takes no lock: what somebody else is about
+/// to do is foretold as if the reaper had to.
+///
+/// # Errors
+///
+/// [`ReapError`].
+pub fn foresee(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+    foresee::steps(root, limits)
+}
+
+/// Where a task stands, as far as the reaper must know. Specifications are not held on to: a
+/// command may have megabytes.
+#[derive(Debug)]
+enum Standing {
+    /// It has not ended.
+    Live { shim: ProcRef, session: SessionId, keep: bool },
+    /// It has ended.
+    Ended { shim: ProcRef, at: Wall },
+    /// Nothing is recorded.
+    Unborn,
+    /// Its journal cannot be read.
+    Damaged { why: JournalError },
+    /// A newer siding wrote its journal.
+    TooNew { why: JournalError },
+    /// The operating system refused.
+    Unreadable { source: io::Error },
+}
+
+/// Every task, and this boot.
+#[derive(Debug)]
+struct Survey {
+    boot: BootId,
+    tasks: HashMap<TaskId, Standing>,
+}
+
+impl Survey {
+    /// Returns the shims that live and keep a task.
+    fn shims(&self) -> impl Iterator<Item = ProcRef> {
+        self.tasks.values().filter_map(|standing| match standing {
+            Standing::Live { shim, .. } if procfs::is_running(*shim) => Some(*shim),
+            Standing::Live { .. }
+            | Standing::Ended { .. }
+            | Standing::Unborn
+            | Standing::Damaged { .. }
+            | Standing::TooNew { .. }
+            | Standing::Unreadable { .. } => None,
+        })
+    }
+}
+
+fn survey(root: &Root) -> Result<Survey, ReapError> {
+    let boot = procfs::boot_id()?;
+    let tasks = root.all_tasks()?.into_iter().filter_map(|id| Some((id, standing(root, id)?)));
+    Ok(Survey { boot, tasks: tasks.collect() })
+}
+
+/// Returns where a task stands, `None` when somebody has removed it.
+fn standing(root: &Root, id: TaskId) -> Option<Standing> {
+    let read = match root.task(id) {
+        Err(StoreError::NoSuchTask { .. }) => return None,
+        Err(StoreError::Io { source, .. }) => return Some(Standing::Unreadable { source }),
+        Err(_) => return Some(Standing::Unreadable { source: io::ErrorKind::Other.into() }),
+        Ok(dir) => dir.read(),
+    };
+    Some(match read {
+        Ok(folded) if folded.state.is_live() => Standing::Live {
+            shim: folded.state.shim,
+            keep: folded.state.spec.keep,
+            session: folded.state.spec.session_id,
+        },
+        Ok(folded) => Standing::Ended { shim: folded.state.shim, at: ended_at(&folded.state) },
+        Err(ReadError::Io(source)) => Standing::Unreadable { source },
+        Err(ReadError::Content(JournalError::Empty)) => Standing::Unborn,
+        Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Standing::TooNew { why },
+        Err(ReadError::Content(why @ JournalError::Corrupt { .. })) => Standing::Damaged { why },
+    })
+}
+
+/// Returns when a task ended. Its last record may have been lost with a crash; then the awake time
+/// it ran is added to its start.
+fn ended_at(state: &TaskState) -> Wall {
+    state.closed.as_ref().map_or_else(
+        || {
+            let ran = i64::try_from(state.elapsed_ms(state.last_at)).unwrap_or(i64::MAX);
+            state.started_wall.plus_ms(ran)
+        },
+        |closed| closed.wall,
+    )
+}
+
+/// Returns the tasks whose session is over and whose shims are about to stop them.
+fn leaving(root: &Root, survey: &Survey) -> Vec<Step> {
+    let mut over: HashMap<&SessionId, bool> = HashMap::new();
+    let mut steps = Vec::new();
+    for (id, standing) in &survey.tasks {
+        let Standing::Live { shim, session, keep: false } = standing else { continue };
+        if session.is_implicit() || !procfs::is_running(*shim) {
+            continue;
+        }
+        let is_over = *over.entry(session).or_insert_with(|| {
+            // One that cannot be read has no owner either: that is how its shims see it.
+            session::read(root, session)
+                .ok()
+                .flatten()
+                .is_none_or(|session| !session.is_live(&survey.boot))
+        });
+        if is_over {
+            steps.push(Step::Leaving { task_id: *id, session_id: session.clone() });
+        }
+    }
+    steps
+}

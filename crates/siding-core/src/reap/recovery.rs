@@ -1,0 +1,96 @@
+//! Recovery of all tasks, several at once.
+//!
+//! What takes time is not the work but the disk: each end is made durable. File systems commit
+//! what several threads wait for in one go, so a few threads share that wait.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use siding_model::id::TaskId;
+
+use super::{ReapError, Standing, Step, Survey};
+use crate::recover::{Found, RecoverError, Recovery};
+use crate::store::Root;
+use crate::sys::procfs;
+
+/// Threads for a crowd, and the tasks from which on they are worth it. Each thread looks at the
+/// processes of the machine once, 12 µs each.
+const THREADS: usize = 8;
+const CROWD: usize = 32;
+
+/// Recovers every task that is marked live.
+pub(super) fn live_marked(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> {
+    recover(root, program, &root.live_tasks()?)
+}
+
+/// Recovers tasks that have not ended, whose shim is dead, and whose live mark is lost.
+pub(super) fn unmarked(
+    root: &Root,
+    program: &CStr,
+    survey: &Survey,
+) -> Result<Vec<Step>, ReapError> {
+    let is_orphan = |id: TaskId, standing: &Standing| match standing {
+        Standing::Live { shim, .. } => !procfs::is_running(*shim) && !root.is_marked_live(id),
+        Standing::Damaged { .. } => !root.is_marked_live(id),
+        Standing::Ended { .. }
+        | Standing::Unborn
+        | Standing::TooNew { .. }
+        | Standing::Unreadable { .. } => false,
+    };
+    let orphans = survey.tasks.iter().filter(|(id, standing)| is_orphan(**id, standing));
+    recover(root, program, &orphans.map(|(id, _)| *id).collect::<Vec<_>>())
+}
+
+fn recover(root: &Root, program: &CStr, ids: &[TaskId]) -> Result<Vec<Step>, ReapError> {
+    let mut first = Recovery::new(root, program)?;
+    if ids.len() < CROWD {
+        return Ok(ids.iter().filter_map(|id| step(root, *id, first.task(*id))).collect());
+    }
+    let next = AtomicUsize::new(0);
+    let (tell, steps) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let (tell, next) = (tell.clone(), &next);
+            scope.spawn(move || {
+                // The first one worked a moment ago.
+                let Ok(mut recovery) = Recovery::new(root, program) else { return };
+                while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(step) = step(root, *id, recovery.task(*id)) {
+                        let _receiver_outlives_us = tell.send(step);
+                    }
+                }
+            });
+        }
+    });
+    drop(tell);
+    let mut steps: Vec<Step> = steps.into_iter().collect();
+    // Whatever no thread came to, for want of memory or threads.
+    for id in ids.iter().skip(next.load(Ordering::Relaxed)) {
+        steps.extend(step(root, *id, first.task(*id)));
+    }
+    Ok(steps)
+}
+
+/// Returns what recovery did as a step, `None` when nothing had to be done.
+fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Option<Step> {
+    Some(match found {
+        Ok(Found::Continued) => Step::Continued { task_id },
+        Ok(Found::Rescued) => Step::Rescued { task_id },
+        Ok(Found::Closed) => Step::Closed { task_id, outcome: outcome(root, task_id) },
+        Ok(Found::Unborn) => Step::NeverStarted { task_id },
+        Ok(Found::SetAside { path, why }) => {
+            Step::SetAside { task_id, path: Some(path), why: why.to_string() }
+        }
+        Ok(Found::TooNew { why }) => Step::TooNew { task_id, why: why.to_string() },
+        Ok(Found::Ended) if !root.is_marked_live(task_id) => Step::Cleared { task_id },
+        // Its shim is just leaving, or somebody else is at work.
+        Ok(Found::Ended | Found::Kept | Found::Busy) => return None,
+        Err(error) => Step::Failed { task_id, why: error.to_string() },
+    })
+}
+
+fn outcome(root: &Root, id: TaskId) -> Option<siding_model::outcome::Outcome> {
+    let folded = root.task(id).ok()?.read().ok()?;
+    crate::view::outcome(&folded.state)
+}
