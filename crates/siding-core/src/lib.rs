@@ -10,6 +10,7 @@ pub mod journal_file;
 pub mod launch;
 pub mod link;
 pub mod output;
+pub mod reap;
 pub mod recover;
 pub mod session;
 pub mod settings;

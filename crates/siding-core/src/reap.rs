@@ -183,8 +183,12 @@ pub enum ReapError {
 /// [`ReapError`].
 pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, ReapError> {
     let mut steps = recovery::live_marked(root, program)?;
-    let survey = survey(root)?;
-    steps.extend(recovery::unmarked(root, program, &survey)?);
+    let mut survey = look(root)?;
+    let unmarked = recovery::unmarked(root, program, &survey)?;
+    if !unmarked.is_empty() {
+        survey = look(root)?;
+    }
+    steps.extend(unmarked);
     steps.extend(leaving(root, &survey));
     let (ended, kept) = strays::end(root, &survey);
     steps.extend(ended);
@@ -226,7 +230,7 @@ enum Standing {
 #[derive(Debug)]
 struct Survey {
     boot: BootId,
-    tasks: HashMap<TaskId, Standing>,
+    tasks: BTreeMap<TaskId, Standing>,
 }
 
 impl Survey {
@@ -244,7 +248,7 @@ impl Survey {
     }
 }
 
-fn survey(root: &Root) -> Result<Survey, ReapError> {
+fn look(root: &Root) -> Result<Survey, ReapError> {
     let boot = procfs::boot_id()?;
     let tasks = root.all_tasks()?.into_iter().filter_map(|id| Some((id, standing(root, id)?)));
     Ok(Survey { boot, tasks: tasks.collect() })

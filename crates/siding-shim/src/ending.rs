@@ -59,6 +59,10 @@ impl Ending {
     pub(crate) fn signal(&mut self, kin: &Kin, root: &Root, id: TaskId, signal: Signal) {
         let members = kin.members(root, id);
         self.ports.extend(sockets::listening(&members));
+        // Before anything is sent: the dead have no command line.
+        for pid in &members {
+            self.touch(*pid, signal);
+        }
         let group = leader_group(kin);
         if let Some(group) = group {
             let _all_gone = signals::send_to_group(group, signal);
@@ -66,7 +70,6 @@ impl Ending {
         }
         for pid in members {
             let Some(stat) = procfs::stat(pid) else { continue };
-            self.touch(pid, signal);
             if Some(stat.pgrp) != group {
                 let process = ProcRef { pid, start_ticks: stat.start_ticks };
                 let Ok(held) = PidFd::open(process) else { continue };

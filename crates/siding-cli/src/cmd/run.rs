@@ -126,7 +126,8 @@ impl Args {
             begin::Begun::Duplicate(first) => return self.duplicate(&root, first),
         };
         let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
-        let show = if self.json { follow::Show::Nothing } else { follow::Show::Output };
+        let quiet = self.json || self.background;
+        let show = if quiet { follow::Show::Nothing } else { follow::Show::Output };
         let end = follow::follow(&mut watch, &plan, &signals, show)?;
         let task = Task::read(&root, plan.spec.task_id)?;
         if self.json {

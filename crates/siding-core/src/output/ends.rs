@@ -50,13 +50,14 @@ impl Part {
     }
 }
 
-/// What was left out between beginning and end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What was left out at one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Missing {
     from: u64,
     to: u64,
     lines: u64,
-    gone: Option<Gap>,
+    /// Bytes of it that are not kept at all.
+    gone: u64,
 }
 
 /// Keeps the beginning and the end of a text. Holds little more than the maximum.
@@ -96,26 +97,26 @@ impl Ends {
 
     /// Returns the text, and whether it lacks something.
     pub(super) fn finish(self) -> (String, bool) {
-        let mut text = self.head;
-        if let Some(missing) = &self.missing
-            && self.head_room > 0
-        {
-            add_line(&mut text, &missing.line(self.content));
-        }
-        for part in &self.tail {
-            match part {
-                Part::Line { text: line, .. } => text.push_str(line),
-                Part::Gone(gap) => add_line(&mut text, &gone_line(*gap)),
-                Part::Skipped { from, to } => {
-                    let missing = Missing { from: *from, to: *to, lines: 0, gone: None };
-                    add_line(&mut text, &missing.line(self.content));
+        let Self { content, mut head, .. } = self;
+        let shown = self.head_room > 0;
+        let mut missing = self.missing;
+        for part in self.tail {
+            if let Part::Line { text, .. } = part {
+                if let Some(missing) = missing.take().filter(|_| shown) {
+                    add_line(&mut head, &missing.line(content));
                 }
+                head.push_str(&text);
+            } else {
+                missing.get_or_insert_default().add(&part);
             }
         }
-        if text.len() > self.max {
-            text = cut_tail(&text, self.max).to_owned();
+        if let Some(missing) = missing.filter(|_| shown) {
+            add_line(&mut head, &missing.line(content));
         }
-        (text, self.lacking)
+        if head.len() > self.max {
+            head = cut_tail(&head, self.max).to_owned();
+        }
+        (head, self.lacking)
     }
 
     fn push(&mut self, part: Part) {
@@ -155,17 +156,7 @@ impl Ends {
     }
 
     fn drop_part(&mut self, part: &Part) {
-        let (from, to) = part.span();
-        let missing = self.missing.get_or_insert(Missing { from, to, lines: 0, gone: None });
-        missing.to = to;
-        match part {
-            Part::Line { .. } => missing.lines += 1,
-            Part::Gone(gap) => {
-                let from = missing.gone.map_or(gap.from, |earlier| earlier.from);
-                missing.gone = Some(Gap { from, to: gap.to });
-            }
-            Part::Skipped { .. } => {}
-        }
+        self.missing.get_or_insert_default().add(part);
     }
 }
 
@@ -214,18 +205,35 @@ impl Sink for Ends {
 }
 
 impl Missing {
+    fn add(&mut self, part: &Part) {
+        let (from, to) = part.span();
+        if *self == Self::default() {
+            self.from = from;
+        }
+        self.to = to;
+        match part {
+            Part::Line { .. } => self.lines += 1,
+            Part::Gone(gap) => self.gone += gap.len(),
+            Part::Skipped { .. } => {}
+        }
+    }
+
     fn line(&self, content: Content) -> String {
-        let Self { from, to, lines, gone } = self;
+        let Self { from, to, lines, gone } = *self;
+        let bytes = to.saturating_sub(from);
+        if gone == bytes {
+            return gone_line(Gap { from, to });
+        }
         match content {
             Content::Chosen => format!("… {lines} lines left out …"),
             Content::Stream(id) => {
-                let gone = gone.map_or_else(String::new, |gap| {
-                    format!(" of which {} are gone for good ({} to {});", gap.len(), gap.from, gap.to)
-                });
-                let bytes = to.saturating_sub(*from);
+                let gone = match gone {
+                    0 => String::new(),
+                    _ => format!(" {gone} of them are gone for good;"),
+                };
                 format!(
                     "… {bytes} bytes left out, from offset {from} to {to};{gone} \
-                     `siding output {id} --since {from}` shows them …"
+                     `siding output {id} --since {from}` reads on from there …"
                 )
             }
         }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use siding_model::id::TaskId;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::Outcome;
 
 use super::{ReapError, Standing, Step, Survey};
 use crate::recover::{Found, RecoverError, Recovery};
@@ -90,7 +92,14 @@ fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Opt
     })
 }
 
-fn outcome(root: &Root, id: TaskId) -> Option<siding_model::outcome::Outcome> {
+fn outcome(root: &Root, id: TaskId) -> Option<Outcome> {
     let folded = root.task(id).ok()?.read().ok()?;
-    crate::view::outcome(&folded.state)
+    match folded.state.life.phase() {
+        Phase::Ended { outcome, .. } => Some(outcome.clone()),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
 }

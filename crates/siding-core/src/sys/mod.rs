@@ -7,6 +7,7 @@ pub mod clock;
 pub mod descriptor;
 pub mod file;
 pub mod limit;
+pub mod machine;
 pub mod memory;
 pub mod pidfd;
 pub mod poll;

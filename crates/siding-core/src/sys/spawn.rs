@@ -126,7 +126,10 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
     unsafe {
         let args = &mut *args.cast::<LeaderArgs>();
         libc::setsid();
-        reset_signals();
+        // The shim itself was started with default actions (`run_detached`); only what Rust's own
+        // start ignores is to be undone.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        block_no_signals();
         if let Some(mark) = args.birthmark {
             let limit = libc::rlimit { rlim_cur: mark, rlim_max: mark };
             libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit);
@@ -322,6 +325,16 @@ unsafe fn reset_signals() {
         for number in 1..=64 {
             libc::signal(number, libc::SIG_DFL);
         }
+        block_no_signals();
+    }
+}
+
+/// # Safety
+///
+/// Only in a child: the mask is this thread's own.
+unsafe fn block_no_signals() {
+    // SAFETY: the set is initialized by the first call.
+    unsafe {
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());

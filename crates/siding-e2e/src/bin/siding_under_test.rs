@@ -1,2 +1,4 @@
 //! `siding`, the program.
-fn main() -> std::process::ExitCode { siding_cli::main() }
+fn main() -> std::process::ExitCode {
+    siding_cli::main()
+}

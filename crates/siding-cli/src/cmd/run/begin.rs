@@ -17,7 +17,7 @@ use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use super::{Args, From, OnTimeout, environment};
-use crate::context::{self, PROGRAM};
+use crate::context::PROGRAM;
 use crate::failure::Failure;
 
 /// What was decided before anything was started.
@@ -43,7 +43,7 @@ pub(super) enum Begun {
 
 /// Decides everything.
 pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
-    let settings = context::load(&with_flags(args))?;
+    let settings = siding_core::settings::load(&with_flags(args))?;
     if args.background && !settings.background_tasks {
         return Err(Failure::new("--background: background tasks are turned off")
             .with_hint("see `siding config show background_tasks`, or run without --background"));
@@ -88,7 +88,8 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         spec,
         budget: times.budget,
         output_max_bytes: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
-        notes: times.notes,
+        // What a lock or the cap did not admit: a caller must learn what is in force.
+        notes: settings.warnings().iter().map(ToString::to_string).collect(),
     })
 }
 
@@ -117,19 +118,11 @@ fn with_flags(args: &Args) -> Environment {
 struct Times {
     budget: Option<Duration>,
     deadline: Duration,
-    notes: Vec<String>,
 }
 
 /// Returns how long to wait and how long the task may live.
 fn times(args: &Args, settings: &Settings) -> Times {
-    let mut notes = Vec::new();
     let mut deadline = settings.max_elapsed.min(settings.max_elapsed_hard_cap);
-    if settings.max_elapsed > deadline {
-        notes.push(format!(
-            "the deadline is {}, the hard cap (max_elapsed_hard_cap)",
-            siding_model::span::human(deadline)
-        ));
-    }
     let explicit = args.budget.is_some()
         || args.timeout.is_some() && args.on_timeout == Some(OnTimeout::Background);
     let assistant = match settings.assistant_mode {
@@ -151,9 +144,9 @@ fn times(args: &Args, settings: &Settings) -> Times {
     {
         // The shim holds it, so it holds when this caller is dead.
         deadline = deadline.min(budget);
-        return Times { budget: None, deadline, notes };
+        return Times { budget: None, deadline };
     }
-    Times { budget, deadline, notes }
+    Times { budget, deadline }
 }
 
 fn command(args: &Args, settings: &Settings) -> Result<Command, Failure> {

@@ -8,7 +8,7 @@ use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, file, poll};
 use siding_core::watch::Watch;
 use siding_model::lifecycle::{Event, Phase};
-use siding_model::outcome::Why;
+use siding_model::outcome::{Placement, Why};
 use siding_model::protocol::{Message, Request};
 use siding_model::record::Record;
 use siding_model::signal::Signal;
@@ -95,6 +95,9 @@ fn wait(
             continue;
         }
         if left == Some(0) {
+            if plan.spec.placement != Placement::Foreground {
+                return Ok(End::Returned);
+            }
             // The shim decides: when the end came first, this changes nothing.
             watch.ask(&Request::Place { why: Why::Budget }, PLACE_MS)?;
             return Ok(End::Returned);

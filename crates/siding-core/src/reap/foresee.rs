@@ -1,0 +1,83 @@
+//! What the reaper would do.
+
+use std::collections::HashSet;
+
+use siding_model::id::TaskId;
+use siding_model::lifecycle::Phase;
+use siding_model::retention::Limits;
+
+use super::{ReapError, Standing, Step, Survey, leaving, leftovers, look, strays};
+use crate::store::Root;
+use crate::sys::procfs;
+use crate::tree::{self, Marks};
+
+/// Returns the steps.
+pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+    let survey = look(root)?;
+    let mut steps = recovered(root, &survey)?;
+    steps.extend(leaving(root, &survey));
+    for (task_id, held) in strays::find(root, &survey) {
+        steps.extend(held.iter().map(|held| Step::StrayEnded {
+            task_id,
+            pid: held.process.pid,
+            command: tree::command_of(held.process.pid),
+            signal: None,
+        }));
+    }
+    // A task whose strays are ended may go in the same run.
+    steps.extend(leftovers::would_expire(root, &survey, &HashSet::new(), limits));
+    let unborn = leftovers::unborn_ids(root, &survey);
+    steps.extend(unborn.into_iter().map(|task_id| Step::NeverStarted { task_id }));
+    let claims = leftovers::stale_claims(root)?;
+    steps.extend(claims.into_iter().map(|(name, task)| Step::Unclaimed { name, task }));
+    Ok(steps)
+}
+
+fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
+    let marked: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
+    let mut marks = None;
+    let mut steps: Vec<Step> = marked
+        .iter()
+        .filter(|id| !survey.tasks.contains_key(id))
+        .map(|id| Step::NeverStarted { task_id: *id })
+        .collect();
+    for (id, standing) in &survey.tasks {
+        let task_id = *id;
+        steps.extend(match standing {
+            Standing::Live { shim, .. } if procfs::is_running(*shim) => {
+                let stat = procfs::stat(shim.pid);
+                stat.filter(|stat| stat.state == 'T').map(|_| Step::Continued { task_id })
+            }
+            Standing::Live { .. } => {
+                let marks = marks.get_or_insert_with(|| Marks::scan(|_| false));
+                Some(orphan(root, survey, marks, task_id))
+            }
+            Standing::Ended { shim, .. } => (marked.contains(id) && !procfs::is_running(*shim))
+                .then_some(Step::Cleared { task_id }),
+            Standing::Unborn => marked.contains(id).then_some(Step::NeverStarted { task_id }),
+            Standing::Damaged { why } => {
+                Some(Step::SetAside { task_id, path: None, why: why.to_string() })
+            }
+            Standing::TooNew { why } => {
+                marked.contains(id).then(|| Step::TooNew { task_id, why: why.to_string() })
+            }
+            Standing::Unreadable { source } => {
+                Some(Step::Failed { task_id, why: source.to_string() })
+            }
+        });
+    }
+    Ok(steps)
+}
+
+/// Returns what would become of a task whose shim is dead.
+fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Step {
+    let folded = root.task(task_id).ok().and_then(|dir| dir.read().ok());
+    let this_boot = folded.is_some_and(|folded| {
+        folded.state.boot == survey.boot && !matches!(folded.state.life.phase(), Phase::Ended { .. })
+    });
+    if this_boot && !marks.of(task_id).is_empty() {
+        Step::Rescued { task_id }
+    } else {
+        Step::Closed { task_id, outcome: None }
+    }
+}

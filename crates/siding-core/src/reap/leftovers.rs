@@ -1,0 +1,168 @@
+//! Files that nobody needs any more.
+
+use std::collections::{HashMap, HashSet};
+
+use siding_model::id::TaskId;
+use siding_model::retention::{self, Ended, Limits};
+use siding_model::size::Bytes;
+
+use super::{ReapError, Standing, Step, Survey};
+use crate::store::{Root, StoreError};
+use crate::sys::{clock, file};
+
+/// Directories of the root (`docs/format.md`) that are read here entry by entry.
+const ASIDE: &str = "aside";
+const SAME: &str = "same";
+
+/// Age in milliseconds from which on a task without a record and without a live mark is a
+/// leftover. Between the making of its directory and the taking of its lock lie microseconds.
+const UNBORN_AGE_MS: i64 = 60_000;
+
+/// Removes ended tasks that have outlived their retention. Those in `kept` still have processes.
+pub(super) fn expired(
+    root: &Root,
+    survey: &Survey,
+    kept: &HashSet<TaskId>,
+    limits: &Limits,
+) -> Vec<Step> {
+    let remove = |step: Step| {
+        let Step::Expired { task_id, .. } = step else { return Some(step) };
+        match remove(root, task_id, |_| true) {
+            Ok(true) => Some(step),
+            // Its shim is just leaving; the next time will do.
+            Ok(false) | Err(StoreError::NoSuchTask { .. }) => None,
+            Err(error) => Some(failed(task_id, &error)),
+        }
+    };
+    would_expire(root, survey, kept, limits).into_iter().filter_map(remove).collect()
+}
+
+/// Returns what [`expired`] would remove, the oldest first.
+pub(super) fn would_expire(
+    root: &Root,
+    survey: &Survey,
+    kept: &HashSet<TaskId>,
+    limits: &Limits,
+) -> Vec<Step> {
+    let ended = ended(root, survey, kept);
+    let by_id: HashMap<TaskId, &Ended<TaskId>> = ended.iter().map(|task| (task.id, task)).collect();
+    let expired = retention::expired(&ended, limits, clock::wall());
+    expired.iter().filter_map(|id| by_id.get(id)).map(|task| expired_step(task)).collect()
+}
+
+fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<Ended<TaskId>> {
+    let task = |(id, standing): (&TaskId, &Standing)| match standing {
+        Standing::Ended { at, .. } => Some(Ended {
+            id: *id,
+            at: *at,
+            bytes: Bytes(stored(root, *id)),
+            owner_live: kept.contains(id),
+        }),
+        Standing::Live { .. }
+        | Standing::Unborn
+        | Standing::Damaged { .. }
+        | Standing::TooNew { .. }
+        | Standing::Unreadable { .. } => None,
+    };
+    survey.tasks.iter().filter_map(task).collect()
+}
+
+/// Returns what the files of a task take on the disk.
+fn stored(root: &Root, id: TaskId) -> u64 {
+    let Ok(dir) = root.task(id) else { return 0 };
+    let names = file::names(&dir).unwrap_or_default();
+    names.iter().filter_map(|name| file::facts_at(&dir, name).ok()).map(|facts| facts.stored).sum()
+}
+
+fn expired_step(task: &Ended<TaskId>) -> Step {
+    Step::Expired { task_id: task.id, ended_at: task.at.rfc3339(), bytes: task.bytes.0 }
+}
+
+/// Removes a task that nobody holds and of which `still` is true under its lock.
+fn remove(
+    root: &Root,
+    id: TaskId,
+    still: impl Fn(&crate::store::TaskDir) -> bool,
+) -> Result<bool, StoreError> {
+    let dir = root.task(id)?;
+    let path = dir.path().to_owned();
+    let io = |source| StoreError::Io { doing: "lock", path, source };
+    let Some(locked) = dir.try_lock().map_err(io)? else { return Ok(false) };
+    if !still(locked.dir()) {
+        return Ok(false);
+    }
+    root.remove_task(&locked)?;
+    Ok(true)
+}
+
+/// Removes directories of tasks that were never recorded.
+pub(super) fn unborn(root: &Root, survey: &Survey) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for task_id in unborn_ids(root, survey) {
+        match remove(root, task_id, crate::store::TaskDir::is_unborn) {
+            Ok(true) => steps.push(Step::NeverStarted { task_id }),
+            Ok(false) | Err(StoreError::NoSuchTask { .. }) => {}
+            Err(error) => steps.push(failed(task_id, &error)),
+        }
+    }
+    steps
+}
+
+/// Returns the tasks that were never recorded, are not marked live, and are not just being made.
+pub(super) fn unborn_ids(root: &Root, survey: &Survey) -> Vec<TaskId> {
+    let now = clock::wall();
+    let is_old = |id: TaskId| {
+        let changed = root.task(id).and_then(|dir| {
+            let path = dir.path().to_owned();
+            crate::sys::machine::changed(&dir)
+                .map_err(|source| StoreError::Io { doing: "look at", path, source })
+        });
+        changed.is_ok_and(|at| now.0.saturating_sub(at.0) >= UNBORN_AGE_MS)
+    };
+    let unborn = survey.tasks.iter().filter(|(_, standing)| matches!(standing, Standing::Unborn));
+    unborn.map(|(id, _)| *id).filter(|id| !root.is_marked_live(*id) && is_old(*id)).collect()
+}
+
+/// Removes claims on commands whose task does not run.
+pub(super) fn unclaimed(root: &Root) -> Result<Vec<Step>, ReapError> {
+    let mut steps = Vec::new();
+    for (name, task) in stale_claims(root)? {
+        let path = format!("{SAME}/{name}");
+        // Read again: somebody who launches the same command may just have taken it over.
+        if file::read_link(root, &path).is_ok_and(|now| now == task)
+            && file::remove(root, &path).is_ok()
+        {
+            steps.push(Step::Unclaimed { name, task });
+        }
+    }
+    Ok(steps)
+}
+
+/// Returns the claims whose task is not marked live, with that task.
+pub(super) fn stale_claims(root: &Root) -> Result<Vec<(String, String)>, ReapError> {
+    let names = names_in(root, SAME)?;
+    let claim = |name: String| {
+        let task = file::read_link(root, &format!("{SAME}/{name}")).ok()?;
+        let runs = task.parse().is_ok_and(|id| root.is_marked_live(id));
+        (!runs).then_some((name, task))
+    };
+    Ok(names.into_iter().filter_map(claim).collect())
+}
+
+/// Returns the tasks that were set aside, with their path below the root.
+pub(super) fn set_aside(root: &Root) -> Vec<(TaskId, String)> {
+    // `ID.MILLISECONDS`
+    let parse = |name: &String| name.split('.').next().and_then(|id| id.parse().ok());
+    let names = names_in(root, ASIDE).unwrap_or_default();
+    names.iter().filter_map(|name| Some((parse(name)?, format!("{ASIDE}/{name}")))).collect()
+}
+
+fn names_in(root: &Root, directory: &str) -> Result<Vec<String>, StoreError> {
+    file::open_at(root, directory, file::Open::Directory).and_then(file::names).map_err(|source| {
+        StoreError::Io { doing: "list", path: root.path().join(directory), source }
+    })
+}
+
+fn failed(task_id: TaskId, error: &StoreError) -> Step {
+    Step::Failed { task_id, why: error.to_string() }
+}

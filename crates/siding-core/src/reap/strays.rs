@@ -1,0 +1,246 @@
+//! Ending processes whose task has ended.
+//!
+//! A stray carries the mark of a task that has ended on record, or whose record was set aside, and
+//! nobody keeps it: the task's lock is free, and no living shim is it or above it. Marks that no
+//! record here explains belong to another state directory and are left alone.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_model::process::ProcRef;
+use siding_model::signal::Signal;
+
+use super::leftovers::set_aside;
+use super::{Standing, Step, Survey};
+use crate::link;
+use crate::store::{LockedTask, Root};
+use crate::sys::pidfd::PidFd;
+use crate::sys::{clock, file, poll, process, procfs};
+use crate::tree::{self, Marks};
+
+/// Time between the polite signal and the kill, and after which what still lives is reported.
+const GRACE_MS: u64 = 2_000;
+const GIVE_UP_MS: u64 = 5_000;
+/// Pause between two looks at a mark, before anybody is called a stray, and between two sweeps. A
+/// new shim carries the mark of whoever started it until it has set its own, within this time.
+const SECOND_LOOK: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What keeps others away from a task while its strays are ended. Released when dropped.
+#[derive(Debug)]
+enum Hold {
+    Task { _lock: LockedTask },
+    Aside { _lock: OwnedFd },
+}
+
+/// Strays of one task, by process.
+type Found = BTreeMap<TaskId, Vec<PidFd>>;
+
+/// Ends the strays. Returns the steps, and the tasks that still have processes and must not be
+/// forgotten.
+pub(super) fn end(root: &Root, survey: &Survey) -> (Vec<Step>, HashSet<TaskId>) {
+    let found = find(root, survey);
+    if found.is_empty() {
+        return (Vec::new(), HashSet::new());
+    }
+    let (held, mut kept): (Vec<_>, HashSet<TaskId>) = hold(root, survey, &found);
+    let wanted: HashSet<TaskId> = held.iter().map(|(id, _)| *id).collect();
+    if wanted.is_empty() {
+        return (Vec::new(), kept);
+    }
+    std::thread::sleep(SECOND_LOOK);
+    let mut sweep = Sweep { root, survey, wanted, done: HashMap::new() };
+    sweep.signal_all(found);
+    let left = sweep.kill();
+    kept.extend(left.keys());
+    let mut steps = Vec::new();
+    for (process, touched) in sweep.done {
+        let lives = left.get(&touched.task).is_some_and(|pids| pids.contains(&process));
+        steps.push(touched.step(process, lives));
+    }
+    (steps, kept)
+}
+
+/// Returns the strays there are now.
+pub(super) fn find(root: &Root, survey: &Survey) -> Found {
+    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let mut marks = Marks::scan(|pid| pid == own);
+    let carried = marks.tasks();
+    if carried.is_empty() {
+        return Found::new();
+    }
+    let aside: HashSet<TaskId> = set_aside(root).into_iter().map(|(id, _)| id).collect();
+    let keepers: HashSet<ProcRef> = survey.shims().collect();
+    let mut found = Found::new();
+    for id in carried {
+        let shim = match survey.tasks.get(&id) {
+            Some(Standing::Ended { shim, .. }) => Some(*shim),
+            None if aside.contains(&id) && !root.is_marked_live(id) => None,
+            Some(
+                Standing::Live { .. }
+                | Standing::Unborn
+                | Standing::Damaged { .. }
+                | Standing::TooNew { .. }
+                | Standing::Unreadable { .. },
+            )
+            | None => continue,
+        };
+        let mut strays = marks.take(id);
+        strays.retain(|held| Some(held.process) != shim && !is_kept(held.process, &keepers));
+        if !strays.is_empty() {
+            found.insert(id, strays);
+        }
+    }
+    found
+}
+
+/// Whether a living shim of a task that has not ended is this process or above it: then that task
+/// has taken it over, with its own deadline and its own stop.
+fn is_kept(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
+    let mut pid = process.pid;
+    // A loop of parents can only be a race with the numbers' reuse.
+    for _ in 0..1_000 {
+        let Some(stat) = procfs::stat(pid) else { return false };
+        if keepers.contains(&ProcRef { pid, start_ticks: stat.start_ticks }) {
+            return true;
+        }
+        if stat.ppid <= 1 {
+            return false;
+        }
+        pid = stat.ppid;
+    }
+    false
+}
+
+/// Takes the locks of tasks. Returns those that it has, and the tasks that somebody else has.
+fn hold(root: &Root, survey: &Survey, found: &Found) -> (Vec<(TaskId, Hold)>, HashSet<TaskId>) {
+    let mut held = Vec::new();
+    let mut busy = HashSet::new();
+    let aside = set_aside(root);
+    for id in found.keys() {
+        let lock = match survey.tasks.get(id) {
+            Some(Standing::Ended { shim, .. }) => {
+                let lock = root.task(*id).ok().and_then(|dir| dir.try_lock().ok().flatten());
+                if lock.is_none() {
+                    // It is about to leave, unless somebody has stopped it.
+                    let _only_courtesy = link::continue_stopped_shim(*shim);
+                }
+                lock.map(|lock| Hold::Task { _lock: lock })
+            }
+            _ => aside.iter().find(|(task, _)| task == id).and_then(|(_, name)| {
+                let dir = file::open_at(root, name, file::Open::Directory).ok()?;
+                file::try_lock(&dir).ok()?.then_some(Hold::Aside { _lock: dir })
+            }),
+        };
+        match lock {
+            Some(lock) => held.push((*id, lock)),
+            None => drop(busy.insert(*id)),
+        }
+    }
+    (held, busy)
+}
+
+/// What was done to a stray.
+#[derive(Debug)]
+struct Touched {
+    task: TaskId,
+    command: String,
+    signal: Signal,
+}
+
+impl Touched {
+    fn step(self, process: ProcRef, lives: bool) -> Step {
+        let Self { task: task_id, command, signal } = self;
+        let pid = process.pid;
+        if lives {
+            return Step::StrayLeft { task_id, pid, command, why: why_it_lives(pid) };
+        }
+        Step::StrayEnded { task_id, pid, command, signal: Some(signal.to_string()) }
+    }
+}
+
+/// The work on one set of tasks.
+struct Sweep<'a> {
+    root: &'a Root,
+    survey: &'a Survey,
+    wanted: HashSet<TaskId>,
+    done: HashMap<ProcRef, Touched>,
+}
+
+impl Sweep<'_> {
+    /// Asks all strays to end, and gives them time to.
+    fn signal_all(&mut self, found: Found) {
+        let mut asked = Vec::new();
+        for (id, strays) in found {
+            for held in strays {
+                if self.wanted.contains(&id) && self.send(id, &held, Signal::TERM) {
+                    let _wakes_the_stopped = held.send(Signal::CONT);
+                    asked.push(held);
+                }
+            }
+        }
+        let until = clock::mono().plus_ms(GRACE_MS);
+        loop {
+            asked.retain(|held| !held.is_dead());
+            let left = until.ms_since(clock::mono());
+            if asked.is_empty() || left == 0 {
+                return;
+            }
+            let fds: Vec<_> = tree::descriptors(&asked).collect();
+            if poll::wait(&fds, Some(left)).is_err() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// Kills what is left and what was started meanwhile. Returns what could not be ended.
+    fn kill(&mut self) -> HashMap<TaskId, HashSet<ProcRef>> {
+        let started = clock::mono();
+        loop {
+            let mut left: HashMap<TaskId, HashSet<ProcRef>> = HashMap::new();
+            let mut mortal = false;
+            let mut found = find(self.root, self.survey);
+            found.retain(|id, _| self.wanted.contains(id));
+            for (id, strays) in found {
+                for held in strays.iter().filter(|held| !held.is_dead()) {
+                    mortal |= self.send(id, held, Signal::KILL);
+                    left.entry(id).or_default().insert(held.process);
+                }
+            }
+            if !mortal || clock::mono().ms_since(started) > GIVE_UP_MS {
+                return left;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Sends a signal to a stray that still is one. Returns whether it could be sent.
+    fn send(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
+        // The mark was read before the process was held; its number may have changed hands.
+        if held.is_dead() || procfs::birthmark(held.process.pid) != Some(task.birthmark()) {
+            return false;
+        }
+        let known = self.done.entry(held.process).or_insert_with(|| Touched {
+            task,
+            command: tree::command_of(held.process.pid),
+            signal,
+        });
+        known.signal = signal;
+        held.send(signal).is_ok()
+    }
+}
+
+fn why_it_lives(pid: i32) -> String {
+    let own = process::effective_uid();
+    match procfs::uid(pid) {
+        Some(uid) if own != 0 && uid != own => {
+            format!("belongs to user {uid}, whom user {own} may not signal")
+        }
+        _ => {
+            let state = procfs::stat(pid).map_or('?', |stat| stat.state);
+            format!("did not die of SIGKILL within {} s (state {state})", GIVE_UP_MS / 1000)
+        }
+    }
+}

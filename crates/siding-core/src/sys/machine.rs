@@ -1,0 +1,69 @@
+//! What this machine and its limits are, for `siding doctor` and the reaper.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+use siding_model::process::Wall;
+
+/// Returns when a file or directory was last changed, by the wall clock of its file system.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn changed(fd: impl AsFd) -> io::Result<Wall> {
+    let stat = rustix::fs::fstat(fd)?;
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Ok(Wall(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)))
+}
+
+/// Returns the magic number of the file system on which a file lies (statfs(2)).
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn file_system(fd: impl AsFd) -> io::Result<u64> {
+    // 32 bits on every architecture, widened with its sign on some.
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a bit pattern")]
+    let magic = u64::from(rustix::fs::fstatfs(fd)?.f_type as u32);
+    Ok(magic)
+}
+
+/// A resource limit; `None` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// The limit in force.
+    pub soft: Option<u64>,
+    /// As far as it may be raised.
+    pub hard: Option<u64>,
+}
+
+fn bound(resource: Resource) -> Bound {
+    let limit = getrlimit(resource);
+    Bound { soft: limit.current, hard: limit.maximum }
+}
+
+/// Returns the limit of open descriptors.
+#[must_use]
+pub fn open_files() -> Bound {
+    bound(Resource::Nofile)
+}
+
+/// Returns the limit of this user's processes.
+#[must_use]
+pub fn processes() -> Bound {
+    bound(Resource::Nproc)
+}
+
+/// Returns how many clock ticks a second has in `/proc`.
+#[must_use]
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
+/// Whether this process may write to a file or directory.
+#[must_use]
+pub fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
