@@ -152,7 +152,7 @@ impl Args {
         plan: &begin::Plan,
     ) -> Result<(), Failure> {
         let mut view = task.view(root, Detail::Full);
-        let excerpt = crate::temporary::excerpt(
+        let excerpt = siding_core::output::excerpt(
             &task.dir,
             task.state.spec.keep_head,
             plan.output_max_bytes,
