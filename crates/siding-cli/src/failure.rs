@@ -1,6 +1,7 @@
 //! The one place where errors become a message, a hint and an exit code.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use siding_core::recover::RecoverError;
@@ -50,22 +51,26 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
-            StoreError::Io { source, .. } => match source.kind() {
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                    Some("set SIDING_STATE_DIR to a directory that you can write")
-                }
-                std::io::ErrorKind::StorageFull => Some(
-                    "free some space, or set SIDING_STATE_DIR to a directory on another disk; \
-                     `siding reap` removes what has outlived its retention",
-                ),
-                _ => None,
-            },
+            StoreError::Io { source, .. } => hint_for(source.kind()),
             StoreError::Exposed { .. }
             | StoreError::Foreign { .. }
             | StoreError::NoSuchTask { .. }
             | StoreError::Ambiguous { .. } => None,
         };
         Self { message: error.to_string(), hint: hint.map(str::to_owned) }
+    }
+}
+
+fn hint_for(kind: ErrorKind) -> Option<&'static str> {
+    if matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
+        Some("set SIDING_STATE_DIR to a directory that you can write")
+    } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        Some(
+            "free some space, or set SIDING_STATE_DIR to a directory on another disk; \
+             `siding reap` removes what has outlived its retention",
+        )
+    } else {
+        None
     }
 }
 

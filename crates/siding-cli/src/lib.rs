@@ -10,6 +10,7 @@ mod cmd;
 mod context;
 mod exit;
 mod failure;
+mod print;
 mod render;
 mod temporary;
 

@@ -215,10 +215,7 @@ impl Begun {
                 (Event::SpawnFailed { error: reason(&state.spec, &error), errno }, None)
             }
         };
-        let leader = match &event {
-            Event::Spawned { leader } => Some(*leader),
-            _ => None,
-        };
+        let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::take(&setting.root, &state.spec);
         let mut keeper = Keeper {
             root: setting.root,

@@ -1,15 +1,52 @@
-//! `siding completions`.
+//! `siding completions`: what a shell needs to complete siding's commands and flags.
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use clap::CommandFactory;
+use clap_complete::Shell;
 
-/// Not written yet.
+use crate::failure::Failure;
+use crate::print;
+
+/// Prints a script that completes siding's commands and flags in a shell.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding completions bash > ~/.local/share/bash-completion/completions/siding
+  siding completions zsh > ~/.zfunc/_siding     (with ~/.zfunc in fpath)
+  siding completions fish > ~/.config/fish/completions/siding.fish")]
+pub(crate) struct Args {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        print::bytes(&script(self.shell))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn script(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut super::Cli::command(), "siding", &mut script);
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn every_shell_completes_every_command() {
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(script(*shell)).expect("text");
+            for command in super::super::Cli::command().get_subcommands() {
+                assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
+            }
+        }
     }
 }

@@ -1,15 +1,90 @@
-//! `siding man`.
+//! `siding man`: the manual, made from the same definitions as `--help`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use clap::CommandFactory;
+use clap_mangen::Man;
 
-/// Not written yet.
+use crate::failure::Failure;
+use crate::print;
+
+/// Prints a manual page, or writes all of them into a directory.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding man | man -l -                   read the page of siding
+  siding man run | man -l -               read the page of one command
+  siding man --dir ~/.local/share/man/man1   write all pages there")]
+pub(crate) struct Args {
+    /// The command whose page is printed, such as `run` or `session open`
+    #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+    command: Vec<String>,
+    /// Write one page for siding and one for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        match &self.dir {
+            Some(dir) => write_all(dir)?,
+            None => print::bytes(&page(&self.command)?)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns all commands, with the names and texts that come from their parents filled in.
+fn commands() -> clap::Command {
+    // `help` repeats every command and is no page of its own.
+    let mut commands = super::Cli::command().disable_help_subcommand(true);
+    commands.build();
+    commands
+}
+
+fn page(words: &[String]) -> Result<Vec<u8>, Failure> {
+    let all = commands();
+    let mut command = &all;
+    for word in words {
+        command = command.find_subcommand(word).ok_or_else(|| {
+            let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+            let name = command.get_display_name().unwrap_or("siding").replace('-', " ");
+            let hint = match names.as_slice() {
+                [] => format!("`{name}` has no commands below it"),
+                names => format!("there are {}", names.join(", ")),
+            };
+            Failure::new(format!("`{name}` has no command `{word}`")).with_hint(hint)
+        })?;
+    }
+    let mut page = Vec::new();
+    Man::new(command.clone())
+        .render(&mut page)
+        .map_err(|error| Failure::new(format!("could not make the page: {error}")))?;
+    Ok(page)
+}
+
+fn write_all(dir: &Path) -> Result<(), Failure> {
+    let failed = |doing: &str, error: &std::io::Error| {
+        Failure::new(format!("could not {doing} `{}`: {error}", dir.display()))
+            .with_hint("give a directory that you may write, such as ~/.local/share/man/man1")
+    };
+    std::fs::create_dir_all(dir).map_err(|error| failed("create", &error))?;
+    clap_mangen::generate_to(commands(), dir).map_err(|error| failed("write to", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        for command in commands().get_subcommands() {
+            let page = page(&[command.get_name().to_owned()]).expect("a page");
+            let page = String::from_utf8(page).expect("text");
+            assert!(page.contains(".SH SYNOPSIS"), "{}", command.get_name());
+        }
+        assert!(page(&["session".to_owned(), "open".to_owned()]).is_ok());
+        assert!(page(&["no-such-command".to_owned()]).is_err());
     }
 }

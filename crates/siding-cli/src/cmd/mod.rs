@@ -42,7 +42,7 @@ State is kept in $SIDING_STATE_DIR, else in $XDG_STATE_HOME/siding.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
     Ps(ps::Args),
     Show(show::Args),
     Output(output::Args),
