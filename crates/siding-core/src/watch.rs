@@ -165,6 +165,7 @@ impl<'r> Watch<'r> {
     ///
     /// [`WatchError`].
     pub fn ask(&mut self, request: &Request, timeout_ms: u64) -> Result<bool, WatchError> {
+        self.wake_shim()?;
         loop {
             let Some(link) = &self.link else { return Ok(false) };
             match link.ask(request, timeout_ms, drop) {
@@ -181,6 +182,7 @@ impl<'r> Watch<'r> {
     /// Connects to the shim, or finds that the task has ended.
     fn reconnect(&mut self) -> Result<(), WatchError> {
         for _ in 0..TRIES {
+            self.wake_shim()?;
             let dir = self.root.task(self.id)?;
             if let Some(link) = Link::connect(&dir).map_err(|source| self.io("connect", source))?
                 && self.subscribe(&link)?
@@ -204,16 +206,20 @@ impl<'r> Watch<'r> {
         Err(self.io("reach its shim", io::ErrorKind::TimedOut.into()))
     }
 
+    /// Continues the shim if somebody stopped it: it could not answer, and holds no deadline.
+    fn wake_shim(&self) -> Result<bool, WatchError> {
+        let Ok((_, state)) = self.state() else { return Ok(false) };
+        crate::link::continue_stopped_shim(state.shim)
+            .map_err(|source| self.io("continue its shim", source))
+    }
+
     fn subscribe(&self, link: &Link) -> Result<bool, WatchError> {
         let subscribe = Request::Subscribe { follow: false };
         match link.ask(&subscribe, ANSWER_MS, drop) {
             Ok(()) => Ok(true),
             Err(AskError::Gone) => Ok(false),
             Err(AskError::Silent { .. }) => {
-                let (_, state) = self.state()?;
-                let continued = crate::link::continue_stopped_shim(state.shim)
-                    .map_err(|source| self.io("continue its shim", source))?;
-                if continued {
+                if self.wake_shim()? {
                     return Ok(false);
                 }
                 let source = AskError::Silent { waited_ms: ANSWER_MS };

@@ -109,15 +109,17 @@ fn resume(keeper: &mut Keeper, id: TaskId) {
     }
 }
 
+/// Returns who most likely is the leader: the oldest process that leads a session of its own, as
+/// every leader does, else the oldest of all.
 fn find_leader(keeper: &Keeper, id: TaskId) -> Option<ProcRef> {
-    let leads = |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid);
-    let mut leaders: Vec<ProcRef> = keeper
-        .kin
-        .members(&keeper.root, id)
-        .into_iter()
-        .filter(leads)
-        .filter_map(procfs::identify)
-        .collect();
-    leaders.sort_by_key(|leader| leader.start_ticks);
-    leaders.first().copied()
+    let leads = |process: &ProcRef| {
+        procfs::stat(process.pid).is_some_and(|stat| stat.session == process.pid)
+    };
+    let members = keeper.kin.members(&keeper.root, id);
+    let members: Vec<ProcRef> = members.into_iter().filter_map(procfs::identify).collect();
+    let oldest = |found: &mut dyn Iterator<Item = &ProcRef>| {
+        found.min_by_key(|process| process.start_ticks).copied()
+    };
+    oldest(&mut members.iter().filter(|process| leads(process)))
+        .or_else(|| oldest(&mut members.iter()))
 }

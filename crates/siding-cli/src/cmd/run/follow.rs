@@ -114,7 +114,14 @@ enum Heard {
 }
 
 fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure> {
-    match watch.take()? {
+    let message = watch.take()?;
+    if message.is_none()
+        && let Some(live) = &live
+    {
+        // Another shim may have taken over, and knows nothing of who follows.
+        live.ask_for_more(watch)?;
+    }
+    match message {
         Some(Message::CannotStart { doing, .. }) => Err(Failure::new(format!(
             "the command was not started: its shim {doing}"
         ))
