@@ -12,7 +12,6 @@ mod exit;
 mod failure;
 mod print;
 mod render;
-mod temporary;
 
 use std::process::ExitCode;
 

@@ -12,9 +12,11 @@ use crate::sys::file;
 /// Name of the file in a task's or a session's directory.
 pub const NAME: &str = "journal";
 
-/// Bytes set aside when a journal is created, so that the end can be recorded on a full disk. The
+/// Bytes kept set aside behind what is written, so that the end can be recorded on a full disk. The
 /// longest record without a caller's text is a stop report of 64 processes, about 12 KiB.
 const RESERVE: u64 = 16 << 10;
+/// Bytes set aside beyond that, so that few records have to set more aside.
+const AHEAD: u64 = 4 << 10;
 
 /// Longest journal that is read.
 const READ_MAX: usize = 64 << 20;
@@ -25,23 +27,19 @@ pub struct JournalFile {
     fd: OwnedFd,
     offset: u64,
     next_seq: u64,
+    /// End of what is known to be set aside.
+    reserved: u64,
 }
 
 impl JournalFile {
-    /// Creates a journal and sets space aside for its end.
+    /// Creates a journal.
     ///
     /// # Errors
     ///
-    /// The operating system's, `EEXIST` when there is one, `ENOSPC` when there is no space for the
-    /// end: better not to start than to end without a record.
+    /// The operating system's, `EEXIST` when there is one.
     pub fn create(dir: impl AsFd) -> io::Result<Self> {
         let fd = file::open_at(dir, NAME, file::Open::CreateNew)?;
-        match file::reserve(&fd, RESERVE) {
-            // A file system that cannot reserve is used without that guarantee (`siding doctor`).
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-            result => result?,
-        }
-        Ok(Self { fd, offset: 0, next_seq: 0 })
+        Ok(Self { fd, offset: 0, next_seq: 0, reserved: 0 })
     }
 
     /// Opens an existing journal after `whole` bytes of whole lines, to go on with `next_seq`.
@@ -57,23 +55,45 @@ impl JournalFile {
             file::write_all_at(&fd, b"\n", offset)?;
             offset += 1;
         }
-        Ok(Self { fd, offset, next_seq: folded.state.next_seq })
+        Ok(Self { fd, offset, next_seq: folded.state.next_seq, reserved: 0 })
     }
 
     /// Appends records in one write. They are numbered on. When the write fails nothing counts as
     /// written, and the same place is written again next time.
     ///
+    /// Space for the end of the task stays set aside behind them.
+    ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The operating system's; for the first record also `ENOSPC` when there is no space for the
+    /// end: better not to start than to end without a record.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> io::Result<()> {
         let mut lines = Vec::new();
         for (seq, record) in (self.next_seq..).zip(records) {
             record::write_line(&mut lines, seq, record);
         }
+        let reserved = self.reserve_behind(lines.len() as u64);
+        if self.next_seq == 0 {
+            reserved?;
+        }
         file::write_all_at(&self.fd, &lines, self.offset)?;
         self.offset += lines.len() as u64;
         self.next_seq += records.len() as u64;
+        Ok(())
+    }
+
+    /// Sets space aside for `coming` bytes and for the end behind them.
+    fn reserve_behind(&mut self, coming: u64) -> io::Result<()> {
+        let needed = self.offset + coming + RESERVE;
+        if self.reserved >= needed {
+            return Ok(());
+        }
+        match file::reserve(&self.fd, needed + AHEAD) {
+            // A file system that cannot reserve is used without that guarantee (`siding doctor`).
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            result => result?,
+        }
+        self.reserved = needed + AHEAD;
         Ok(())
     }
 

@@ -12,10 +12,24 @@
 
 mod chunks;
 mod ends;
+mod errors;
 mod extent;
+mod following;
 mod lines;
-mod repeats;
+mod page;
+mod places;
+mod pour;
+mod raw;
 mod reading;
+mod repeats;
+mod seen;
+mod select;
+#[cfg(test)]
+mod tests;
 
 pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, gap_of};
-pub use reading::{Excerpt, excerpt};
+pub use following::Following;
+pub use raw::{Copied, copy};
+pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
+pub use seen::{mark_seen, seen};
+pub use select::Choose;

@@ -6,6 +6,7 @@
 //! tasks are not on record here.
 
 mod foresee;
+mod leases;
 mod leftovers;
 mod recovery;
 mod strays;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{JournalError, TaskState};
+use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, ProcRef, Wall};
 use siding_model::retention::Limits;
@@ -28,6 +30,8 @@ use crate::journal_file::ReadError;
 use crate::session;
 use crate::store::{Root, StoreError};
 use crate::sys::procfs;
+
+pub use leases::await_leaving;
 
 /// One thing the reaper did, or would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,6 +86,8 @@ pub enum Step {
         task_id: TaskId,
         /// The session.
         session_id: SessionId,
+        /// How it ended; `None` while it is being stopped, see [`await_leaving`].
+        outcome: Option<Outcome>,
     },
     /// A process of a task that has ended was ended.
     StrayEnded {
@@ -189,7 +195,7 @@ pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, Re
         survey = look(root)?;
     }
     steps.extend(unmarked);
-    steps.extend(leaving(root, &survey));
+    steps.extend(leaving(root, &survey, |_| false));
     let (ended, kept) = strays::end(root, &survey);
     steps.extend(ended);
     steps.extend(leftovers::expired(root, &survey, &kept, limits));
@@ -206,6 +212,19 @@ pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, Re
 /// [`ReapError`].
 pub fn foresee(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
     foresee::steps(root, limits)
+}
+
+/// Returns how a task ended, `None` while it has not.
+fn outcome_of(root: &Root, id: TaskId) -> Option<Outcome> {
+    let folded = root.task(id).ok()?.read().ok()?;
+    match folded.state.life.phase() {
+        Phase::Ended { outcome, .. } => Some(outcome.clone()),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
 }
 
 /// Where a task stands, as far as the reaper must know. Specifications are not held on to: a
@@ -288,13 +307,14 @@ fn ended_at(state: &TaskState) -> Wall {
     )
 }
 
-/// Returns the tasks whose session is over and whose shims are about to stop them.
-fn leaving(root: &Root, survey: &Survey) -> Vec<Step> {
+/// Returns the tasks whose session is over and whose shims are about to stop them. A shim that does
+/// not run counts where `will_have_one`.
+fn leaving(root: &Root, survey: &Survey, will_have_one: impl Fn(TaskId) -> bool) -> Vec<Step> {
     let mut over: HashMap<&SessionId, bool> = HashMap::new();
     let mut steps = Vec::new();
     for (id, standing) in &survey.tasks {
         let Standing::Live { shim, session, keep: false } = standing else { continue };
-        if session.is_implicit() || !procfs::is_running(*shim) {
+        if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
             continue;
         }
         let is_over = *over.entry(session).or_insert_with(|| {
@@ -305,7 +325,11 @@ fn leaving(root: &Root, survey: &Survey) -> Vec<Step> {
                 .is_none_or(|session| !session.is_live(&survey.boot))
         });
         if is_over {
-            steps.push(Step::Leaving { task_id: *id, session_id: session.clone() });
+            steps.push(Step::Leaving {
+                task_id: *id,
+                session_id: session.clone(),
+                outcome: None,
+            });
         }
     }
     steps

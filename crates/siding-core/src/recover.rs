@@ -8,10 +8,10 @@ use std::io;
 use std::path::PathBuf;
 
 use siding_model::id::TaskId;
-use siding_model::journal::{Folded, JournalError};
+use siding_model::journal::{Folded, JournalError, TaskState};
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::BootId;
+use siding_model::process::{BootId, Mono};
 use siding_model::record::{Closed, OutputTotals, Record};
 
 use crate::journal_file::{JournalFile, ReadError};
@@ -84,7 +84,7 @@ pub struct Recovery<'r> {
     root: &'r Root,
     program: &'r CStr,
     boot: BootId,
-    marks: Option<Marks>,
+    marks: Option<(Mono, Marks)>,
 }
 
 impl<'r> Recovery<'r> {
@@ -174,12 +174,21 @@ impl<'r> Recovery<'r> {
             let why = "the machine was restarted while it ran".to_owned();
             return self.close(locked, &folded, Event::Vanished { why });
         }
-        let marks = self.marks.get_or_insert_with(|| Marks::scan(|_| false));
-        if marks.of(id).is_empty() {
+        if self.is_gone(id, folded.state.started) {
             let event = end_of_the_vanished(&folded);
             return self.close(locked, &folded, event);
         }
         self.rescue(locked)
+    }
+
+    /// Whether nothing of a task lives, its shim included.
+    fn is_gone(&mut self, id: TaskId, started: Mono) -> bool {
+        // An earlier look says nothing about a task that was started since.
+        let (_, marks) = match self.marks.take() {
+            Some((looked, marks)) if looked > started => self.marks.insert((looked, marks)),
+            _ => self.marks.insert((clock::mono(), Marks::scan(|_| false))),
+        };
+        marks.of(id).is_empty()
     }
 
     fn rescue(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
@@ -205,7 +214,8 @@ impl<'r> Recovery<'r> {
         let dir = locked.dir();
         let io = |source| io_error(dir.id(), "record its end", source);
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
-        let at = clock::mono();
+        // The clock of another boot says nothing about this task.
+        let at = if folded.state.boot == self.boot { clock::mono() } else { folded.state.last_at };
         let output = output::Extent::measure(dir, folded.state.spec.keep_head);
         let closed = Closed {
             wall: clock::wall(),
@@ -214,7 +224,12 @@ impl<'r> Recovery<'r> {
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
             proof: "no process carries its mark".to_owned(),
         };
-        let records = [Record::Event { at, event }, Record::Closed(Box::new(closed))];
+        let mut records = vec![Record::Event { at, event }];
+        // While it was being killed, its leader's end is news and not yet the end.
+        if !ends(&folded.state, &records) {
+            records.push(Record::Event { at, event: Event::Swept { survivors: 0 } });
+        }
+        records.push(Record::Closed(Box::new(closed)));
         journal.append(&records).map_err(io)?;
         journal.sync().map_err(io)?;
         let _only_space = journal.finish();
@@ -242,6 +257,12 @@ impl<'r> Recovery<'r> {
             None => Ok(Found::Busy),
         }
     }
+}
+
+/// Whether these records end the task.
+fn ends(state: &TaskState, records: &[Record]) -> bool {
+    let mut state = state.clone();
+    records.iter().all(|record| state.apply(record.clone()).is_ok()) && !state.is_live()
 }
 
 /// Returns what happened to a task whose shim and processes are all gone. The leader's true end is

@@ -148,12 +148,13 @@ impl Root {
         Self { path, fd }
     }
 
+    /// Makes what is missing. Looks before: most often all is there, and looking also works where
+    /// nothing can be written.
     fn make_directories(&self) -> Result<(), StoreError> {
-        // The last one made is looked for first: one system call when all is there.
-        if file::facts_at(&self.fd, ASIDE).is_ok() {
-            return Ok(());
-        }
         for name in DIRECTORIES {
+            if file::facts_at(&self.fd, name).is_ok() {
+                continue;
+            }
             match file::make_directory(&self.fd, name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 result => result.map_err(|source| self.io("create", name, source))?,
@@ -180,12 +181,15 @@ impl Root {
     pub fn create_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS}/{id}");
         file::make_directory(&self.fd, &name).map_err(|error| self.io("create", &name, error))?;
-        let dir = self.task(id)?;
-        match file::try_lock(&dir.fd) {
+        let made = self.task(id).and_then(|dir| match file::try_lock(&dir.fd) {
             Ok(true) => Ok(dir),
             Ok(false) => Err(self.io("lock", &name, io::ErrorKind::WouldBlock.into())),
             Err(error) => Err(self.io("lock", &name, error)),
+        });
+        if made.is_err() {
+            let _left_for_reap = file::remove_directory(&self.fd, &name);
         }
+        made
     }
 
     /// Marks a task as not ended.
@@ -240,10 +244,26 @@ impl Root {
                 Some(first) if self.is_marked_live(first) && still_runs(first) => {
                     return Ok(Some(first));
                 }
-                Some(_) | None => {
-                    let _another_was_faster = file::remove(&self.fd, &name);
+                Some(_) | None => self.clear_claim(&name)?,
+            }
+        }
+    }
+
+    /// Takes a claim away that nobody holds any more. What stands there and is no claim goes aside:
+    /// it is not siding's, and no command must fail or hang for it.
+    fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
+        match file::remove(&self.fd, name) {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                let wall = crate::sys::clock::wall().0;
+                let to = format!("{ASIDE}/{}.{wall}", name.replace('/', "-"));
+                match file::move_new(&self.fd, name, &self.fd, &to) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    result => result.map_err(|error| self.io("set aside", name, error)),
                 }
             }
+            // Another was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|error| self.io("remove", name, error)),
         }
     }
 
@@ -343,10 +363,13 @@ impl Root {
     pub fn remove_task(&self, dir: &LockedTask) -> Result<(), StoreError> {
         let name = format!("{TASKS}/{}", dir.0.id);
         let io = |error| self.io("remove", &name, error);
-        for file in file::names(dir.0.fd.as_fd()).map_err(io)? {
-            file::remove(&dir.0.fd, &file).map_err(io)?;
-        }
         let _already_gone = file::remove(&self.fd, format!("{LIVE}/{}", dir.0.id));
+        match file::remove_directory(&self.fd, &name) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            // Whoever has no descriptor left to list it can still take back an empty one.
+            result => return result.map_err(io),
+        }
+        empty(dir.0.fd.as_fd()).map_err(io)?;
         file::remove_directory(&self.fd, &name).map_err(io)
     }
 
@@ -397,6 +420,21 @@ impl Root {
         names.sort_unstable();
         Ok(names)
     }
+}
+
+/// Removes everything in a directory, without following a link. A task may have put directories
+/// into its own.
+fn empty(dir: BorrowedFd<'_>) -> io::Result<()> {
+    for name in file::names(dir)? {
+        match file::remove(dir, &name) {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                empty(file::open_at(dir, &name, file::Open::Directory)?.as_fd())?;
+                file::remove_directory(dir, &name)?;
+            }
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 /// Makes the root and the directories above it, the root itself closed to others.

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
+use siding_model::process::ProcRef;
 
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
@@ -24,8 +25,11 @@ pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
 }
 
 /// Every marked process of the machine at one moment, by its mark.
+///
+/// Only identities are kept: a thousand tasks have more processes than a program may have
+/// descriptors, and a process that is left out for want of one would be taken for dead.
 #[derive(Debug, Default)]
-pub struct Marks(HashMap<u64, Vec<PidFd>>);
+pub struct Marks(HashMap<u64, Vec<ProcRef>>);
 
 impl Marks {
     /// Looks at every process of the machine, 12 µs each. Shims are marked too; `except` names
@@ -37,30 +41,44 @@ impl Marks {
             let Some(mark) = procfs::birthmark(pid).filter(|mark| mark.task().is_some()) else {
                 continue;
             };
-            let held = procfs::identify(pid).and_then(|process| PidFd::open(process).ok());
-            if let Some(held) = held.filter(|held| !held.is_dead() && !except(pid)) {
-                marks.0.entry(mark.0).or_default().push(held);
+            if let Some(process) = living(pid, mark).filter(|_| !except(pid)) {
+                marks.0.entry(mark.0).or_default().push(process);
             }
         }
         marks
     }
 
-    /// Returns the living processes of a task.
+    /// Returns the processes of a task that lived at that moment.
     #[must_use]
-    pub fn of(&self, id: TaskId) -> &[PidFd] {
+    pub fn of(&self, id: TaskId) -> &[ProcRef] {
         self.0.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes out the living processes of a task.
+    /// Takes out the processes of a task that still live, each held by a descriptor.
     #[must_use]
     pub fn take(&mut self, id: TaskId) -> Vec<PidFd> {
-        self.0.remove(&id.birthmark().0).unwrap_or_default()
+        let found = self.0.remove(&id.birthmark().0).unwrap_or_default();
+        let held = found.into_iter().filter_map(|process| PidFd::open(process).ok());
+        held.filter(|held| !held.is_dead()).collect()
     }
 
     /// Returns the tasks that have living processes.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskId> {
         self.0.keys().filter_map(|mark| Birthmark(*mark).task()).collect()
+    }
+}
+
+/// Returns the process of this number if it lives and has this mark.
+fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
+    let process = procfs::identify(pid)?;
+    match PidFd::open(process) {
+        // The number may have changed hands since the mark was read; while the process is held and
+        // not dead, what is read under its number is its own.
+        Ok(held) => (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(process),
+        // It is gone, or no descriptor is left to hold it by: then better to count it in than to
+        // call it dead.
+        Err(_) => procfs::is_running(process).then_some(process),
     }
 }
 
@@ -79,9 +97,9 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
     };
     if state.rescues > 0 || pids.is_empty() {
         let marks = Marks::scan(|pid| pid == state.shim.pid);
-        for held in marks.of(state.spec.task_id) {
-            if !pids.contains(&held.process.pid) {
-                pids.push(held.process.pid);
+        for process in marks.of(state.spec.task_id) {
+            if !pids.contains(&process.pid) {
+                pids.push(process.pid);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -12,11 +13,12 @@ use crate::journal_file::ReadError;
 use crate::link::{AskError, Heard, Link};
 use crate::recover::{Found, RecoverError, Recovery};
 use crate::store::{Root, StoreError, TaskDir};
+use crate::sys::clock;
 
-/// How often a connection is tried while another process starts or rescues the task, and the pause
-/// between two tries: together half a second.
-const TRIES: u32 = 100;
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+/// How long a connection is tried while another process starts or rescues the task, in
+/// milliseconds, and the first and longest pause between two tries.
+const CONNECT_MS: u64 = 10_000;
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// How long a shim may take for what it does at once, in milliseconds.
 const ANSWER_MS: u64 = 10_000;
 
@@ -64,13 +66,17 @@ pub struct Watch<'r> {
     program: &'r CStr,
     id: TaskId,
     link: Option<Link>,
+    /// Whether the next shim, too, is to tell of output.
+    follows: bool,
+    /// Whether its shim has said nothing yet, so that it may not even be on record.
+    is_new: bool,
 }
 
 impl<'r> Watch<'r> {
     /// Begins to watch a task with a connection that exists already and is subscribed.
     #[must_use]
     pub const fn over(root: &'r Root, program: &'r CStr, id: TaskId, link: Link) -> Self {
-        Self { root, program, id, link: Some(link) }
+        Self { root, program, id, link: Some(link), follows: false, is_new: true }
     }
 
     /// Begins to watch a task: connects to its shim, or to a new one when that was killed. Every
@@ -80,7 +86,7 @@ impl<'r> Watch<'r> {
     ///
     /// [`WatchError`].
     pub fn open(root: &'r Root, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
-        let mut watch = Self { root, program, id, link: None };
+        let mut watch = Self { root, program, id, link: None, follows: false, is_new: false };
         watch.reconnect()?;
         Ok(watch)
     }
@@ -134,7 +140,10 @@ impl<'r> Watch<'r> {
     pub fn take(&mut self) -> Result<Option<Message>, WatchError> {
         let Some(link) = &self.link else { return Ok(None) };
         match link.take().map_err(|source| self.io("hear from its shim", source))? {
-            Heard::Message(message) => Ok(Some(message)),
+            Heard::Message(message) => {
+                self.is_new = false;
+                Ok(Some(message))
+            }
             Heard::Nothing => Ok(None),
             Heard::Gone => {
                 self.link = None;
@@ -151,6 +160,9 @@ impl<'r> Watch<'r> {
     /// [`WatchError::Io`].
     pub fn send(&mut self, request: &Request) -> Result<(), WatchError> {
         let Some(link) = &self.link else { return Ok(()) };
+        if let Request::Subscribe { follow } = request {
+            self.follows = *follow;
+        }
         match link.send(request) {
             // What its death means is found out when it is read from.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -181,29 +193,56 @@ impl<'r> Watch<'r> {
 
     /// Connects to the shim, or finds that the task has ended.
     fn reconnect(&mut self) -> Result<(), WatchError> {
-        for _ in 0..TRIES {
-            self.wake_shim()?;
-            let dir = self.root.task(self.id)?;
-            if let Some(link) = Link::connect(&dir).map_err(|source| self.io("connect", source))?
-                && self.subscribe(&link)?
-            {
-                // Whatever was recorded before is in the journal, whatever comes will be heard.
-                let (_, state) = self.state()?;
-                self.link = state.is_live().then_some(link);
-                return Ok(());
-            }
-            let mut recovery = Recovery::new(self.root, self.program)
-                .map_err(|source| self.io("read the boot id", source))?;
-            match recovery.task(self.id)? {
-                Found::Ended | Found::Closed | Found::Unborn => return Ok(()),
+        let until = clock::mono().plus_ms(CONNECT_MS);
+        let mut pause = PAUSE.0;
+        loop {
+            // Asked first, since a shim may be stopped, or may have said all that it had to say.
+            match self.recover()? {
+                Found::Ended | Found::Closed => return Ok(()),
+                Found::Unborn => return Err(self.never_started()),
                 Found::SetAside { why, .. } | Found::TooNew { why } => {
                     return Err(WatchError::Journal { id: self.id, source: why.into() });
                 }
-                Found::Kept | Found::Continued | Found::Rescued => {}
-                Found::Busy => std::thread::sleep(PAUSE),
+                Found::Kept | Found::Continued | Found::Rescued => {
+                    if self.connect()? {
+                        return Ok(());
+                    }
+                }
+                Found::Busy => {}
             }
+            // Its shim, or a rescuer, is just coming or going.
+            if clock::mono() >= until {
+                return Err(self.io("reach its shim", io::ErrorKind::TimedOut.into()));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE.1);
         }
-        Err(self.io("reach its shim", io::ErrorKind::TimedOut.into()))
+    }
+
+    fn recover(&self) -> Result<Found, WatchError> {
+        match self.root.task(self.id) {
+            // Somebody else has cleared away what nothing was recorded of.
+            Err(StoreError::NoSuchTask { .. }) if self.is_new => return Ok(Found::Unborn),
+            result => drop(result?),
+        }
+        let mut recovery = Recovery::new(self.root, self.program)
+            .map_err(|source| self.io("read the boot id", source))?;
+        Ok(recovery.task(self.id)?)
+    }
+
+    /// Connects to a shim that is there. Returns whether it is known how the task stands.
+    fn connect(&mut self) -> Result<bool, WatchError> {
+        let dir = self.root.task(self.id)?;
+        let Some(link) = Link::connect(&dir).map_err(|source| self.io("connect", source))? else {
+            return Ok(false);
+        };
+        if !self.subscribe(&link)? {
+            return Ok(false);
+        }
+        // Whatever was recorded before is in the journal, whatever comes will be heard.
+        let (_, state) = self.state()?;
+        self.link = state.is_live().then_some(link);
+        Ok(true)
     }
 
     /// Continues the shim if somebody stopped it: it could not answer, and holds no deadline.
@@ -214,7 +253,7 @@ impl<'r> Watch<'r> {
     }
 
     fn subscribe(&self, link: &Link) -> Result<bool, WatchError> {
-        let subscribe = Request::Subscribe { follow: false };
+        let subscribe = Request::Subscribe { follow: self.follows };
         match link.ask(&subscribe, ANSWER_MS, drop) {
             Ok(()) => Ok(true),
             Err(AskError::Gone) => Ok(false),
@@ -227,6 +266,10 @@ impl<'r> Watch<'r> {
             }
             Err(source) => Err(WatchError::Ask { id: self.id, source }),
         }
+    }
+
+    fn never_started(&self) -> WatchError {
+        self.io("start", io::Error::other("its shim was killed before anything was on record"))
     }
 
     fn io(&self, doing: &'static str, source: io::Error) -> WatchError {

@@ -1,15 +1,95 @@
-//! `siding config`.
+//! `siding config`: which settings are in force, and what a settings file may hold.
+
+mod check;
+mod show;
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use clap::Subcommand;
+use siding_model::settings;
 
-/// Not written yet.
+use crate::failure::Failure;
+use crate::print;
+
+/// Shows settings and where each comes from, prints their schema, and checks files.
+///
+/// Settings come from /etc/siding/config.toml, the host's own file, ~/.config/siding/config.toml,
+/// .siding/config.toml of the project, SIDING_ variables, and the call; the later wins, except
+/// against a lock or the cap of the first.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding config show                     every setting, its value, and who set it
+  siding config check my-config.toml     mistakes in a file, each with its line
+  siding config schema > siding.json     for an editor")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Show(show::Args),
+    Schema(SchemaArgs),
+    Check(check::Args),
+}
+
+/// Prints the JSON Schema of a settings file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding config schema > siding.schema.json
+  siding config schema | jq -r '.properties | keys[]'")]
+struct SchemaArgs {}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        match self.command {
+            Command::Show(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::Schema(SchemaArgs {}) => {
+                print::text(&schema()?)?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+fn schema() -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(&settings::file_schema()).map_err(Failure::new)?;
+    Ok(text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::settings::{Key, Settings};
+
+    use super::*;
+
+    fn committed(name: &str) -> String {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn the_committed_schema_is_the_printed_one() {
+        let name = "schema/config.schema.json";
+        assert_eq!(
+            committed(name),
+            schema().expect("a schema"),
+            "run `siding config schema > docs/{name}`"
+        );
+    }
+
+    #[test]
+    fn the_documented_table_has_every_key_with_its_value_and_meaning() {
+        let text = committed("settings.md");
+        let builtin = Settings::default();
+        for key in Key::ALL {
+            let row = format!("| `{key}` | `{}` | {}", builtin.value(*key), key.about());
+            assert!(text.contains(&row), "docs/settings.md lacks the row\n{row}");
+        }
+        let rows = text.lines().filter(|line| line.starts_with("| `")).count();
+        assert_eq!(rows, Key::ALL.len(), "docs/settings.md has a row for no key");
     }
 }

@@ -1,15 +1,112 @@
-//! `siding doctor`.
+//! `siding doctor`: what this machine offers, and which guarantee is weaker without.
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use serde::Serialize;
+use siding_core::doctor::{self, Check, State, Verdict, Weight};
+use siding_core::settings::{self, Environment};
+use siding_core::store::Root;
 
-/// Not written yet.
+use crate::exit;
+use crate::failure::Failure;
+use crate::{print, render};
+
+/// Exit code when siding works and a guarantee is weaker.
+const WEAKER: u8 = 1;
+
+/// Says what this machine offers, and which guarantee is weaker without.
+///
+/// Tries each thing in the state directory itself where that does no harm.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding doctor
+  siding doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+Exit codes: 0 when every guarantee holds, 1 when one is weaker, 125 when siding cannot work.")]
+pub(crate) struct Args {
+    /// Print the verdict and all checks as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Examination {
+    verdict: Verdict,
+    state_dir: Option<String>,
+    checks: Vec<Check>,
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        let path = Root::default_path();
+        // Mistakes in settings are the business of `config check`; the shell is wanted here.
+        let shell = settings::read(&Environment::from_process()).settings.shell;
+        let checks = doctor::examine(path.as_deref(), &shell);
+        let verdict = doctor::verdict(&checks);
+        if self.json {
+            let state_dir = path.map(|path| path.display().to_string());
+            render::json::print(&Examination { verdict, state_dir, checks })?;
+        } else {
+            print::text(&words(&checks, verdict))?;
+        }
+        Ok(match verdict {
+            Verdict::Whole => ExitCode::SUCCESS,
+            Verdict::Weaker => ExitCode::from(WEAKER),
+            Verdict::Broken => ExitCode::from(exit::OWN_FAILURE),
+        })
+    }
+}
+
+/// Returns one row a check; what is not as it should be says what is weaker.
+fn words(checks: &[Check], verdict: Verdict) -> String {
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let column = "missing".len() + 2 + width + 2;
+    let mut text = String::new();
+    for check in checks {
+        let found = print::wrapped(&check.found, column, print::WIDTH);
+        let name = check.name;
+        text.push_str(&format!(
+            "{:<7}  {name:<width$}  {}\n",
+            check.state.as_str(),
+            found.trim_start()
+        ));
+        if check.state != State::Ok {
+            let weight = match check.weight {
+                Weight::Needed | Weight::Guarantee => "without it:",
+                Weight::Comfort => "weaker without it:",
+            };
+            let said = format!("{weight} {}", check.without);
+            text.push_str(&format!("{}\n", print::wrapped(&said, 9, print::WIDTH)));
+        }
+    }
+    text.push_str(match verdict {
+        Verdict::Whole => "\nEvery guarantee holds on this machine.\n",
+        Verdict::Weaker => "\nsiding works here; what is said above is weaker.\n",
+        Verdict::Broken => "\nsiding cannot work here until what is missing is there.\n",
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_not_right_says_what_is_weaker() {
+        let check = |state, weight| Check {
+            name: "pidfd_open",
+            state,
+            weight,
+            found: "as it was found here and now, in so many words that they need two lines"
+                .to_owned(),
+            without: "a process could be mistaken for a later one",
+        };
+        let checks = [check(State::Ok, Weight::Needed), check(State::Missing, Weight::Needed)];
+        let text = words(&checks, Verdict::Broken);
+        assert_eq!(text.matches("without it:").count(), 1, "{text}");
+        assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

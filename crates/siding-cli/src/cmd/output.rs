@@ -1,15 +1,319 @@
-//! `siding output`.
+//! `siding output`: what a task wrote.
 
+mod follow;
+
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use regex::Regex;
+use serde::Serialize;
+use siding_core::output::{self, Choose, Query, Reading, Size, Stream};
+use siding_core::sys::clock;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::Outcome;
+use siding_model::record::Gap;
+use siding_model::report::PhaseName;
+use siding_model::size::Bytes;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::context::{self, Task};
 use crate::failure::Failure;
+use crate::render::{self, out};
 
-/// Not written yet.
+/// Prints what a task wrote: by default what is new since the last look.
+///
+/// The text is made readable: progress bars in their last state, no colours, repeated lines counted,
+/// invalid UTF-8 shown as such, and at most `output_max_bytes` of it: the beginning and the end.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding output b-4k7q                 what is new since the last look
+  siding output b-4k7q --all           everything, its middle cut out if it is long
+  siding output b-4k7q --since 8192    page by page: says where the next page begins
+  siding output b-4k7q --tail 20       the last lines
+  siding output b-4k7q --errors        lines that look like errors, two around each
+  siding output b-4k7q --grep 'FAIL|panic'
+  siding output b-4k7q --raw > log     the exact bytes
+  siding output b-4k7q --follow        until the task ends
+
+Only a look without --tail, --grep, --errors and --raw counts as a look. Looks are
+counted for each session ($SIDING_SESSION) by itself.")]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: String,
+    /// From this offset on, cut at the end instead of in the middle
+    #[arg(long, value_name = "OFFSET", conflicts_with = "all")]
+    since: Option<u64>,
+    /// From the beginning
+    #[arg(long)]
+    all: bool,
+    /// Only this many lines at the end
+    #[arg(long, value_name = "N")]
+    tail: Option<NonZeroUsize>,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "RE", conflicts_with = "errors")]
+    grep: Option<Regex>,
+    /// Only lines that look like errors, with two lines before and after each
+    #[arg(long)]
+    errors: bool,
+    /// How much text at most (`32KiB`, `none`; default: output_max_bytes)
+    #[arg(long, value_name = "N", value_parser = max_bytes)]
+    max_bytes: Option<MaxBytes>,
+    /// The exact bytes that are kept
+    #[arg(long, conflicts_with_all = ["grep", "errors", "max_bytes", "json"])]
+    raw: bool,
+    /// Go on printing until the task ends
+    #[arg(long, conflicts_with_all = ["max_bytes", "json"])]
+    follow: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much text at most.
+#[derive(Debug, Clone, Copy)]
+enum MaxBytes {
+    Some(Bytes),
+    None,
+}
+
+fn max_bytes(text: &str) -> Result<MaxBytes, String> {
+    if text == "none" {
+        return Ok(MaxBytes::None);
+    }
+    match text.parse::<Bytes>() {
+        Ok(Bytes(0)) => Err("nothing would be left; write `none` for no limit".to_owned()),
+        Ok(bytes) => Ok(MaxBytes::Some(bytes)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct OutputView {
+    task_id: TaskId,
+    from: u64,
+    next: u64,
+    bytes: u64,
+    gap: Option<Gap>,
+    text: String,
+    truncated: bool,
+    phase: PhaseName,
+    outcome: Option<Outcome>,
+}
+
+/// Where a look begins, and whether it counts as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Begin {
+    from: u64,
+    /// What was seen before.
+    seen: u64,
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        let root = context::root()?;
+        let task = Task::find(&root, &self.id)?;
+        let consumer = consumer();
+        let begin = self.begin(&task, &consumer)?;
+        let next = if self.follow {
+            follow::run(&self, &root, &task, self.first_of_last(&task, begin.from)?)?
+        } else if self.raw {
+            self.print_raw(&task, self.first_of_last(&task, begin.from)?)?
+        } else {
+            self.print(&task, begin)?
+        };
+        if let Some(next) = next.filter(|next| self.is_look() && begin.from <= begin.seen && *next > begin.seen)
+            && let Err(error) = output::mark_seen(&task.dir, &consumer, next)
+        {
+            eprintln!("siding: could not note what was seen, it will be shown again: {error}");
+        }
+        Ok(ExitCode::SUCCESS)
     }
+
+    fn begin(&self, task: &Task, consumer: &SessionId) -> Result<Begin, Failure> {
+        let seen = output::seen(&task.dir, consumer).map_err(|error| unreadable(task, &error))?;
+        let from = match self.since {
+            Some(since) => since,
+            None if self.all || !self.is_look() => 0,
+            None => seen,
+        };
+        Ok(Begin { from, seen })
+    }
+
+    /// Returns where the last lines begin, if only those are wanted.
+    fn first_of_last(&self, task: &Task, from: u64) -> Result<u64, Failure> {
+        let Some(last) = self.tail else { return Ok(from) };
+        output::last_lines(&task.dir, task.state.spec.keep_head, from, last.get())
+            .map_err(|error| unreadable(task, &error))
+    }
+
+    /// Whether everything between two offsets is shown, and not a choice of it.
+    const fn is_look(&self) -> bool {
+        self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
+    }
+
+    fn choose(&self) -> Choose {
+        match &self.grep {
+            Some(regex) => Choose::Matching(regex.clone()),
+            None if self.errors => Choose::Errors,
+            None => Choose::Everything,
+        }
+    }
+
+    fn size(&self) -> Result<Size, Failure> {
+        let max = match self.max_bytes {
+            Some(MaxBytes::None) => return Ok(Size::Whole),
+            Some(MaxBytes::Some(bytes)) => bytes,
+            None => context::settings()?.output_max_bytes,
+        };
+        let max = usize::try_from(max.0).unwrap_or(usize::MAX);
+        // Whoever names an offset reads on from there; everybody else wants to know how it stands.
+        let pages = self.since.is_some() && self.is_look();
+        Ok(if pages { Size::Page(max) } else { Size::Ends(max) })
+    }
+
+    /// Prints readable text. Returns the offset behind it, `None` when nobody read it.
+    fn print(&self, task: &Task, begin: Begin) -> Result<Option<u64>, Failure> {
+        let query = Query {
+            from: begin.from,
+            choose: self.choose(),
+            last: self.tail.map(NonZeroUsize::get),
+            size: self.size()?,
+        };
+        if self.json {
+            return self.print_json(task, &query);
+        }
+        let (mut printed, mut ends_line) = (Printed::Nothing, true);
+        let mut failed = None;
+        let reading = read(task, &query, |text| {
+            if !text.is_empty() {
+                (printed, ends_line) = (Printed::Something, text.ends_with('\n'));
+            }
+            out::write(text.as_bytes()).inspect_err(|error| failed = Some(error.kind()))
+        });
+        let reading = match reading {
+            Err(error) if failed.is_none() => return Err(unreadable(task, &error)),
+            result => out::result(result)?,
+        };
+        let Some(reading) = reading else { return Ok(None) };
+        if !ends_line && out::print("\n")? == out::Reader::Gone {
+            return Ok(None);
+        }
+        self.say(task, printed, &reading);
+        Ok(Some(reading.next))
+    }
+
+    fn print_json(&self, task: &Task, query: &Query) -> Result<Option<u64>, Failure> {
+        let mut text = String::new();
+        let reading = read(task, query, |part| {
+            text.push_str(part);
+            Ok(())
+        })
+        .map_err(|error| unreadable(task, &error))?;
+        let Reading { from, next, bytes, gap, truncated } = reading;
+        let reader = render::json::print_to_reader(&OutputView {
+            task_id: task.dir.id(),
+            from,
+            next,
+            bytes,
+            gap,
+            text,
+            truncated,
+            phase: task.state.life.phase().into(),
+            outcome: outcome(&task.state).cloned(),
+        })?;
+        Ok((reader == out::Reader::There).then_some(next))
+    }
+
+    fn print_raw(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
+        let copied = out::result(output::copy(&task.dir, from, out::write))?;
+        if let Some(copied) = copied.filter(|copied| copied.gone > 0) {
+            eprintln!(
+                "siding: {} bytes are gone for good and were skipped; `siding show {}` says which",
+                copied.gone,
+                task.dir.id()
+            );
+        }
+        Ok(copied.map(|copied| copied.next))
+    }
+
+    /// Says on standard error what the text does not: how the task stands and what to do next.
+    fn say(&self, task: &Task, printed: Printed, reading: &Reading) {
+        let id = task.dir.id();
+        let ended = outcome(&task.state).map(|outcome| one_line(&outcome.to_string(), 200));
+        let elapsed = human(Duration::from_millis(task.state.elapsed_ms(clock::mono())));
+        if printed == Printed::Nothing {
+            let what = match (self.is_look(), reading.bytes) {
+                (_, 0) => format!("{id} has written nothing"),
+                (true, _) => format!("nothing new from {id}"),
+                (false, _) => format!("no such line from {id}"),
+            };
+            match ended {
+                Some(ended) if self.is_look() && reading.bytes > 0 => {
+                    eprintln!("siding: {what}, {ended}; --all shows everything again");
+                }
+                Some(ended) => eprintln!("siding: {what}, {ended}"),
+                None => {
+                    let phase = PhaseName::from(task.state.life.phase()).as_str();
+                    eprintln!(
+                        "siding: {what}, {phase} for {elapsed}; `siding wait {id}` waits for its end"
+                    );
+                }
+            }
+        } else if self.since.is_some() && self.is_look() && reading.truncated && reading.next < reading.bytes {
+            eprintln!(
+                "siding: {} more bytes of {id}: `siding output {id} --since {}`",
+                reading.bytes - reading.next,
+                reading.next
+            );
+        } else if let Some(ended) = ended {
+            eprintln!("siding: {id} {ended} after {elapsed}");
+        }
+    }
+}
+
+/// Whether there was anything to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    Something,
+    Nothing,
+}
+
+fn read(
+    task: &Task,
+    query: &Query,
+    out: impl FnMut(&str) -> std::io::Result<()>,
+) -> std::io::Result<Reading> {
+    // The state was read before: a task that had ended then had written everything.
+    let stream = if task.state.is_live() { Stream::Growing } else { Stream::Finished };
+    output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
+}
+
+fn outcome(state: &TaskState) -> Option<&Outcome> {
+    match state.life.phase() {
+        Phase::Ended { outcome, .. } => Some(outcome),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
+}
+
+/// Returns whose looks these are: the session's that this process belongs to.
+fn consumer() -> SessionId {
+    std::env::var("SIDING_SESSION")
+        .ok()
+        .and_then(|name| name.parse().ok())
+        .unwrap_or_else(SessionId::implicit)
+}
+
+fn unreadable(task: &Task, error: &std::io::Error) -> Failure {
+    Failure::new(format!("task {}: could not read its output: {error}", task.dir.id()))
 }

@@ -1,15 +1,103 @@
-//! `siding reap`.
+//! `siding reap`: clears what crashes left.
+
+mod words;
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use serde::Serialize;
+use siding_core::reap::{self, ReapError, Step};
+use siding_core::store::Root;
+use siding_core::sys::descriptor;
+use siding_model::retention::Limits;
+use siding_model::settings::Settings;
 
-/// Not written yet.
+use crate::context::{self, PROGRAM};
+use crate::failure::Failure;
+use crate::{print, render};
+
+pub(super) use words::summary;
+
+/// Exit code when something is left that could not be cleared.
+const LEFT: u8 = 1;
+
+/// Clears what crashes left, and what has outlived its retention.
+///
+/// Puts new shims in the place of killed ones, records ends that nobody saw, waits for the tasks
+/// of sessions that are over, ends processes whose task has ended, and removes what is kept no
+/// longer: by default tasks that ended 7 days ago, or that are over 1,000 tasks or 2 GiB
+/// (retention_age, retention_tasks, retention_bytes). Processes and files that no record here
+/// explains are never touched.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding reap             clear, and say what was done
+  siding reap --dry-run   only say what would be done
+  siding reap --json      the same as JSON
+
+Exit codes: 0 when everything could be cleared, 1 when something is left.")]
+pub(crate) struct Args {
+    /// Change nothing, only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Reaped<'s> {
+    dry_run: bool,
+    counts: std::collections::BTreeMap<&'static str, usize>,
+    steps: &'s [Step],
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        let root = context::root()?;
+        let limits = limits(&context::settings()?);
+        let steps = if self.dry_run {
+            reap::foresee(&root, &limits)?
+        } else {
+            // A crowd of strays is held by one descriptor each.
+            descriptor::raise_open_limit();
+            let mut steps = reap::act(&root, PROGRAM, &limits)?;
+            if !self.json && steps.iter().any(|step| matches!(step, Step::Leaving { .. })) {
+                eprintln!("siding: waiting for shims to end the tasks of sessions that are over");
+            }
+            reap::await_leaving(&root, PROGRAM, &mut steps);
+            steps
+        };
+        if self.json {
+            let counts = reap::counts(&steps);
+            render::json::print(&Reaped { dry_run: self.dry_run, counts, steps: &steps })?;
+        } else {
+            print::text(&words::all(&steps, self.dry_run))?;
+        }
+        let left = |step: &Step| matches!(step, Step::StrayLeft { .. } | Step::Failed { .. });
+        Ok(if steps.iter().any(left) { ExitCode::from(LEFT) } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Clears what crashes left, for a session that begins. Returns what was done.
+pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
+    descriptor::raise_open_limit();
+    Ok(reap::act(root, PROGRAM, &limits(settings))?)
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        age: settings.retention_age,
+        tasks: settings.retention_tasks,
+        bytes: settings.retention_bytes,
+    }
+}
+
+impl From<ReapError> for Failure {
+    fn from(error: ReapError) -> Self {
+        match error {
+            ReapError::Store(error) => error.into(),
+            boot @ ReapError::Boot(_) => Self::new(boot),
+        }
     }
 }

@@ -161,7 +161,7 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        view.message = plan.notes.iter().cloned().chain(crate::temporary::advice(&view)).reduce(join);
+        view.message = plan.notes.iter().cloned().chain(render::advice(&view)).reduce(join);
         render::json::print(&view)
     }
 
@@ -174,7 +174,7 @@ impl Args {
             println!("{}", task.state.spec.task_id);
         }
         let view = task.view(root, Detail::Full);
-        if let Some(advice) = crate::temporary::advice(&view) {
+        if let Some(advice) = render::advice(&view) {
             eprintln!("siding: {advice}");
         }
     }

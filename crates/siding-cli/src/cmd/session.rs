@@ -1,15 +1,129 @@
-//! `siding session`.
+//! `siding session`: conversations that own tasks.
+
+mod close;
+mod list;
+mod open;
 
 use std::process::ExitCode;
 
+use clap::Subcommand;
+use siding_core::reap::Step;
+use siding_core::session::Session;
+use siding_core::store::Root;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::spec::TaskSpec;
+
+use crate::context::Task;
 use crate::failure::Failure;
 
-/// Not written yet.
+/// Opens, closes and lists sessions: conversations that own tasks.
+///
+/// A session ends with its owner, the process whose number it was opened with, however that ends.
+/// Its tasks are then stopped, except those started with --keep.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding session open chat-7 --owner-pid $PPID
+  siding run --session chat-7 -- npm run dev
+  siding session list
+  siding session close chat-7
+
+`siding run` takes the session from --session, else from SIDING_SESSION, else it is `cli`, which
+is always there and never ends.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Open(open::Args),
+    Close(close::Args),
+    List(list::Args),
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        match self.command {
+            Command::Open(args) => args.run(),
+            Command::Close(args) => args.run(),
+            Command::List(args) => args.run(),
+        }
     }
+}
+
+/// Returns the specifications of the tasks that have not ended. One that cannot be read is left
+/// out: recovery has said why.
+fn running(root: &Root) -> Result<Vec<TaskSpec>, Failure> {
+    let live = |id: TaskId| {
+        let task = Task::read(root, id).ok()?;
+        task.state.is_live().then_some(task.state.spec)
+    };
+    Ok(root.live_tasks()?.into_iter().filter_map(live).collect())
+}
+
+/// How a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Standing {
+    /// Its owner lives.
+    Live,
+    /// Its owner has ended.
+    Over,
+    /// It was closed on purpose.
+    Closed,
+    /// Its journal cannot be read.
+    Damaged,
+}
+
+impl Standing {
+    fn of(session: &Session, boot: &siding_model::process::BootId) -> Self {
+        match (session.closed, session.is_live(boot)) {
+            (true, _) => Self::Closed,
+            (false, true) => Self::Live,
+            (false, false) => Self::Over,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Over => "over",
+            Self::Closed => "closed",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+/// What `--json` prints about a session.
+#[derive(Debug, serde::Serialize)]
+struct SessionView {
+    session_id: SessionId,
+    /// `None` for the implicit session and for one that cannot be read.
+    owner_pid: Option<i32>,
+    state: Standing,
+    opened_at: Option<String>,
+    /// Tasks that have not ended.
+    running: Vec<TaskId>,
+    /// What was cleared when it was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reaped: Option<Vec<Step>>,
+}
+
+impl SessionView {
+    fn new(session: &Session, state: Standing, running: Vec<TaskId>) -> Self {
+        Self {
+            session_id: session.id.clone(),
+            owner_pid: Some(session.owner.pid),
+            state,
+            opened_at: Some(session.opened.rfc3339()),
+            running,
+            reaped: None,
+        }
+    }
+}
+
+/// Reads a session's name.
+fn name(text: &str) -> Result<SessionId, String> {
+    text.parse().map_err(|error: siding_model::id::BadSessionId| error.to_string())
 }

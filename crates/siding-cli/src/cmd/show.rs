@@ -1,15 +1,75 @@
-//! `siding show`.
+//! `siding show`: how tasks stand, on one screen each.
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use siding_core::output;
+use siding_core::store::Root;
+use siding_core::view::Detail;
+use siding_model::report::TaskView;
 
-/// Not written yet.
+use crate::context::{self, Task};
+use crate::exit;
+use crate::failure::Failure;
+use crate::render::paint::Colour;
+use crate::render::{self, out};
+
+/// Shows how tasks stand: state, processes, ports, what a stop ended, the last output, what next.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  siding show b-4k7q               one screen about one task
+  siding show b-4k7q b-9x2m        one after the other
+  siding show --json b-4k7q        everything, with the output's text
+
+With --json: an object for one id, a list for several.")]
+pub(crate) struct Args {
+    /// The tasks
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::new("not written yet"))
+        let root = context::root()?;
+        let settings = context::settings()?;
+        let max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
+        let mut failed = false;
+        let mut views = Vec::new();
+        for text in &self.ids {
+            match view(&root, text, max) {
+                Ok(view) => views.push(view),
+                // One that is not there does not hide the others.
+                Err(failure) => {
+                    failed = true;
+                    failure.report();
+                }
+            }
+        }
+        match views.as_slice() {
+            [view] if self.json && self.ids.len() == 1 => render::json::print(view)?,
+            views if self.json && (views.len() > 1 || self.ids.len() > 1) => {
+                render::json::print(&views)?;
+            }
+            views => {
+                let sheets: Vec<_> =
+                    views.iter().map(|view| render::task(view, Colour::of_stdout())).collect();
+                out::print(&sheets.join("\n"))?;
+            }
+        }
+        Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
     }
+}
+
+fn view(root: &Root, text: &str, max_bytes: usize) -> Result<TaskView, Failure> {
+    let task = Task::find(root, text)?;
+    let mut view = task.view(root, Detail::Full);
+    let excerpt = output::excerpt(&task.dir, task.state.spec.keep_head, max_bytes)
+        .map_err(|error| Failure::new(format!("task {}: could not read its output: {error}", view.task_id)))?;
+    view.output.text = Some(excerpt.text);
+    view.output.truncated = excerpt.truncated;
+    view.message = render::advice(&view);
+    Ok(view)
 }

@@ -98,7 +98,7 @@ impl Args {
             .collect::<Result<Vec<TaskView>, Failure>>()?;
         if !self.json {
             for view in &ended {
-                println!("{}", crate::temporary::ended_line(view));
+                println!("{}", render::ended_line(view));
             }
             if !satisfied {
                 let bound = siding_model::span::human(Duration::from_millis(bound_ms));

@@ -2,16 +2,17 @@
 
 use serde::Serialize;
 
+use super::out::{self, Reader};
 use crate::failure::Failure;
 
 /// Prints a value as one line.
 pub(crate) fn print(value: &impl Serialize) -> Result<(), Failure> {
-    use std::io::Write;
+    print_to_reader(value).map(drop)
+}
+
+/// Prints a value as one line, and tells whether somebody read it.
+pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<Reader, Failure> {
     let mut line = serde_json::to_string(value).map_err(Failure::new)?;
     line.push('\n');
-    match std::io::stdout().lock().write_all(line.as_bytes()) {
-        // The reader has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(|error| Failure::new(format!("could not print: {error}"))),
-    }
+    out::print(&line)
 }

@@ -1,3 +1,24 @@
 //! Text and JSON for what the commands found out.
+//!
+//! Text fits 80 columns. Whatever comes from a task (its command, names, paths, command lines of
+//! processes) is shown by `one_line`, so that it can neither move the cursor nor forge a line.
+
+mod advice;
+mod left;
+pub(crate) mod paint;
+mod size;
+mod state;
+mod table;
+mod task;
+mod wrap;
 
 pub(crate) mod json;
+pub(crate) mod out;
+
+pub(crate) use advice::advice;
+pub(crate) use state::ended_line;
+pub(crate) use table::table;
+pub(crate) use task::task;
+
+/// Columns of a line of text.
+const COLUMNS: usize = 80;

@@ -15,22 +15,26 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-static HIT: LazyLock<Regex> = LazyLock::new(|| {
-    let words = r"(?i:\b(?:error|failed|failure|fatal)\b)";
-    let exceptions = r"\b\w+(?:Error|Exception)(?::|\s*$)|\bException in thread\b";
-    let exact = r"\bFAIL\b|\bERR!|\bTraceback\b|\bpanicked\b|\bpanic:|\bSegmentation fault\b|\bcore dumped\b";
-    Regex::new(&format!("{words}|{exceptions}|{exact}")).expect("the pattern is constant")
+static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i:\b(?:error|failed|failure|fatal)\b)"));
+
+static EXACT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"\b\w+(?:Error|Exception)(?::|\s*$)|\bException in thread\b|\bFAIL\b|\bERR!|\bTraceback\b|\bpanicked\b|\bpanic:|\bSegmentation fault\b|\bcore dumped\b",
+    )
 });
 
-static WARNING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i:\bwarn(?:ing)?\b)").expect("the pattern is constant")
-});
+static WARNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i:\bwarn(?:ing)?\b)"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is constant")
+}
 
 /// Whether a line of readable text looks like an error.
 pub(super) fn looks_like_error(line: &str) -> bool {
     let line = line.trim_end();
-    let hit = HIT.find_iter(line).find(|hit| !is_name(line, hit.start(), hit.end()));
-    hit.is_some_and(|hit| WARNING.find(line).is_none_or(|warning| warning.start() > hit.start()))
+    let word = WORD.find_iter(line).find(|hit| !is_name(line, hit.start(), hit.end()));
+    let hit = [word, EXACT.find(line)].into_iter().flatten().map(|hit| hit.start()).min();
+    hit.is_some_and(|hit| WARNING.find(line).is_none_or(|warning| warning.start() > hit))
 }
 
 /// Whether the word between these places is part of a name or counts nothing.
@@ -54,6 +58,7 @@ fn counts_nothing(before: &str, after: &str) -> bool {
     if before.ends_with(' ') && word.is_some_and(|word| matches!(word, "0" | "no" | "No" | "without")) {
         return true;
     }
+    let after = after.trim_start_matches('"');
     let Some(value) = after.strip_prefix(['=', ':']) else { return false };
     let value = value.trim_start_matches(' ').split(|c: char| !c.is_alphanumeric()).next();
     value.is_some_and(|value| matches!(value, "0" | "null" | "nil" | "None" | "none" | "false"))

@@ -42,6 +42,24 @@ pub(super) trait Sink {
     fn end(&mut self) -> io::Result<Flow>;
 }
 
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn line(&mut self, line: Line<'_>) -> io::Result<Flow> {
+        (**self).line(line)
+    }
+
+    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+        (**self).gone(gap)
+    }
+
+    fn skipped(&mut self, from: u64, to: u64) -> io::Result<Flow> {
+        (**self).skipped(from, to)
+    }
+
+    fn end(&mut self) -> io::Result<Flow> {
+        (**self).end()
+    }
+}
+
 /// Cuts the stream into lines.
 #[derive(Debug)]
 pub(super) struct Lines<S> {
@@ -114,7 +132,7 @@ impl<S: Sink> Lines<S> {
     }
 
     /// Ends the line that is being built where it stands.
-    fn break_off(&mut self) -> io::Result<Flow> {
+    pub(super) fn break_off(&mut self) -> io::Result<Flow> {
         std::mem::replace(&mut self.folder, folder()).finish(&mut self.out);
         let flow = if self.out.is_empty() {
             Flow::On

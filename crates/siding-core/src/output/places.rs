@@ -1,7 +1,60 @@
-//! Where output that still grows can be cut without tearing something apart.
+//! Places in the stream at which text can begin or end.
 
+use std::io;
+
+use super::chunks::Chunks;
+
+/// Bytes looked through at once.
+const STEP: u64 = 256 << 10;
+/// Bytes in which the next line is looked for.
+const NEAR: usize = 64 << 10;
 /// Longest escape sequence that is waited for. A longer one is taken for text.
 const SEQUENCE_MAX: usize = 64;
+
+/// Returns where text can end when more may come behind `to`.
+pub(super) fn settled_end(chunks: &Chunks, to: u64) -> io::Result<u64> {
+    let from = to.saturating_sub(SEQUENCE_MAX as u64);
+    let mut bytes = [0; SEQUENCE_MAX];
+    let count = usize::try_from(to - from).unwrap_or(SEQUENCE_MAX);
+    let count = chunks.fill(&mut bytes[..count], from)?;
+    Ok(from + settled(&bytes[..count]) as u64)
+}
+
+/// Returns where the next line begins at or after an offset; when none does soon, where the next
+/// character does.
+pub(super) fn line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
+    let mut bytes = vec![0; NEAR];
+    let count = chunks.fill(&mut bytes, from)?;
+    let bytes = &bytes[..count];
+    let newline = bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+    let character = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    Ok(from + newline.unwrap_or(character) as u64)
+}
+
+/// Returns where the last `count` lines between two offsets begin.
+pub(super) fn last_lines(chunks: &Chunks, from: u64, to: u64, count: usize) -> io::Result<u64> {
+    let mut left = count;
+    let mut bytes = vec![0; usize::try_from(STEP).unwrap_or(0)];
+    let mut end = to;
+    while end > from {
+        let start = end.saturating_sub(STEP).max(from);
+        let want = usize::try_from(end - start).unwrap_or(0);
+        let read = chunks.fill(&mut bytes[..want], start)?;
+        for (at, _) in bytes[..read].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let line = start + at as u64 + 1;
+            // The newline at the very end ends the last line and begins none.
+            if line == to {
+                continue;
+            }
+            left -= 1;
+            if left == 0 {
+                return Ok(line);
+            }
+        }
+        end = start;
+    }
+    Ok(from)
+}
 
 /// Returns how many of these bytes stand for themselves, whatever comes next: an unfinished
 /// character or escape sequence at the end is left for the next look.

@@ -25,11 +25,6 @@ impl<S: Sink> Repeats<S> {
         Self { sink, folder: folder(), out: String::new(), held: None }
     }
 
-    /// Returns the sink.
-    pub(super) fn into_sink(self) -> S {
-        self.sink
-    }
-
     fn give(&mut self) -> io::Result<Flow> {
         let Some((from, to)) = self.held.filter(|_| !self.out.is_empty()) else {
             return Ok(Flow::On);

@@ -22,7 +22,7 @@ pub enum Choose {
     Everything,
     /// Those in which the expression matches.
     Matching(Regex),
-    /// Those that look like errors, with [two lines](self) before and after each.
+    /// Those that look like errors, with two lines before and after each.
     Errors,
 }
 

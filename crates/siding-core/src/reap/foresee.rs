@@ -15,7 +15,8 @@ use crate::tree::{self, Marks};
 pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
     let survey = look(root)?;
     let mut steps = recovered(root, &survey)?;
-    steps.extend(leaving(root, &survey));
+    let rescued: HashSet<TaskId> = steps.iter().filter_map(rescued).collect();
+    steps.extend(leaving(root, &survey, |id| rescued.contains(&id)));
     for (task_id, held) in strays::find(root, &survey) {
         steps.extend(held.iter().map(|held| Step::StrayEnded {
             task_id,
@@ -31,6 +32,10 @@ pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError
     let claims = leftovers::stale_claims(root)?;
     steps.extend(claims.into_iter().map(|(name, task)| Step::Unclaimed { name, task }));
     Ok(steps)
+}
+
+fn rescued(step: &Step) -> Option<TaskId> {
+    if let Step::Rescued { task_id } = step { Some(*task_id) } else { None }
 }
 
 fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use siding_model::id::TaskId;
-use siding_model::lifecycle::Phase;
-use siding_model::outcome::Outcome;
 
-use super::{ReapError, Standing, Step, Survey};
+use super::{ReapError, Standing, Step, Survey, outcome_of};
 use crate::recover::{Found, RecoverError, Recovery};
 use crate::store::Root;
 use crate::sys::procfs;
@@ -79,7 +77,7 @@ fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Opt
     Some(match found {
         Ok(Found::Continued) => Step::Continued { task_id },
         Ok(Found::Rescued) => Step::Rescued { task_id },
-        Ok(Found::Closed) => Step::Closed { task_id, outcome: outcome(root, task_id) },
+        Ok(Found::Closed) => Step::Closed { task_id, outcome: outcome_of(root, task_id) },
         Ok(Found::Unborn) => Step::NeverStarted { task_id },
         Ok(Found::SetAside { path, why }) => {
             Step::SetAside { task_id, path: Some(path), why: why.to_string() }
@@ -90,16 +88,4 @@ fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Opt
         Ok(Found::Ended | Found::Kept | Found::Busy) => return None,
         Err(error) => Step::Failed { task_id, why: error.to_string() },
     })
-}
-
-fn outcome(root: &Root, id: TaskId) -> Option<Outcome> {
-    let folded = root.task(id).ok()?.read().ok()?;
-    match folded.state.life.phase() {
-        Phase::Ended { outcome, .. } => Some(outcome.clone()),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Lingering { .. }
-        | Phase::Stopping { .. }
-        | Phase::Killing { .. } => None,
-    }
 }

@@ -1,0 +1,338 @@
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command as Program, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use siding_model::lifecycle::{Event, Tree};
+use siding_model::outcome::{LeaderEnd, Placement};
+use siding_model::process::Mono;
+use siding_model::record::{Accepted, Closed, FORMAT, Record};
+use siding_model::signal::Signal;
+use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+
+use super::*;
+use crate::journal_file::JournalFile;
+use crate::sys::{clock, limit};
+
+/// Never executed: no test here has anything to rescue.
+const PROGRAM: &CStr = c"/nonexistent";
+
+struct Place {
+    root: Root,
+    _dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&dir.path().join("state")).expect("opens");
+        Self { root, _dir: dir }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn act(&self) -> Vec<Step> {
+        act(&self.root, PROGRAM, &Limits::default()).expect("works")
+    }
+
+    fn foresee(&self) -> Vec<Step> {
+        foresee(&self.root, &Limits::default()).expect("works")
+    }
+
+    /// Records a task whose shim is `shim`, ended if `ended`, and marks it live.
+    fn task(&self, shim: ProcRef, ended: Option<Wall>, session: &str) -> TaskId {
+        let id = self.root.new_id().expect("an id");
+        self.record(id, shim, ended, session);
+        id
+    }
+
+    fn record(&self, id: TaskId, shim: ProcRef, ended: Option<Wall>, session: &str) {
+        let dir = self.root.create_task(id).expect("a directory");
+        let mut journal = JournalFile::create(&dir).expect("a journal");
+        let mut records = vec![accepted(id, shim, session)];
+        if let Some(wall) = ended {
+            let event = Event::LeaderEnded {
+                end: LeaderEnd::Exited { code: 0 },
+                tree: Tree::Empty,
+                final_cwd: None,
+                pipeline: None,
+            };
+            records.push(Record::Event { at: Mono(1), event: Event::Spawned { leader: GONE } });
+            records.push(Record::Event { at: Mono(2), event });
+            records.push(Record::Closed(Box::new(Closed { wall, ..Closed::default() })));
+        } else {
+            self.root.mark_live(id).expect("marked");
+        }
+        journal.append(&records).expect("written");
+        std::fs::write(dir.path().join("output"), "output\n").expect("written");
+    }
+}
+
+/// A process that has gone: the number of the first one, with a start time it cannot have.
+const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
+
+fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
+    let spec = TaskSpec {
+        task_id: id,
+        session_id: session.parse().expect("a name"),
+        parent_task: None,
+        name: None,
+        command: Command::Argv { argv: vec!["true".to_owned()] },
+        cwd: "/".to_owned(),
+        stdin: Stdin::Null,
+        placement: Placement::Foreground,
+        deadline_ms: 1_000_000,
+        cap_ms: 1_000_000,
+        signal: Signal::TERM,
+        grace_ms: 1_000,
+        on_leader_exit: OnLeaderExit::Linger,
+        keep: false,
+        session_grace_ms: 1_000,
+        keep_head: 1 << 20,
+        keep_tail: 1 << 20,
+        same_key: "0123456789abcdef".to_owned(),
+        duplicate_of: None,
+    };
+    Record::Accepted(Box::new(Accepted {
+        format: FORMAT,
+        boot: procfs::boot_id().expect("is there"),
+        at: Mono(0),
+        wall: clock::wall(),
+        shim,
+        spec,
+    }))
+}
+
+fn kinds(steps: &[Step]) -> Vec<&'static str> {
+    let mut kinds: Vec<_> = steps.iter().map(Step::kind).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// Everything below a directory, with its content.
+fn contents(path: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).expect("is there") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.push((path.clone(), Vec::new()));
+            found.extend(contents(&path));
+        } else {
+            let content = std::fs::read(&path).unwrap_or_default();
+            found.push((path, content));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+fn make_old(path: &Path) {
+    let then = SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::open(path).and_then(|dir| dir.set_modified(then)).expect("is ours");
+}
+
+#[test]
+fn orphans_are_closed_once_and_truthfully() {
+    let place = Place::new();
+    let ids: Vec<_> = (0..40).map(|_| place.task(GONE, None, "cli")).collect();
+    assert_eq!(counts(&place.foresee()), BTreeMap::from([("closed", 40)]));
+    let steps = place.act();
+    assert_eq!(counts(&steps), BTreeMap::from([("closed", 40)]));
+    let lost = |step: &Step| matches!(step, Step::Closed { outcome: Some(Outcome::Lost { .. }), .. });
+    assert!(steps.iter().all(lost), "{steps:?}");
+    for id in ids {
+        assert!(!place.root.is_marked_live(id));
+        let state = place.root.task(id).expect("is there").read().expect("reads").state;
+        assert_eq!(state.closed.expect("closed").output.bytes, 7);
+    }
+    assert_eq!(place.act(), []);
+}
+
+#[test]
+fn foreseeing_changes_nothing() {
+    let place = Place::new();
+    place.task(GONE, None, "cli");
+    place.task(GONE, Some(Wall(0)), "cli");
+    let damaged = place.task(GONE, None, "cli");
+    std::fs::write(place.path(&format!("tasks/{damaged}/journal")), "nonsense\n").expect("written");
+    let unborn = place.root.new_id().expect("an id");
+    drop(place.root.create_task(unborn));
+    make_old(&place.path(&format!("tasks/{unborn}")));
+    std::os::unix::fs::symlink(unborn.to_string(), place.path("same/abc")).expect("linked");
+    let before = contents(place.root.path());
+    let foreseen = place.foresee();
+    assert_eq!(contents(place.root.path()), before);
+    assert_eq!(
+        kinds(&foreseen),
+        ["closed", "expired", "never_started", "set_aside", "unclaimed"]
+    );
+    assert_eq!(kinds(&place.act()), kinds(&foreseen));
+    assert_eq!(place.foresee(), []);
+}
+
+#[test]
+fn what_is_just_being_made_is_left_alone() {
+    let place = Place::new();
+    let young = place.root.new_id().expect("an id");
+    drop(place.root.create_task(young));
+    let locked = place.root.new_id().expect("an id");
+    let _held = place.root.create_task(locked).expect("a directory");
+    make_old(&place.path(&format!("tasks/{locked}")));
+    assert_eq!(place.act(), []);
+    assert_eq!(place.root.all_tasks().expect("lists").len(), 2);
+}
+
+#[test]
+fn retention_takes_the_oldest_and_nothing_that_is_held() {
+    let place = Place::new();
+    let now = clock::wall();
+    let ids: Vec<_> = (0..5).map(|age| place.task(GONE, Some(now.plus_ms(-age)), "cli")).collect();
+    let _held = place.root.task(ids[4]).expect("is there").try_lock().expect("works");
+    let limits = Limits { tasks: 2, ..Limits::default() };
+    let steps = act(&place.root, PROGRAM, &limits).expect("works");
+    let gone: Vec<_> = steps
+        .iter()
+        .map(|step| {
+            let Step::Expired { task_id, bytes, .. } = step else { panic!("{step:?}") };
+            assert!(*bytes >= 4096, "{bytes}");
+            *task_id
+        })
+        .collect();
+    assert_eq!(gone, [ids[3], ids[2]]);
+    assert_eq!(place.root.all_tasks().expect("lists").len(), 3);
+}
+
+#[test]
+fn an_ended_task_is_no_longer_marked_live() {
+    let place = Place::new();
+    let id = place.task(GONE, Some(clock::wall()), "cli");
+    place.root.mark_live(id).expect("marked");
+    std::fs::write(place.path(&format!("tasks/{id}/ctl")), "").expect("written");
+    assert_eq!(place.act(), [Step::Cleared { task_id: id }]);
+    assert!(!place.path(&format!("tasks/{id}/ctl")).exists());
+    assert!(place.path(&format!("tasks/{id}/output")).exists());
+}
+
+#[test]
+fn tasks_of_a_session_that_is_over_are_named() {
+    let place = Place::new();
+    // This process stands for a shim that lives.
+    let shim = procfs::own().expect("runs");
+    let id = place.task(shim, None, "never-opened");
+    place.task(shim, None, "cli");
+    let session_id: SessionId = "never-opened".parse().expect("a name");
+    assert_eq!(place.act(), [Step::Leaving { task_id: id, session_id, outcome: None }]);
+}
+
+/// A process that carries a mark, and is gone when the test is over.
+struct Marked(Child);
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        let _already_gone = self.0.kill();
+        let _already_reaped = self.0.wait();
+    }
+}
+
+impl Marked {
+    fn start(id: TaskId) -> Self {
+        let mut child = Program::new(std::env::current_exe().expect("is there"))
+            .args(["--exact", "reap::tests::body_of_a_marked_process", "--ignored", "--nocapture"])
+            .env("MARK", id.birthmark().0.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let marked = Self(child);
+        let ready = lines.map_while(Result::ok).any(|line| line.contains("marked"));
+        assert!(ready, "it says that it has its mark");
+        marked
+    }
+
+    fn process(&self) -> ProcRef {
+        procfs::identify(i32::try_from(self.0.id()).expect("a pid")).expect("is there")
+    }
+
+    fn runs(&self) -> bool {
+        procfs::is_running(self.process())
+    }
+}
+
+#[test]
+#[ignore = "not a test: what `Marked` executes"]
+fn body_of_a_marked_process() {
+    let Ok(mark) = std::env::var("MARK") else { return };
+    let mark = siding_model::id::Birthmark(mark.parse().expect("a number"));
+    limit::set_birthmark(mark).expect("is smaller than before");
+    println!("marked");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn only_strays_of_what_has_ended_here_are_ended() {
+    let place = Place::new();
+    let ended = place.task(GONE, Some(clock::wall()), "cli");
+    let stray = Marked::start(ended);
+    let elsewhere = Marked::start(place.root.new_id().expect("an id"));
+    let lives = place.root.new_id().expect("an id");
+    let shim = Marked::start(lives);
+    place.record(lives, shim.process(), None, "cli");
+    let member = Marked::start(lives);
+    assert_eq!(kinds(&place.foresee()), ["stray_ended"]);
+    assert!(stray.runs());
+    let pid = stray.process().pid;
+    let steps = place.act();
+    let [Step::StrayEnded { task_id, pid: found, command, signal }] = steps.as_slice() else {
+        panic!("{steps:?}")
+    };
+    assert_eq!((*task_id, *found, signal.as_deref()), (ended, pid, Some("SIGTERM")));
+    assert!(command.contains("body_of_a_marked_process"), "{command}");
+    assert!(!stray.runs() && elsewhere.runs() && member.runs() && shim.runs());
+    assert_eq!(place.act(), []);
+}
+
+#[test]
+fn a_shim_that_is_about_to_leave_is_no_stray() {
+    let place = Place::new();
+    let id = place.root.new_id().expect("an id");
+    let shim = Marked::start(id);
+    let dir = place.root.create_task(id).expect("a directory");
+    let mut journal = JournalFile::create(&dir).expect("a journal");
+    let event = Event::SpawnFailed { error: "no".to_owned(), errno: 2 };
+    let records = [accepted(id, shim.process(), "cli"), Record::Event { at: Mono(1), event }];
+    journal.append(&records).expect("written");
+    assert_eq!(place.act(), [], "its lock is held, and it is its shim");
+    drop(dir);
+    assert_eq!(place.act(), [], "it is its shim");
+    assert!(shim.runs());
+}
+
+#[test]
+fn strays_of_a_task_that_was_set_aside_are_ended_and_the_rest_is_kept() {
+    let place = Place::new();
+    let id = place.task(GONE, None, "cli");
+    let stray = Marked::start(id);
+    std::fs::write(place.path(&format!("tasks/{id}/journal")), "nonsense\n").expect("written");
+    assert_eq!(kinds(&place.act()), ["set_aside", "stray_ended"]);
+    assert!(!stray.runs());
+    let aside = std::fs::read_dir(place.path("aside")).expect("is there").count();
+    assert_eq!(aside, 1);
+}
+
+/// The speed that is promised: 1,000 orphans in two seconds. Run it in a release build.
+#[test]
+#[ignore = "a measurement; run with --release --ignored --nocapture"]
+fn a_thousand_orphans_in_two_seconds() {
+    let place = Place::new();
+    for _ in 0..1_000 {
+        place.task(GONE, None, "cli");
+    }
+    let started = Instant::now();
+    let steps = place.act();
+    let took = started.elapsed();
+    println!("1,000 orphans: {took:?}");
+    assert_eq!(counts(&steps), BTreeMap::from([("closed", 1_000)]));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}

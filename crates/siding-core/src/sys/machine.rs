@@ -67,3 +67,19 @@ pub fn ticks_per_second() -> u64 {
 pub fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
+
+/// Whether this process may execute a file.
+#[must_use]
+pub fn may_execute(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+}
+
+/// Returns how many bytes this user may still store where a file lies.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn free_bytes(fd: impl AsFd) -> io::Result<u64> {
+    let stat = rustix::fs::fstatvfs(fd)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}

@@ -14,6 +14,10 @@ use siding_model::id::Birthmark;
 /// Bytes of stack for a child until its exec. It makes a few system calls and no deep ones.
 const STACK: usize = 32 << 10;
 
+/// Highest signal number of the kernel, and the size of its set of signals.
+const KERNEL_SIGNALS: c_int = 64;
+const SIGSET_BYTES: usize = 8;
+
 /// A program to execute, ready for a child that may not allocate.
 #[derive(Debug)]
 pub struct Program {
@@ -153,6 +157,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
 /// Only in a child that shares its parent's memory, with all pointers of `args` alive.
 unsafe fn execute(args: &mut LeaderArgs) -> c_int {
     let mut best = libc::ENOENT;
+    let is_searched = args.candidates.len() > 1;
     for candidate in &args.candidates {
         // SAFETY: the arrays end with a null pointer and their strings live in the parent;
         // `environ` is not changed by anybody while the parent waits.
@@ -166,7 +171,7 @@ unsafe fn execute(args: &mut LeaderArgs) -> c_int {
             errno
         };
         match errno {
-            libc::ENOENT | libc::ENOTDIR => {}
+            libc::ENOENT | libc::ENOTDIR if is_searched => {}
             // Found but not allowed: a later directory may hold a better one.
             libc::EACCES => best = errno,
             _ => return errno,
@@ -320,10 +325,16 @@ unsafe fn fail(errno: &mut c_int) -> c_int {
 ///
 /// Only in a child: handlers were copied, not shared, so the parent keeps its own.
 unsafe fn reset_signals() {
-    // SAFETY: only system calls; SIGKILL and SIGSTOP refuse, which changes nothing.
+    // The kernel's own structure has another layout on each machine; all zeros is the default
+    // action on every one. The C library would leave out the two signals that it uses itself, and
+    // programs started by its `posix_spawn` ignore those.
+    let default = [0_u64; 8];
+    // SAFETY: only system calls; `default` is larger than the structure that is read. SIGKILL and
+    // SIGSTOP refuse, which changes nothing.
     unsafe {
-        for number in 1..=64 {
-            libc::signal(number, libc::SIG_DFL);
+        for number in 1..=KERNEL_SIGNALS {
+            let nothing = ptr::null_mut::<c_void>();
+            libc::syscall(libc::SYS_rt_sigaction, number, &raw const default, nothing, SIGSET_BYTES);
         }
         block_no_signals();
     }

@@ -1,0 +1,105 @@
+//! `siding config check`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use siding_core::settings::{self, Environment, Reading};
+
+use crate::failure::Failure;
+use crate::print;
+
+/// Exit code when there are mistakes.
+const MISTAKES: u8 = 1;
+
+/// Checks a settings file, or everything that settings come from here.
+///
+/// Names every mistake with its file, line, key and what is allowed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding config check                            all files and variables in force here
+  siding config check .siding/config.toml        one file
+  siding config check new.toml --layer system    a file that may lock keys
+
+Exit codes: 0 without mistakes, 1 with some, 125 when the file cannot be read.")]
+pub(super) struct Args {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Whose file it is meant to be
+    #[arg(long, value_enum, default_value_t = As::User, requires = "file")]
+    layer: As,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum As {
+    /// The administrator's: may lock keys and raise the cap
+    System,
+    /// A user's or a project's
+    User,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let reading = match &self.file {
+            Some(file) => read_file(file, self.layer)?,
+            None => settings::read(&Environment::from_process()),
+        };
+        super::show::warn(&reading.settings);
+        for mistake in &reading.mistakes {
+            eprintln!("siding: {mistake}");
+        }
+        print::text(&summary(&reading))?;
+        Ok(if reading.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES) })
+    }
+}
+
+/// Reads one file alone.
+fn read_file(file: &Path, layer: As) -> Result<Reading, Failure> {
+    // A missing file counts as one without settings elsewhere; here it was asked for.
+    std::fs::metadata(file).map_err(|error| {
+        Failure::new(format!("could not read `{}`: {error}", file.display()))
+            .with_hint("`siding config check` without a file checks what is in force here")
+    })?;
+    let mut environment = Environment::default();
+    match layer {
+        As::System => environment.system_file = Some(file.to_owned()),
+        As::User => environment.user_file = Some(file.to_owned()),
+    }
+    Ok(settings::read(&environment))
+}
+
+fn summary(reading: &Reading) -> String {
+    let mut text: String =
+        reading.files.iter().map(|file| format!("checked {}\n", file.display())).collect();
+    if reading.files.is_empty() {
+        text.push_str("no settings file is there\n");
+    }
+    text.push_str(&match reading.mistakes.len() {
+        0 => "no mistakes\n".to_owned(),
+        1 => "1 mistake\n".to_owned(),
+        count => format!("{count} mistakes\n"),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_checked_for_what_it_is() {
+        let dir = std::env::temp_dir().join(format!("siding-check-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        let file = dir.join("config.toml");
+        std::fs::write(&file, "kill_grace = \"5s\"\nlocked = [\"kill_grace\"]\n").expect("written");
+        let as_system = read_file(&file, As::System).expect("reads");
+        let as_user = read_file(&file, As::User).expect("reads");
+        std::fs::remove_dir_all(&dir).expect("removed");
+        assert!(summary(&as_system).ends_with("config.toml\nno mistakes\n"));
+        assert!(summary(&as_user).ends_with("1 mistake\n"));
+        assert!(read_file(&file, As::User).is_err(), "it is gone now");
+    }
+}

@@ -1,0 +1,175 @@
+//! `siding config show`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use siding_core::settings::{self, Environment};
+use siding_model::settings::{Entry, RawValue, Settings};
+
+use crate::exit;
+use crate::failure::Failure;
+use crate::{print, render};
+
+/// Shows every setting, its value, and who set it.
+///
+/// What is wrong in a file or variable is named with its line and left out; every other command
+/// refuses to run until it is mended.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding config show
+  siding config show --json | jq -r '.[] | select(.locked).key'")]
+pub(super) struct Args {
+    /// Print a JSON list of key, value, origin, path or variable, line, and lock
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints about one setting.
+#[derive(Debug, Serialize)]
+struct SettingView {
+    key: &'static str,
+    value: RawValue,
+    /// The layer: `built-in`, `system`, `host`, `user`, `project` or `environment`.
+    origin: &'static str,
+    /// The file or variable.
+    source: Option<String>,
+    /// Line in the file, from 1.
+    line: Option<usize>,
+    /// Whether the system file locked it.
+    locked: bool,
+}
+
+impl SettingView {
+    fn new(entry: &Entry<'_>) -> Self {
+        let origin = &entry.place.origin;
+        let variable = || (origin.layer() == "environment").then(|| entry.key.variable());
+        Self {
+            key: entry.key.name(),
+            value: entry.value.clone(),
+            origin: origin.layer(),
+            source: origin.path().map(|path| path.display().to_string()).or_else(variable),
+            line: entry.place.line,
+            locked: entry.locked,
+        }
+    }
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let environment = Environment::from_process();
+        let reading = settings::read(&environment);
+        let views: Vec<_> =
+            reading.settings.entries().map(|entry| SettingView::new(&entry)).collect();
+        if self.json {
+            render::json::print(&views)?;
+        } else {
+            print::text(&table(&views, environment.home.as_deref()))?;
+        }
+        warn(&reading.settings);
+        for mistake in &reading.mistakes {
+            eprintln!("siding: {mistake}");
+        }
+        Ok(if reading.mistakes.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(exit::OWN_FAILURE)
+        })
+    }
+}
+
+/// Says what was not applied.
+pub(super) fn warn(settings: &Settings) {
+    for warning in settings.warnings() {
+        eprintln!("siding: {warning}");
+    }
+}
+
+/// Returns the settings in columns. An origin that does not fit follows on a line of its own.
+fn table(views: &[SettingView], home: Option<&Path>) -> String {
+    let longest = |text: fn(&SettingView) -> usize| views.iter().map(text).max().unwrap_or(0);
+    let key = longest(|view| view.key.len());
+    let value = longest(|view| view.value.to_string().chars().count().min(20));
+    let mut text = String::new();
+    for view in views {
+        let shown = view.value.to_string();
+        let mut line = format!("{:<key$}  {shown:<value$}  ", view.key);
+        let origin = origin(view, home);
+        if line.chars().count() + origin.chars().count() > print::WIDTH {
+            line = format!("{}\n    ", line.trim_end());
+        }
+        text.push_str(line.as_str());
+        text.push_str(&origin);
+        text.push('\n');
+    }
+    text
+}
+
+fn origin(view: &SettingView, home: Option<&Path>) -> String {
+    let mut origin = view.origin.to_owned();
+    if let Some(source) = &view.source {
+        let below_home = home.and_then(|home| Path::new(source).strip_prefix(home).ok());
+        let shown = below_home.map_or_else(|| source.clone(), |rest| format!("~/{}", rest.display()));
+        origin.push_str(&format!(" {shown}"));
+    }
+    if let Some(line) = view.line {
+        origin.push_str(&format!(" line {line}"));
+    }
+    if view.locked {
+        origin.push_str(" (locked)");
+    }
+    origin
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::settings::{Key, Layer, Origin, Place};
+
+    use super::*;
+
+    fn views(path: &str) -> Vec<SettingView> {
+        let mut layer = Layer::default();
+        let origin = Origin::System { path: path.into() };
+        let place = Place { origin, line: Some(3) };
+        let value = RawValue::Text("2s".to_owned());
+        layer.set(Key::KillGrace, &value, place.clone()).expect("legal");
+        layer.lock("kill_grace", place).expect("the system file may");
+        let mut own = Layer::default();
+        let origin = Origin::Environment { name: Key::Shell.variable() };
+        own.set(Key::Shell, &RawValue::Text("zsh".to_owned()), origin.into()).expect("legal");
+        Settings::merge([layer, own]).entries().map(|entry| SettingView::new(&entry)).collect()
+    }
+
+    #[test]
+    fn each_value_has_its_origin() {
+        let text = table(&views("/home/me/s.toml"), Some(Path::new("/home/me")));
+        assert_eq!(text.lines().count(), Key::ALL.len());
+        assert!(text.contains("kill_grace            2s"), "{text}");
+        assert!(text.contains("  system ~/s.toml line 3 (locked)\n"), "{text}");
+        assert!(text.contains("  environment SIDING_SHELL\n"), "{text}");
+        assert!(text.contains("  built-in\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_long_path_has_a_line_of_its_own() {
+        let path = format!("/{}", "x".repeat(60));
+        let text = table(&views(&path), None);
+        assert!(text.contains(&format!("2s\n    system {path} line 3")), "{text}");
+    }
+
+    #[test]
+    fn json_tells_all_of_it() {
+        let json = serde_json::to_value(views("/etc/s.toml")).expect("serializes");
+        let grace = &json[Key::KillGrace as usize];
+        assert_eq!(
+            *grace,
+            serde_json::json!({
+                "key": "kill_grace", "value": "2s", "origin": "system",
+                "source": "/etc/s.toml", "line": 3, "locked": true
+            })
+        );
+        assert_eq!(json[Key::Shell as usize]["source"], "SIDING_SHELL");
+    }
+}

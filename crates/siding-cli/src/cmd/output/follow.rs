@@ -1,0 +1,124 @@
+//! Printing output as it comes, until the task ends. Nothing is polled: the shim tells of growth.
+
+use std::io;
+
+use siding_core::output::{self, Following};
+use siding_core::store::Root;
+use siding_core::sys::poll;
+use siding_core::watch::Watch;
+use siding_model::protocol::{Message, Request};
+
+use super::Args;
+use crate::context::{PROGRAM, Task};
+use crate::failure::Failure;
+use crate::render::{ended_line, out};
+
+/// Silence after which a line without its newline is printed, in milliseconds: a prompt.
+const SETTLE_MS: u64 = 300;
+
+/// Follows a task. Returns the offset behind what was printed, `None` when nobody reads any more.
+pub(super) fn run(
+    args: &Args,
+    root: &Root,
+    task: &Task,
+    from: u64,
+) -> Result<Option<u64>, Failure> {
+    let choose = args.choose();
+    let printer = if args.raw {
+        Printer::Raw { next: from }
+    } else {
+        Printer::Text(Following::new(from, &choose, |text: &str| out::write(text.as_bytes())))
+    };
+    follow(printer, root, task)
+}
+
+/// What prints.
+enum Printer<'c, F> {
+    Raw { next: u64 },
+    Text(Following<'c, F>),
+}
+
+impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
+    fn more(&mut self, task: &Task) -> io::Result<()> {
+        match self {
+            Self::Raw { next } => {
+                *next = output::copy(&task.dir, *next, out::write)?.next;
+                Ok(())
+            }
+            Self::Text(following) => following.more(&task.dir),
+        }
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        match self {
+            Self::Raw { .. } => Ok(()),
+            Self::Text(following) => following.settle(),
+        }
+    }
+
+    fn finish(self) -> io::Result<u64> {
+        match self {
+            Self::Raw { next } => Ok(next),
+            Self::Text(following) => following.finish(),
+        }
+    }
+}
+
+fn follow<F: FnMut(&str) -> io::Result<()>>(
+    mut printer: Printer<'_, F>,
+    root: &Root,
+    task: &Task,
+) -> Result<Option<u64>, Failure> {
+    let mut watch = Watch::open(root, PROGRAM, task.dir.id())?;
+    watch.send(&Request::Subscribe { follow: true })?;
+    if out::result(printer.more(task))?.is_none() {
+        return Ok(None);
+    }
+    let mut settled = false;
+    while let Some(source) = watch.source() {
+        let timeout = (!settled).then_some(SETTLE_MS);
+        let ready = poll::wait(&[source], timeout)
+            .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
+        let printed = if ready == [true] {
+            settled = false;
+            hear(&mut watch)?;
+            printer.more(task)
+        } else {
+            settled = true;
+            printer.settle()
+        };
+        if out::result(printed)?.is_none() {
+            return Ok(None);
+        }
+    }
+    let finished = printer.more(task).and_then(|()| printer.finish());
+    let Some(next) = out::result(finished)? else { return Ok(None) };
+    let ended = Task::read(root, task.dir.id())?;
+    eprintln!("siding: {}", ended_line(&ended.view(root, siding_core::view::Detail::Brief)));
+    Ok(Some(next))
+}
+
+/// Takes in what the shim said, and asks for the next growth once this one was told. What grew
+/// between the two is seen when that request is answered.
+fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
+    let mut first = true;
+    loop {
+        let again = match watch.take()? {
+            Some(Message::Output { .. }) => true,
+            // Something was there and it was no message: another shim took over, and knows
+            // nothing of this follower.
+            None if first => true,
+            None => return Ok(()),
+            Some(
+                Message::Done
+                | Message::Record { .. }
+                | Message::Refused { .. }
+                | Message::CannotStart { .. },
+            ) => false,
+        };
+        if again {
+            watch.send(&Request::Subscribe { follow: true })?;
+        }
+        first = false;
+    }
+}

@@ -1,0 +1,165 @@
+//! What the reaper did, in words.
+
+use std::collections::BTreeMap;
+
+use siding_core::reap::{self, Step};
+use siding_model::size::Bytes;
+use siding_model::text::one_line;
+
+use crate::print;
+
+/// Column in which what is said about a task begins.
+const INDENT: usize = 16;
+/// Longest command that is shown.
+const COMMAND: usize = 100;
+
+/// Returns all steps, one paragraph each, and a summary.
+pub(super) fn all(steps: &[Step], dry_run: bool) -> String {
+    let mut text: String = steps.iter().map(|step| line(step, dry_run)).collect();
+    let done = if dry_run { "would do" } else { "done" };
+    match summary(steps) {
+        Some(summary) => {
+            let sentence = format!("{done}: {summary}");
+            text.push_str(&format!("{}\n", print::wrapped(&sentence, 0, print::WIDTH)));
+        }
+        None => text.push_str("nothing to clear\n"),
+    }
+    text
+}
+
+/// Returns how many of what were done, `None` for nothing.
+pub(in crate::cmd) fn summary(steps: &[Step]) -> Option<String> {
+    let counts: BTreeMap<&str, usize> = reap::counts(steps);
+    let parts: Vec<_> = counts
+        .iter()
+        .map(|(kind, count)| format!("{} {count}", noun(kind)))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Returns what the steps of a kind are about.
+fn noun(kind: &str) -> &str {
+    match kind {
+        "continued" => "shims continued",
+        "rescued" => "new shims",
+        "closed" => "ends recorded",
+        "cleared" => "stages cleared",
+        "set_aside" => "set aside",
+        "too_new" => "too new",
+        "never_started" => "never started",
+        "leaving" => "of sessions that are over",
+        "stray_ended" => "strays ended",
+        "stray_left" => "strays STILL ALIVE",
+        "expired" => "past retention",
+        "unclaimed" => "stale claims",
+        "failed" => "FAILED",
+        other => other,
+    }
+}
+
+fn line(step: &Step, dry_run: bool) -> String {
+    let (subject, said) = said(step, dry_run);
+    let paragraph = print::wrapped(&said, INDENT, print::WIDTH);
+    // The first line begins with whom it is about, in the room that the others leave free.
+    format!("{subject:<INDENT$}{}\n", paragraph.trim_start())
+}
+
+/// Returns whom a step is about, and what is said about it.
+fn said(step: &Step, dry_run: bool) -> (String, String) {
+    // `("ended", "end")` becomes `ended` or `would end`.
+    let verb = |done: &str, will: &str| {
+        if dry_run { format!("would {will}") } else { done.to_owned() }
+    };
+    let (task, said) = match step {
+        Step::Continued { task_id } => {
+            (task_id, verb("continued", "continue") + " its shim, which a signal had stopped")
+        }
+        Step::Rescued { task_id } => {
+            (task_id, verb("gave", "give") + " it a new shim; its own was killed")
+        }
+        Step::Closed { task_id, outcome } => {
+            let what = outcome.as_ref().map_or_else(String::new, |end| format!(": {end}"));
+            (task_id, verb("recorded", "record") + " its end, which no shim saw" + &what)
+        }
+        Step::Cleared { task_id } => {
+            (task_id, verb("cleared", "clear") + " what its shim left; it had ended")
+        }
+        Step::SetAside { task_id, path, why } => {
+            let place = path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));
+            (task_id, format!("{} aside{place}: {why}", verb("set", "set")))
+        }
+        Step::TooNew { task_id, why } => (task_id, format!("left alone: {why}; upgrade siding")),
+        Step::NeverStarted { task_id } => {
+            (task_id, verb("removed", "remove") + ": it was never started")
+        }
+        Step::Leaving { task_id, session_id, outcome } => {
+            let how = outcome.as_ref().map_or_else(
+                || "its shim is stopping it".to_owned(),
+                |outcome| format!("its shim has ended it: {outcome}"),
+            );
+            let how = if dry_run { "its shim ends it" } else { how.as_str() };
+            (task_id, format!("its session `{session_id}` is over; {how}"))
+        }
+        Step::StrayEnded { task_id, pid, command, signal } => {
+            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
+            let command = one_line(command, COMMAND);
+            (task_id, format!("{} stray {pid}{by}: {command}", verb("ended", "end")))
+        }
+        Step::StrayLeft { task_id, pid, command, why } => {
+            (task_id, format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND)))
+        }
+        Step::Expired { task_id, ended_at, bytes } => {
+            let size = Bytes(*bytes);
+            (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))
+        }
+        Step::Unclaimed { task, .. } => {
+            let said = verb("removed", "remove") + " its claim on its command; it does not run";
+            return (one_line(task, INDENT - 2), said);
+        }
+        Step::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
+    };
+    (task.to_string(), said)
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::id::TaskId;
+
+    use super::*;
+
+    fn id() -> TaskId {
+        "b-4k7q0n2m8x5t".parse().expect("an id")
+    }
+
+    #[test]
+    fn steps_are_paragraphs_and_are_counted() {
+        let stray = Step::StrayEnded {
+            task_id: id(),
+            pid: 77,
+            command: "sleep 1000".to_owned(),
+            signal: Some("SIGTERM".to_owned()),
+        };
+        let closed = Step::Closed { task_id: id(), outcome: None };
+        assert_eq!(
+            all(&[closed, stray], false),
+            "b-4k7q0n2m8x5t  recorded its end, which no shim saw\n\
+             b-4k7q0n2m8x5t  ended stray 77 by SIGTERM: sleep 1000\n\
+             done: ends recorded 1, strays ended 1\n"
+        );
+        assert_eq!(all(&[], true), "nothing to clear\n");
+    }
+
+    #[test]
+    fn what_would_be_done_is_said_as_such_and_long_texts_are_folded() {
+        let aside = Step::SetAside {
+            task_id: id(),
+            path: None,
+            why: "the journal is damaged at record 7 (byte 12345): the line is damaged".to_owned(),
+        };
+        let text = all(&[aside], true);
+        assert!(text.starts_with("b-4k7q0n2m8x5t  would set aside: the journal"), "{text}");
+        assert!(text.ends_with("would do: set aside 1\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("          ")), "{text}");
+    }
+}

@@ -1,0 +1,136 @@
+//! `siding session list`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use siding_core::session;
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::process::BootId;
+
+use super::{SessionView, Standing};
+use crate::context;
+use crate::failure::Failure;
+use crate::{print, render};
+
+/// Lists sessions, and how many tasks of each run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding session list
+  siding session list --all    also those that are over and have no task left
+  siding session list --json   all of them, with the ids of their tasks")]
+pub(super) struct Args {
+    /// Also those that are over and have no task left
+    #[arg(long)]
+    all: bool,
+    /// Print all sessions as a JSON list
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        // What runs is only known once dead shims have been replaced.
+        context::recovery(&root)?.all(|id, found| match found {
+            Ok(found) => context::say(id, &found),
+            Err(error) => eprintln!("siding: {error}"),
+        })?;
+        let mut views = views(&root)?;
+        if self.json {
+            render::json::print(&views)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !self.all {
+            views.retain(|view| view.state == Standing::Live || !view.running.is_empty());
+        }
+        print::text(&table(&views))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns all sessions, and the implicit one when it has tasks.
+fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
+    let boot = procfs::boot_id()
+        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))?;
+    let mut tasks: BTreeMap<SessionId, Vec<TaskId>> = BTreeMap::new();
+    for spec in super::running(root)? {
+        tasks.entry(spec.session_id).or_default().push(spec.task_id);
+    }
+    let mut views = Vec::new();
+    for name in root.sessions()? {
+        // What cannot name a session was not made by siding.
+        let Ok(id) = name.parse::<SessionId>() else { continue };
+        let running = tasks.remove(&id).unwrap_or_default();
+        views.extend(view(root, id, &boot, running));
+    }
+    // The implicit one, and any whose directory somebody has removed.
+    for (session_id, running) in tasks {
+        let state = if session_id.is_implicit() { Standing::Live } else { Standing::Over };
+        let (owner_pid, opened_at, reaped) = (None, None, None);
+        views.push(SessionView { session_id, owner_pid, state, opened_at, running, reaped });
+    }
+    Ok(views)
+}
+
+fn view(root: &Root, id: SessionId, boot: &BootId, running: Vec<TaskId>) -> Option<SessionView> {
+    match session::read(root, &id) {
+        Ok(Some(session)) => {
+            Some(SessionView::new(&session, Standing::of(&session, boot), running))
+        }
+        // Its directory was made and its owner not yet recorded.
+        Ok(None) => None,
+        Err(error) => {
+            eprintln!("siding: {error}");
+            let (owner_pid, opened_at, reaped) = (None, None, None);
+            let (session_id, state) = (id, Standing::Damaged);
+            Some(SessionView { session_id, owner_pid, state, opened_at, running, reaped })
+        }
+    }
+}
+
+fn table(views: &[SessionView]) -> String {
+    if views.is_empty() {
+        return "no session is open and no task runs\n".to_owned();
+    }
+    let widest = views.iter().map(|view| view.session_id.as_str().len()).max().unwrap_or(0);
+    // A name may have 64 characters; the other columns take 50.
+    let width = widest.clamp("SESSION".len(), 30);
+    let mut text = format!("{:<width$}  STATE    OWNER    TASKS  OPENED\n", "SESSION");
+    for view in views {
+        let owner = view.owner_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
+        text.push_str(&format!(
+            "{:<width$}  {:<7}  {owner:<7}  {:>5}  {opened}\n",
+            view.session_id.as_str(),
+            view.state.as_str(),
+            view.running.len(),
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_eighty_columns() {
+        let view = |name: &str, owner_pid, opened_at: Option<&str>| SessionView {
+            session_id: name.parse().expect("a name"),
+            owner_pid,
+            state: Standing::Damaged,
+            opened_at: opened_at.map(str::to_owned),
+            running: Vec::new(),
+            reaped: None,
+        };
+        let long = "x".repeat(30);
+        let opened = Some("2025-11-21T22:41:12.345Z");
+        let text = table(&[view("cli", None, None), view(&long, Some(4_194_304), opened)]);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(text.contains("2025-11-21T22:41:12\n"), "{text}");
+        assert!(text.starts_with("SESSION "), "{text}");
+    }
+}

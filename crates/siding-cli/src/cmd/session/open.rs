@@ -1,0 +1,74 @@
+//! `siding session open`.
+
+use std::process::ExitCode;
+
+use siding_core::session;
+use siding_core::tree;
+use siding_model::id::{SessionId, TaskId};
+
+use super::{SessionView, Standing};
+use crate::cmd::reap;
+use crate::context;
+use crate::failure::Failure;
+use crate::{print, render};
+
+/// Opens a session, or hands it to a new owner.
+///
+/// Its tasks are stopped when the owner ends, after a short grace (session_grace) in which a
+/// resumed conversation may open it again under a new owner. Also clears what earlier crashes
+/// left, as `siding reap` does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding session open chat-7 --owner-pid $PPID
+  siding session open chat-7 --owner-pid 4242 --json")]
+pub(super) struct Args {
+    /// Name of the session
+    #[arg(value_name = "ID", value_parser = super::name)]
+    id: SessionId,
+    /// The process whose end is the session's end
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    owner_pid: i32,
+    /// Print the session as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let settings = context::settings()?;
+        let session = session::open(&root, &self.id, self.owner_pid)?;
+        let reaped = reap::quietly(&root, &settings).unwrap_or_else(|failure| {
+            // The session is open all the same.
+            failure.report();
+            Vec::new()
+        });
+        let running: Vec<TaskId> = super::running(&root)?
+            .into_iter()
+            .filter(|spec| spec.session_id == self.id)
+            .map(|spec| spec.task_id)
+            .collect();
+        if self.json {
+            let mut view = SessionView::new(&session, Standing::Live, running);
+            view.reaped = Some(reaped);
+            render::json::print(&view)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let owner = tree::command_of(self.owner_pid);
+        let mut text = format!(
+            "session `{}` is open; it ends with process {}, {owner}",
+            self.id, self.owner_pid
+        );
+        if !running.is_empty() {
+            text.push_str(&format!("; of it run {}", running.len()));
+        }
+        let mut text = print::wrapped(&text, 0, print::WIDTH) + "\n";
+        if let Some(summary) = reap::summary(&reaped) {
+            let cleared = format!("cleared what earlier crashes left: {summary}");
+            text += &(print::wrapped(&cleared, 0, print::WIDTH) + "\n");
+        }
+        print::text(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,63 @@
+//! How a task stands, in few words.
+
+use std::time::Duration;
+
+use siding_model::outcome::Outcome;
+use siding_model::report::{PhaseName, TaskView};
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use super::COLUMNS;
+use super::paint::Paint;
+
+/// Returns how long it ran.
+pub(super) fn elapsed(view: &TaskView) -> String {
+    human(Duration::from_millis(view.elapsed_ms))
+}
+
+/// Returns one word or two for a column.
+pub(super) fn short(view: &TaskView) -> String {
+    let Some(outcome) = &view.outcome else { return view.phase.as_str().to_owned() };
+    match outcome {
+        Outcome::Exited { code } => format!("exited {code}"),
+        Outcome::Signaled { signal, .. } => signal.to_string(),
+        Outcome::Deadline { .. } => "deadline".to_owned(),
+        Outcome::Stopped { .. } => "stopped".to_owned(),
+        Outcome::Limit { .. } => "limit".to_owned(),
+        Outcome::FailedToStart { .. } => "not started".to_owned(),
+        Outcome::Lost { .. } => "lost".to_owned(),
+        // An outcome that this build has no word for.
+        other => one_line(&other.to_string(), 12),
+    }
+}
+
+/// Returns what the state means.
+pub(super) fn paint(view: &TaskView) -> Paint {
+    match &view.outcome {
+        Some(Outcome::Exited { code: 0 }) => Paint::Good,
+        Some(Outcome::Stopped { .. }) => Paint::Faint,
+        Some(_) => Paint::Bad,
+        None => match view.phase {
+            PhaseName::Starting
+            | PhaseName::Running
+            | PhaseName::Stopping
+            | PhaseName::Lingering
+            | PhaseName::Ended => Paint::Busy,
+        },
+    }
+}
+
+/// Returns one line about a task that has ended, or how it stands when it has not:
+/// `b-4k7q0n2m8x5t  exited 7 after 3m 12s  npm test`.
+pub(crate) fn ended_line(view: &TaskView) -> String {
+    let state = match &view.outcome {
+        Some(outcome) => one_line(&outcome.to_string(), COLUMNS),
+        None => view.phase.as_str().to_owned(),
+    };
+    let line = format!("{}  {state} after {}  ", view.task_id, elapsed(view));
+    let room = COLUMNS.saturating_sub(line.chars().count());
+    if room < 12 {
+        return line.trim_end().to_owned();
+    }
+    format!("{line}{}", one_line(&view.command, room))
+}

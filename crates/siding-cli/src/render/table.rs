@@ -1,0 +1,101 @@
+//! `siding ps`: one line a task.
+
+use siding_model::report::TaskView;
+use siding_model::text::one_line;
+
+use super::COLUMNS;
+use super::paint::{Colour, Paint};
+use super::size::size;
+use super::state;
+
+/// Columns the command gets at least.
+const COMMAND_MIN: usize = 20;
+/// Widest session name and list of ports that are shown whole.
+const SESSION_MAX: usize = 12;
+const PORTS_MAX: usize = 11;
+
+/// A column: its title, its cells, and on which side they stand.
+struct Column {
+    title: &'static str,
+    cells: Vec<String>,
+    right: bool,
+}
+
+impl Column {
+    fn new(title: &'static str, views: &[TaskView], cell: impl Fn(&TaskView) -> String) -> Self {
+        Self { title, cells: views.iter().map(cell).collect(), right: false }
+    }
+
+    fn right(self) -> Self {
+        Self { right: true, ..self }
+    }
+
+    fn width(&self) -> usize {
+        // Everything in a column but the command is plain ASCII.
+        self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0).max(self.title.len())
+    }
+
+    fn pad(&self, text: &str, width: usize) -> String {
+        if self.right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+    }
+}
+
+/// Returns a table of tasks, in their order. Sessions and ports have columns where there are any.
+pub(crate) fn table(views: &[TaskView], colour: Colour) -> String {
+    let columns = columns(views);
+    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let used: usize = widths.iter().map(|width| width + 2).sum();
+    let room = COLUMNS.saturating_sub(used).max(COMMAND_MIN);
+    let mut text = String::new();
+    for (column, width) in columns.iter().zip(&widths) {
+        text.push_str(&colour.paint(Paint::Faint, &column.pad(column.title, *width)));
+        text.push_str("  ");
+    }
+    text.push_str(&colour.paint(Paint::Faint, "COMMAND"));
+    text.push('\n');
+    for (row, view) in views.iter().enumerate() {
+        for (column, width) in columns.iter().zip(&widths) {
+            let cell = column.pad(&column.cells[row], *width);
+            let painted = if column.title == "STATE" {
+                colour.paint(state::paint(view), &cell)
+            } else {
+                cell
+            };
+            text.push_str(&painted);
+            text.push_str("  ");
+        }
+        text.push_str(&command(view, room));
+        text.push('\n');
+    }
+    text
+}
+
+fn columns(views: &[TaskView]) -> Vec<Column> {
+    let mut columns = vec![
+        Column::new("ID", views, |view| view.task_id.to_string()),
+        Column::new("STATE", views, state::short),
+        Column::new("ELAPSED", views, state::elapsed).right(),
+    ];
+    if views.iter().any(|view| !view.session_id.is_implicit()) {
+        columns.push(Column::new("SESSION", views, |view| {
+            one_line(view.session_id.as_str(), SESSION_MAX)
+        }));
+    }
+    if views.iter().any(|view| !view.listening.is_empty()) {
+        columns.push(Column::new("PORTS", views, ports));
+    }
+    columns.push(Column::new("OUTPUT", views, |view| size(view.output.bytes)).right());
+    columns
+}
+
+fn ports(view: &TaskView) -> String {
+    let ports: Vec<_> = view.listening.iter().map(ToString::to_string).collect();
+    one_line(&ports.join(","), PORTS_MAX)
+}
+
+fn command(view: &TaskView, room: usize) -> String {
+    match &view.name {
+        Some(name) => one_line(&format!("[{name}] {}", view.command), room),
+        None => one_line(&view.command, room),
+    }
+}

@@ -1,0 +1,207 @@
+//! `siding show`: one task on one screen.
+
+use std::fmt::Write as _;
+
+use siding_core::sys::clock;
+use siding_model::record::StopReport;
+use siding_model::report::{PlacementKind, TaskView};
+use siding_model::span::{exact, human};
+use siding_model::text::one_line;
+
+use super::COLUMNS;
+use super::left::until_deadline;
+use super::paint::{Colour, Paint};
+use super::size::size;
+use super::state;
+use super::wrap::{words, wrap};
+
+/// Columns before the values.
+const INDENT: usize = 12;
+/// Columns of a value.
+const VALUE: usize = COLUMNS - INDENT;
+/// Lines a long command takes at most.
+const COMMAND_LINES: usize = 5;
+/// Processes listed, of those that live and of those that were ended.
+const LISTED: usize = 12;
+/// Lines shown of the end of the output.
+const OUTPUT_LINES: usize = 10;
+
+/// Returns a task on one screen. The output's text and the message come from the view.
+pub(crate) fn task(view: &TaskView, colour: Colour) -> String {
+    let mut sheet = Sheet { text: String::new(), colour };
+    sheet.head(view);
+    sheet.what(view);
+    sheet.when(view);
+    sheet.output(view);
+    sheet.processes(view);
+    if let Some(report) = &view.stop_report {
+        sheet.report(report);
+    }
+    sheet.last_lines(view);
+    if let Some(message) = &view.message {
+        sheet.block("next", &words(message, VALUE));
+    }
+    sheet.text
+}
+
+struct Sheet {
+    text: String,
+    colour: Colour,
+}
+
+impl Sheet {
+    fn head(&mut self, view: &TaskView) {
+        let state = match &view.outcome {
+            Some(outcome) => one_line(&outcome.to_string(), COLUMNS - 16),
+            None => view.phase.as_str().to_owned(),
+        };
+        let state = self.colour.paint(state::paint(view), &state);
+        self.text.push_str(&format!("{}  {state}\n", view.task_id));
+    }
+
+    fn what(&mut self, view: &TaskView) {
+        self.block("command", &wrap(&view.command, VALUE, COMMAND_LINES));
+        if let Some(name) = &view.name {
+            self.line("name", &one_line(name, VALUE));
+        }
+        // Paths stay whole: they are there to be used.
+        self.line("directory", &one_line(&view.cwd, usize::MAX));
+        if let Some(cwd) = view.final_cwd.as_ref().filter(|cwd| **cwd != view.cwd) {
+            self.line("ended in", &one_line(cwd, usize::MAX));
+        }
+        let session = one_line(view.session_id.as_str(), VALUE);
+        self.line("session", &session);
+        for (label, id) in [("inside of", view.parent_task), ("same as", view.duplicate_of)] {
+            if let Some(id) = id {
+                self.line(label, &id.to_string());
+            }
+        }
+    }
+
+    fn when(&mut self, view: &TaskView) {
+        self.line("started", &view.started_at);
+        match &view.ended_at {
+            Some(ended) => self.line("ended", &format!("{ended}, after {}", state::elapsed(view))),
+            None => self.line("elapsed", &state::elapsed(view)),
+        }
+        if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::wall())) {
+            let left = std::time::Duration::from_secs(left.as_secs());
+            self.line("deadline", &format!("{at}, in {}", human(left)));
+        }
+        if let (PlacementKind::Background, Some(why)) = (view.placement.kind, view.placement.why) {
+            self.line("background", &format!("{why:?}").to_lowercase());
+        }
+        if let Some(leader) = view.leader_outcome.as_ref().filter(|_| {
+            view.leader_outcome != view.outcome
+        }) {
+            self.line("shell", &one_line(&leader.to_string(), VALUE));
+        }
+        if let Some(statuses) = &view.pipeline_statuses {
+            let statuses: Vec<_> = statuses.iter().map(ToString::to_string).collect();
+            self.line("pipeline", &one_line(&statuses.join(" | "), VALUE));
+        }
+        if let Some(pid) = view.shim_pid {
+            let rescues = match view.rescues {
+                0 => String::new(),
+                count => format!(", shim number {}", count + 1),
+            };
+            self.line("shim", &format!("{pid}{rescues}"));
+        }
+    }
+
+    fn output(&mut self, view: &TaskView) {
+        let output = &view.output;
+        let gap = output.gap.map_or_else(String::new, |gap| {
+            format!(", {} gone for good from offset {} to {}", size(gap.len()), gap.from, gap.to)
+        });
+        let lost = match output.lost_bytes {
+            0 => String::new(),
+            lost => format!(", {lost} bytes could not be stored"),
+        };
+        self.line("output", &format!("{} bytes{gap}{lost}", output.bytes));
+        self.line("", &one_line(&output.path, usize::MAX));
+    }
+
+    fn processes(&mut self, view: &TaskView) {
+        if !view.listening.is_empty() {
+            let ports: Vec<_> = view.listening.iter().map(ToString::to_string).collect();
+            self.block("ports", &words(&ports.join(" "), VALUE));
+        }
+        let mut lines: Vec<String> = view
+            .processes
+            .iter()
+            .take(LISTED)
+            .map(|process| {
+                let cpu = exact(std::time::Duration::from_millis(process.cpu_ms));
+                let line = format!("{:>7} {} {cpu:>8}  ", process.pid, process.state);
+                let room = VALUE.saturating_sub(line.chars().count());
+                format!("{line}{}", one_line(&process.command, room))
+            })
+            .collect();
+        lines.extend(more(view.processes.len(), LISTED));
+        self.block("processes", &lines);
+    }
+
+    fn report(&mut self, report: &StopReport) {
+        let mut lines: Vec<String> = report
+            .ended
+            .iter()
+            .take(LISTED)
+            .map(|ended| {
+                let line = format!("{:>7} {:<8}  ", ended.pid, ended.signal);
+                let room = VALUE.saturating_sub(line.chars().count());
+                format!("{line}{}", one_line(&ended.command, room))
+            })
+            .collect();
+        let total = usize::try_from(report.ended_total).unwrap_or(usize::MAX);
+        lines.extend(more(total.max(report.ended.len()), LISTED));
+        self.block("was ended", &lines);
+        if !report.ports_freed.is_empty() {
+            let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
+            self.block("ports freed", &words(&ports.join(" "), VALUE));
+        }
+        for survivor in &report.survivors {
+            let what = format!("{} {}: {}", survivor.pid, survivor.command, survivor.why);
+            let line = self.colour.paint(Paint::Bad, &one_line(&what, VALUE));
+            self.line("STILL ALIVE", &line);
+        }
+    }
+
+    fn last_lines(&mut self, view: &TaskView) {
+        let Some(text) = view.output.text.as_deref().filter(|text| !text.is_empty()) else { return };
+        let lines: Vec<&str> = text.lines().collect();
+        let skipped = lines.len().saturating_sub(OUTPUT_LINES);
+        let title = match (skipped, view.output.truncated) {
+            (0, false) => "all output".to_owned(),
+            _ => format!("last {} lines", lines.len() - skipped),
+        };
+        let title = self.colour.paint(Paint::Faint, &format!("-- {title} --"));
+        self.text.push_str(&title);
+        self.text.push('\n');
+        for line in &lines[skipped..] {
+            self.text.push_str(&one_line(line, COLUMNS));
+            self.text.push('\n');
+        }
+        let title = self.colour.paint(Paint::Faint, "--");
+        self.text.push_str(&title);
+        self.text.push('\n');
+    }
+
+    fn block(&mut self, label: &str, lines: &[String]) {
+        let mut label = label;
+        for line in lines {
+            self.line(label, line);
+            label = "";
+        }
+    }
+
+    fn line(&mut self, label: &str, value: &str) {
+        let padded = format!("{label:<width$}", width = INDENT - 2);
+        let label = self.colour.paint(Paint::Faint, &padded);
+        let _a_string_takes_all = writeln!(self.text, "{label}  {value}");
+    }
+}
+
+fn more(total: usize, shown: usize) -> Option<String> {
+    total.checked_sub(shown).filter(|more| *more > 0).map(|more| format!("… and {more} more"))
+}

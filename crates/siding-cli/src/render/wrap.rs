@@ -1,0 +1,61 @@
+//! Long texts on several lines.
+
+use siding_model::text::one_line;
+
+/// Returns a foreign text in at most `lines` lines of `columns` columns each, safe to print. What
+/// does not fit ends in `…`.
+pub(super) fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
+    let safe = one_line(text, usize::MAX);
+    let mut rest = safe.as_str();
+    let mut wrapped = Vec::new();
+    loop {
+        let line = one_line(rest, columns);
+        let taken = match line.strip_suffix('…') {
+            Some(start) if line != rest && wrapped.len() + 1 < lines && !start.is_empty() => start,
+            Some(_) | None => {
+                wrapped.push(line);
+                return wrapped;
+            }
+        };
+        wrapped.push(taken.to_owned());
+        rest = &rest[taken.len()..];
+    }
+}
+
+/// Returns siding's own text in lines of at most `columns` columns, broken between words. A longer
+/// word, such as a path, has a line of its own and stays whole.
+pub(super) fn words(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_take_several_lines() {
+        assert_eq!(wrap("short", 10, 3), ["short"]);
+        assert_eq!(wrap("", 10, 3), [""]);
+        assert_eq!(wrap("abcdefghij", 10, 3), ["abcdefghij"]);
+        assert_eq!(wrap("abcdefghijklmno", 6, 9), ["abcde", "fghij", "klmno"]);
+        assert_eq!(wrap("abcdefghijklmno", 6, 2), ["abcde", "fghij…"]);
+        assert_eq!(wrap("a\nb\x1b[31m", 80, 2), [r"a\nb\e[31m"]);
+        assert_eq!(wrap("wait…", 5, 2), ["wait…"]);
+    }
+
+    #[test]
+    fn sentences_break_between_words() {
+        assert_eq!(words("one two three", 7), ["one two", "three"]);
+        assert_eq!(words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
+    }
+}

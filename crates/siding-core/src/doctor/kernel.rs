@@ -1,0 +1,258 @@
+//! What the kernel offers.
+
+use std::path::{Path, PathBuf};
+
+use siding_model::id::{Birthmark, TaskId};
+
+use super::{Check, State, Weight, number_in};
+use crate::sys::pidfd::{self, PidFd};
+use crate::sys::{descriptor, limit, machine, process, procfs};
+
+/// Looks at all of it.
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        pidfd_open(),
+        exit_of_strangers(),
+        subreaper(),
+        birthmark(),
+        children(),
+        visible(),
+        boot_id(),
+        ticks(),
+        memory_file(),
+        cgroup(),
+        yama(),
+    ]
+}
+
+fn pidfd_open() -> Check {
+    let held = procfs::own().map(PidFd::open);
+    let found = match &held {
+        Some(Ok(_)) => "works".to_owned(),
+        Some(Err(error)) => format!("refused: {error}"),
+        None => "this process is not in `/proc`; is it mounted?".to_owned(),
+    };
+    Check {
+        name: "pidfd_open",
+        state: State::present(matches!(held, Some(Ok(_)))),
+        weight: Weight::Needed,
+        found,
+        without: "a process could be mistaken for a later one with its number",
+    }
+}
+
+fn exit_of_strangers() -> Check {
+    let tells = pidfd::tells_exit_of_strangers();
+    Check {
+        name: "PIDFD_GET_INFO",
+        state: State::present(tells),
+        weight: Weight::Guarantee,
+        found: if tells {
+            "tells the exit status of a stranger"
+        } else {
+            "no exit status of strangers (Linux 6.15 and later have it)"
+        }
+        .to_owned(),
+        without: "a task that ends after its shim was killed may be `lost` instead of its code",
+    }
+}
+
+fn subreaper() -> Check {
+    // Only this process is changed, and it is about to leave.
+    let result = process::become_subreaper();
+    Check {
+        name: "subreaper",
+        state: State::present(result.is_ok()),
+        weight: Weight::Needed,
+        found: result.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
+        without: "nobody could prove that nothing of a task is left",
+    }
+}
+
+fn birthmark() -> Check {
+    let readable = std::fs::read_to_string("/proc/self/limits")
+        .is_ok_and(|limits| limits.contains("Max realtime timeout"));
+    let (state, found) = if readable {
+        room(limit::birthmark())
+    } else {
+        (State::Missing, "`/proc/PID/limits` does not show RLIMIT_RTTIME".to_owned())
+    };
+    Check {
+        name: "birthmark",
+        state,
+        weight: Weight::Needed,
+        found,
+        without: "what escapes a task whose shim was killed could not be found",
+    }
+}
+
+/// Says how deep tasks may still be nested. Each takes a random number below its parent's, so on
+/// average the room shrinks by the factor e.
+pub(super) fn room(mark: Option<Birthmark>) -> (State, String) {
+    let Some(mark) = mark else {
+        return (State::Ok, "free; tasks may be nested about 13 deep".to_owned());
+    };
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rough number for people"
+    )]
+    let levels = (mark.0 as f64 / TaskId::MIN_BITS as f64).ln().max(0.0) as u64;
+    let who = mark.task().map_or_else(
+        || format!("RLIMIT_RTTIME is already {}", mark.0),
+        |task| format!("inside task {task}"),
+    );
+    if mark.0 < TaskId::MIN_BITS + (1 << 17) {
+        return (State::Missing, format!("{who}: no room for another mark"));
+    }
+    let state = if levels < 3 { State::Limited } else { State::Ok };
+    (state, format!("{who}; room for about {levels} more levels of tasks"))
+}
+
+fn children() -> Check {
+    let own = std::process::id();
+    let there = Path::new(&format!("/proc/{own}/task/{own}/children")).exists();
+    Check {
+        name: "/proc/PID/task/TID/children",
+        state: State::present(there),
+        weight: Weight::Needed,
+        found: if there { "readable" } else { "the kernel lacks CONFIG_PROC_CHILDREN" }.to_owned(),
+        without: "the processes of a task could not be listed, and a stop would miss some",
+    }
+}
+
+fn visible() -> Check {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let hidden = hidepid(&mounts).filter(|value| !matches!(value.as_str(), "0" | "off"));
+    let (state, found) = match hidden {
+        Some(value) if process::effective_uid() != 0 => {
+            (State::Limited, format!("`/proc` is mounted with hidepid={value}"))
+        }
+        Some(value) => (State::Ok, format!("hidepid={value}, which does not hide from root")),
+        None => (State::Ok, "not set: all processes are visible".to_owned()),
+    };
+    Check {
+        name: "hidepid",
+        state,
+        weight: Weight::Guarantee,
+        found,
+        without: "a survivor that belongs to another user (sudo) may not be seen and named",
+    }
+}
+
+/// Returns the option `hidepid` of the mount on `/proc`.
+pub(super) fn hidepid(mountinfo: &str) -> Option<String> {
+    let line = mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"))?;
+    let options = line.split(' ').flat_map(|field| field.split(','));
+    options.filter_map(|option| option.strip_prefix("hidepid=")).map(str::to_owned).next()
+}
+
+fn boot_id() -> Check {
+    let id = procfs::boot_id().map(|id| id.0);
+    let good = id.as_ref().is_ok_and(|id| !id.is_empty());
+    Check {
+        name: "boot id",
+        state: State::present(good),
+        weight: Weight::Needed,
+        found: id.unwrap_or_else(|error| format!("not readable: {error}")),
+        without: "records of the boot before could be taken for ones of this boot",
+    }
+}
+
+fn ticks() -> Check {
+    let ticks = machine::ticks_per_second();
+    let usual = ticks == procfs::TICKS_PER_SECOND;
+    Check {
+        name: "clock ticks",
+        state: if usual { State::Ok } else { State::Limited },
+        weight: Weight::Guarantee,
+        found: format!("{ticks} in a second"),
+        without: "CPU times of processes would be shown wrong (100 are expected)",
+    }
+}
+
+fn memory_file() -> Check {
+    let file = descriptor::memory_file("siding-doctor");
+    Check {
+        name: "memfd_create",
+        state: State::present(file.is_ok()),
+        weight: Weight::Needed,
+        found: file.map_or_else(|error| format!("refused: {error}"), |_| "works".to_owned()),
+        without: "a task's environment could not be handed over without writing it to the disk",
+    }
+}
+
+fn cgroup() -> Check {
+    let (state, found) = match own_cgroup() {
+        None => (State::Missing, "no cgroup2 hierarchy that this process is in".to_owned()),
+        Some(path) if !machine::may_write(&path) => {
+            (State::Limited, format!("`{}` is not delegated", path.display()))
+        }
+        // The root of the hierarchy has no such file, the groups below it do.
+        Some(path)
+            if path.join("cgroup.procs").exists()
+                && path.join("cgroup.type").exists()
+                && !path.join("cgroup.kill").exists() =>
+        {
+            let found = format!("`{}` may be written, without cgroup.kill", path.display());
+            (State::Limited, found)
+        }
+        Some(path) => (State::Ok, format!("`{}` may be written", path.display())),
+    };
+    Check {
+        name: "cgroup2 delegation",
+        state,
+        weight: Weight::Comfort,
+        found,
+        without: "none: a tree is ended by descent and mark, which needs no cgroup",
+    }
+}
+
+/// Returns the directory of the cgroup that this process is in.
+pub(super) fn own_cgroup() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    // Joining an empty text would add a slash.
+    let path = if own.is_empty() { PathBuf::from(mount) } else { Path::new(mount).join(own) };
+    path.is_dir().then_some(path)
+}
+
+fn yama() -> Check {
+    let scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
+    let (state, found) = match scope {
+        None => (State::Ok, "not there".to_owned()),
+        Some(scope @ (0 | 1)) => (State::Ok, format!("ptrace_scope {scope}: a shim may look")),
+        Some(scope) => (State::Limited, format!("ptrace_scope {scope}: only root may look")),
+    };
+    Check {
+        name: "Yama",
+        state,
+        weight: Weight::Comfort,
+        found,
+        without: "on what a silent process waits is told less exactly",
+    }
+}
+
+/// Looks for the shell that runs commands given as one text.
+pub(super) fn shell(name: &str) -> Check {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = if name.contains('/') {
+        vec![PathBuf::from(name)]
+    } else {
+        std::env::split_paths(&path).map(|dir| dir.join(name)).collect()
+    };
+    let place = places.iter().find(|place| machine::may_execute(place));
+    Check {
+        name: "shell",
+        state: if place.is_some() { State::Ok } else { State::Limited },
+        weight: Weight::Guarantee,
+        found: place.map_or_else(
+            || format!("`{name}` is not in PATH; set `shell` to another"),
+            |place| place.display().to_string(),
+        ),
+        without: "commands given as one text fail to start; programs with arguments run",
+    }
+}
