@@ -4,8 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod check;
 mod clock;
+mod demo;
 mod metadata;
 mod steps;
 mod test;
@@ -26,7 +28,7 @@ struct Command {
 }
 
 /// Every command, in the order of the help text.
-const COMMANDS: &[Command] = &[check::COMMAND, test::COMMAND];
+const COMMANDS: &[Command] = &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod journal_file;
 pub mod launch;
 pub mod link;
+pub mod listing;
 pub mod output;
 pub mod reap;
 pub mod recover;

@@ -15,7 +15,7 @@ use crate::sys::{file, limit, process};
 
 /// Directories below the root.
 const DIRECTORIES: [&str; 5] = [TASKS, LIVE, SAME, SESSIONS, ASIDE];
-const TASKS: &str = "tasks";
+pub(crate) const TASKS: &str = "tasks";
 /// One empty file per task that has not ended, so that a look at what runs costs nothing for what
 /// has ended.
 const LIVE: &str = "live";

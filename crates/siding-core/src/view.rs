@@ -1,13 +1,16 @@
 //! A task as it is shown: its journal, and what the kernel says at this moment.
 
+use std::path::Path;
+
 use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
 use siding_model::process::Mono;
 use siding_model::lifecycle::Phase;
+use siding_model::record::OutputTotals;
 use siding_model::report::{OutputView, ProcessView, TaskView};
 
 use crate::output::{self, Extent};
-use crate::store::{Root, TaskDir};
+use crate::store::{Root, TASKS, TaskDir};
 use crate::sys::{clock, procfs, sockets};
 use crate::tree;
 
@@ -23,11 +26,31 @@ pub enum Detail {
 /// Returns the view of a task, without output text and without advice.
 #[must_use]
 pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> TaskView {
-    let live = state.is_live();
     let pids = match detail {
         Detail::Full => tree::members(root, state),
         Detail::Brief => Vec::new(),
     };
+    let totals = match &state.closed {
+        Some(closed) => closed.output,
+        None => {
+            let Extent { bytes, gap } = Extent::measure(dir, state.spec.keep_head);
+            OutputTotals { bytes, gap, lost: 0 }
+        }
+    };
+    view(state, &pids, output_view(dir.path(), totals))
+}
+
+/// Returns the view of a task that was closed, which takes nothing but its journal. `None` when it
+/// was not.
+#[must_use]
+pub fn of_closed(root: &Root, state: &TaskState) -> Option<TaskView> {
+    let totals = state.closed.as_ref()?.output;
+    let path = root.path().join(TASKS).join(state.spec.task_id.to_string());
+    Some(view(state, &[], output_view(&path, totals)))
+}
+
+fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
+    let live = state.is_live();
     let spec = &state.spec;
     TaskView {
         task_id: spec.task_id,
@@ -48,8 +71,8 @@ pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> Task
         deadline_at: live.then(|| shown_at(state.life.deadline())),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process(*pid, state)).collect(),
-        listening: sockets::listening(&pids),
-        output: output_view(dir, state),
+        listening: sockets::listening(pids),
+        output,
         stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,
@@ -94,18 +117,11 @@ fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
     })
 }
 
-fn output_view(dir: &TaskDir, state: &TaskState) -> OutputView {
-    let totals = state.closed.as_ref().map(|closed| closed.output);
-    let (bytes, gap, lost_bytes) = totals.map_or_else(
-        || {
-            let extent = Extent::measure(dir, state.spec.keep_head);
-            (extent.bytes, extent.gap, 0)
-        },
-        |totals| (totals.bytes, totals.gap, totals.lost),
-    );
+fn output_view(task: &Path, totals: OutputTotals) -> OutputView {
+    let OutputTotals { bytes, gap, lost: lost_bytes } = totals;
     let gone = gap.map_or(0, |gap| gap.len()).saturating_add(lost_bytes);
     OutputView {
-        path: dir.path().join(output::FILE).to_string_lossy().into_owned(),
+        path: task.join(output::FILE).to_string_lossy().into_owned(),
         bytes,
         kept_bytes: bytes.saturating_sub(gone),
         gap,

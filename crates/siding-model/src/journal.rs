@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::lifecycle::{Event, Life, Phase};
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::record::{self, Accepted, BadLine, Closed, FORMAT, Record};
+use crate::record::{self, Accepted, Closed, FORMAT, Record};
 use crate::spec::TaskSpec;
 
 /// Why a journal cannot be read.
@@ -107,6 +107,10 @@ impl TaskState {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
             Record::Rescued { at, shim } => {
+                // It would also move the moment of the end.
+                if self.life.is_ended() {
+                    return Err("`rescued` after the end".to_owned());
+                }
                 self.shim = shim;
                 self.rescues += 1;
                 self.last_at = at;
@@ -169,9 +173,9 @@ impl TaskState {
 pub struct Folded {
     /// State of the task.
     pub state: TaskState,
-    /// Bytes of whole lines. Beyond them lies at most one torn line.
+    /// Bytes that were taken in. Beyond them lies at most one torn line.
     pub whole: usize,
-    /// Whether a torn line follows.
+    /// Whether the last line has no newline yet; whoever goes on writes it first.
     pub torn: bool,
 }
 
@@ -185,8 +189,7 @@ pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
     let Some((offset, first)) = lines.next() else { return Err(JournalError::Empty) };
     let mut state = TaskState::new(read_first(offset, first)?);
     while let Some((offset, line)) = lines.next() {
-        // A rescuer ends its predecessor's torn line with a newline before it writes its own.
-        if torn_by_a_crash(line, state.next_seq, &lines) {
+        if record::frame(line).is_err() && lines.skip_torn(state.next_seq) {
             continue;
         }
         read_next(&mut state, line).map_err(|why| JournalError::Corrupt {
@@ -195,7 +198,7 @@ pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
             why,
         })?;
     }
-    Ok(Folded { state, whole: lines.offset, torn: lines.offset < bytes.len() })
+    Ok(Folded { state, whole: lines.offset, torn: !bytes.ends_with(b"\n") })
 }
 
 fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
@@ -226,17 +229,6 @@ fn read_next(state: &mut TaskState, line: &[u8]) -> Result<(), String> {
     state.apply(record)
 }
 
-/// Whether this damaged line is what a crash left before a rescuer went on after it.
-fn torn_by_a_crash(line: &[u8], expected: u64, rest: &Lines<'_>) -> bool {
-    if record::read_line(line) != Err(BadLine::Damaged) {
-        return false;
-    }
-    let mut rest = Lines { ..*rest };
-    rest.next().is_some_and(|(_, next)| {
-        matches!(record::read_line(next), Ok((seq, Record::Rescued { .. })) if seq == expected)
-    })
-}
-
 /// Whole lines of a journal, with the byte at which each begins.
 struct Lines<'a> {
     bytes: &'a [u8],
@@ -246,9 +238,36 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn next(&mut self) -> Option<(usize, &'a [u8])> {
         let rest = &self.bytes[self.offset..];
-        let end = rest.iter().position(|&byte| byte == b'\n')?;
         let start = self.offset;
-        self.offset += end + 1;
-        Some((start, &rest[..end]))
+        if let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            self.offset += end + 1;
+            return Some((start, &rest[..end]));
+        }
+        // A record of which only the newline is missing counts: the one who goes on will write
+        // the newline, and from then on everybody finds the record whole.
+        record::frame(rest).ok()?;
+        self.offset += rest.len();
+        Some((start, rest))
+    }
+
+    /// Whether the damaged line just read, and those after it, are what crashes left. If so, goes
+    /// on to the next whole record.
+    ///
+    /// Who resumes a journal ends the torn line with a newline and uses its number again. A record
+    /// that was whole once has used its number up, so damage to it shows as a gap.
+    fn skip_torn(&mut self, expected: u64) -> bool {
+        let mut ahead = Lines { ..*self };
+        let next = loop {
+            let before = ahead.offset;
+            let Some((_, line)) = ahead.next() else { return false };
+            if let Ok((seq, _)) = record::frame(line) {
+                ahead.offset = before;
+                break seq;
+            }
+        };
+        if next == expected {
+            self.offset = ahead.offset;
+        }
+        next == expected
     }
 }

@@ -330,12 +330,15 @@ impl Life {
                 let limit_ms = self.deadline.ms_since(self.policy.started);
                 let reason = Reason::Deadline { limit_ms };
                 match self.phase {
-                    Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                    Phase::Starting { stop: None }
+                    | Phase::Running { .. }
+                    | Phase::Lingering { .. } => {
                         self.stop(reason, self.policy.signal, self.policy.grace, now)
                     }
-                    Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => {
-                        self.unchanged()
-                    }
+                    Phase::Starting { stop: Some(_) }
+                    | Phase::Stopping { .. }
+                    | Phase::Killing { .. }
+                    | Phase::Ended { .. } => self.unchanged(),
                 }
             }
             Event::DeadlinePassed => self.unchanged(),
@@ -393,8 +396,13 @@ impl Life {
     fn extended(&self, deadline: Mono, now: Mono) -> (Self, Vec<Effect>) {
         let deadline = deadline.min(self.policy.cap);
         let movable = match self.phase {
-            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => true,
-            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => false,
+            Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                true
+            }
+            Phase::Starting { stop: Some(_) }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => false,
         };
         if !movable || deadline == self.deadline || deadline < now {
             return self.unchanged();
@@ -409,7 +417,7 @@ impl Life {
         grace: Duration,
         now: Mono,
     ) -> (Self, Vec<Effect>) {
-        let kill_at = now.plus_ms(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        let kill_at = self.kill_at(grace, now);
         let intent = |natural| Intent { reason: reason.clone(), signal, grace, natural };
         match &self.phase {
             Phase::Starting { stop: None } => {
@@ -428,6 +436,10 @@ impl Life {
                 self.enter(phase, Some(Effect::Signal(signal)))
             }
             // A second request may shorten the grace, never stretch it, and the first reason stays.
+            Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
+                let stop = Some(Intent { grace, ..intent.clone() });
+                self.enter(Phase::Starting { stop }, None)
+            }
             Phase::Stopping { intent, ended, kill_at: earlier } if kill_at < *earlier => {
                 let phase = Phase::Stopping {
                     intent: Intent { grace, ..intent.clone() },
@@ -441,6 +453,13 @@ impl Life {
             | Phase::Killing { .. }
             | Phase::Ended { .. } => self.unchanged(),
         }
+    }
+
+    /// Returns when asking is over. A long grace never lets a task live longer than its deadline
+    /// would have, or a stop would be a way around the cap.
+    fn kill_at(&self, grace: Duration, now: Mono) -> Mono {
+        let latest = self.deadline.max(now).plus_ms(millis(self.policy.grace));
+        now.plus_ms(millis(grace)).min(latest)
     }
 
     fn grace_over(&self, now: Mono) -> (Self, Vec<Effect>) {
@@ -462,12 +481,8 @@ impl Life {
         match &self.phase {
             Phase::Starting { stop: None } => self.enter(Phase::Running { leader }, None),
             Phase::Starting { stop: Some(intent) } => {
-                let grace = u64::try_from(intent.grace.as_millis()).unwrap_or(u64::MAX);
-                let phase = Phase::Stopping {
-                    intent: intent.clone(),
-                    ended: None,
-                    kill_at: now.plus_ms(grace),
-                };
+                let kill_at = self.kill_at(intent.grace, now);
+                let phase = Phase::Stopping { intent: intent.clone(), ended: None, kill_at };
                 self.enter(phase, Some(Effect::Signal(intent.signal)))
             }
             Phase::Running { .. }
@@ -480,20 +495,25 @@ impl Life {
 
     fn leader_ended(&self, end: &LeaderEnd, tree: Tree, now: Mono) -> (Self, Vec<Effect>) {
         match (&self.phase, tree) {
-            (Phase::Running { .. }, Tree::Empty) => {
+            // In `Starting` a rescuer speaks, who found what the leader left and never the leader.
+            (Phase::Starting { stop: None } | Phase::Running { .. }, Tree::Empty) => {
                 self.end(end.clone().into(), Some(end.clone()))
             }
-            (Phase::Running { .. }, Tree::Alive) => match self.policy.on_leader_exit {
-                OnLeaderExit::Linger => self.enter(Phase::Lingering { ended: end.clone() }, None),
-                OnLeaderExit::Reap => {
-                    let lingering =
-                        Self { phase: Phase::Lingering { ended: end.clone() }, ..self.clone() };
-                    let Policy { signal, grace, .. } = self.policy;
-                    lingering.stop(Reason::LeaderExit, signal, grace, now)
-                }
-            },
-            (Phase::Stopping { intent, ended: None, .. }, Tree::Empty) => {
-                self.end(intent.clone().outcome(Some(end.clone())), Some(end.clone()))
+            (Phase::Starting { stop: None } | Phase::Running { .. }, Tree::Alive) => {
+                self.left_behind(end, now)
+            }
+            (
+                Phase::Starting { stop: Some(intent) }
+                | Phase::Stopping { intent, ended: None, .. },
+                Tree::Empty,
+            ) => self.end(intent.clone().outcome(Some(end.clone())), Some(end.clone())),
+            (Phase::Starting { stop: Some(intent) }, Tree::Alive) => {
+                let phase = Phase::Stopping {
+                    intent: intent.clone(),
+                    ended: Some(end.clone()),
+                    kill_at: self.kill_at(intent.grace, now),
+                };
+                self.enter(phase, Some(Effect::Signal(intent.signal)))
             }
             (Phase::Stopping { intent, ended: None, kill_at }, Tree::Alive) => {
                 let phase = Phase::Stopping {
@@ -508,13 +528,25 @@ impl Life {
                 self.enter(phase, None)
             }
             (
-                Phase::Starting { .. }
-                | Phase::Lingering { .. }
+                Phase::Lingering { .. }
                 | Phase::Stopping { .. }
                 | Phase::Killing { .. }
                 | Phase::Ended { .. },
                 _,
             ) => self.unchanged(),
+        }
+    }
+
+    /// The leader is gone and its descendants are not: they stay, or are ended.
+    fn left_behind(&self, end: &LeaderEnd, now: Mono) -> (Self, Vec<Effect>) {
+        let lingering = Phase::Lingering { ended: end.clone() };
+        match self.policy.on_leader_exit {
+            OnLeaderExit::Linger => self.enter(lingering, None),
+            OnLeaderExit::Reap => {
+                let Policy { signal, grace, .. } = self.policy;
+                let lingering = Self { phase: lingering, ..self.clone() };
+                lingering.stop(Reason::LeaderExit, signal, grace, now)
+            }
         }
     }
 
@@ -544,4 +576,8 @@ impl Life {
             Phase::Starting { .. } | Phase::Running { .. } => self.end(lost, None),
         }
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,7 @@
 //! bomb at its limit takes at once (measured: loops that reap while they kill do not finish in
 //! five seconds). Dead means a readable pidfd; the letter `Z` is no proof.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use siding_core::store::Root;
@@ -22,6 +22,9 @@ use crate::kin::Kin;
 
 /// Time after which what still lives is called a survivor.
 const GIVE_UP_MS: u64 = 10_000;
+/// The same once only other users' processes live, which no signal of ours reaches: time for a
+/// relay such as sudo to take its own child along.
+const REFUSED_MS: u64 = 2_000;
 /// First and longest pause between two looks of the sweep.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(5));
 /// Rounds after which everything is sent SIGKILL again.
@@ -30,8 +33,10 @@ const AGAIN: u32 = 8;
 /// What was done to the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
-    touched: BTreeMap<i32, Touched>,
-    touched_total: u32,
+    /// Everybody who took a signal.
+    touched: HashSet<ProcRef>,
+    /// The first of them, for the report.
+    listed: BTreeMap<i32, Listed>,
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
 }
@@ -46,9 +51,18 @@ pub(crate) struct Killed {
 }
 
 #[derive(Debug)]
-struct Touched {
+struct Listed {
+    process: ProcRef,
     command: String,
     signal: Signal,
+}
+
+/// Who lives after a round of the kill.
+#[derive(Debug, Default)]
+struct Living {
+    pids: Vec<i32>,
+    /// Whether any of them takes our signals.
+    ours: bool,
 }
 
 impl Ending {
@@ -59,57 +73,66 @@ impl Ending {
     pub(crate) fn signal(&mut self, kin: &Kin, root: &Root, id: TaskId, signal: Signal) {
         let members = kin.members(root, id);
         self.ports.extend(sockets::listening(&members));
-        // Before anything is sent: the dead have no command line.
-        for pid in &members {
-            self.touch(*pid, signal);
-        }
-        let group = leader_group(kin);
-        if let Some(group) = group {
-            let _all_gone = signals::send_to_group(group, signal);
-            let _all_gone = signals::send_to_group(group, Signal::CONT);
-        }
-        for pid in members {
-            let Some(stat) = procfs::stat(pid) else { continue };
-            if Some(stat.pgrp) != group {
-                let process = ProcRef { pid, start_ticks: stat.start_ticks };
-                let Ok(held) = PidFd::open(process) else { continue };
+        let others = self.signal_group(kin, members, signal);
+        for process in others {
+            if let Some(held) = living(process) {
                 // Another user's process: sudo and its like relay what reaches them.
-                let _refused = held.send(signal);
+                let _refused = self.touch(process, signal, || held.send(signal).is_ok());
                 let _refused = held.send(Signal::CONT);
             }
         }
     }
 
+    /// Sends a signal to the leader's group, then SIGCONT. Returns the living who are not in it.
+    fn signal_group(&mut self, kin: &Kin, members: Vec<i32>, signal: Signal) -> Vec<ProcRef> {
+        let group = leader_group(kin);
+        let mut others = Vec::new();
+        for pid in members {
+            let Some(stat) = procfs::stat(pid) else { continue };
+            let process = ProcRef { pid, start_ticks: stat.start_ticks };
+            if Some(stat.pgrp) != group {
+                others.push(process);
+            } else if living(process).is_some() {
+                // Noted before anything is sent: the dead have no command line.
+                self.touch(process, signal, || true);
+            }
+        }
+        if let Some(group) = group {
+            let _all_gone = signals::send_to_group(group, signal);
+            let _all_gone = signals::send_to_group(group, Signal::CONT);
+        }
+        others
+    }
+
     /// Kills the whole tree.
     pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, id: TaskId) -> Killed {
         let started = clock::mono();
-        if let Some(group) = leader_group(kin) {
-            for pid in kin.members(root, id) {
-                if procfs::stat(pid).is_some_and(|stat| stat.pgrp == group && stat.state != 'Z') {
-                    self.touch(pid, Signal::KILL);
-                }
-            }
-            let _all_gone = signals::send_to_group(group, Signal::KILL);
-        }
+        let mut obeyed = started;
+        let members = kin.members(root, id);
+        let _in_the_first_round = self.signal_group(kin, members, Signal::KILL);
         let mut leader = None;
-        let mut killed = HashSet::new();
+        let mut killed = HashMap::new();
         let mut pause = PAUSE.0;
         for round in 1_u32.. {
             if round % AGAIN == 0 {
                 killed.clear();
             }
             let members = kin.members(root, id);
-            let alive = self.kill_once(&members, &mut killed);
+            let living = self.kill_once(&members, &mut killed);
             // Only now are the dead taken away.
-            if alive.is_empty() {
+            if living.pids.is_empty() {
                 let look = kin.look(root, id);
                 leader = leader.or(look.leader);
                 if look.tree == Tree::Empty {
                     break;
                 }
             }
-            if clock::mono().ms_since(started) > GIVE_UP_MS {
-                self.survivors = alive.iter().map(|pid| survivor(*pid)).collect();
+            let now = clock::mono();
+            if living.ours || living.pids.is_empty() {
+                obeyed = now;
+            }
+            if now.ms_since(started) > GIVE_UP_MS || now.ms_since(obeyed) > REFUSED_MS {
+                self.survivors = living.pids.iter().map(|pid| survivor(*pid)).collect();
                 break;
             }
             std::thread::sleep(pause);
@@ -119,36 +142,39 @@ impl Ending {
         Killed { survivors, leader }
     }
 
-    /// Sends SIGKILL to every living member that has not had one. Returns the living.
-    fn kill_once(&mut self, members: &[i32], killed: &mut HashSet<ProcRef>) -> Vec<i32> {
-        let mut alive = Vec::new();
+    /// Sends SIGKILL to every living member that has not had one; `killed` says who took it.
+    fn kill_once(&mut self, members: &[i32], killed: &mut HashMap<ProcRef, bool>) -> Living {
+        let mut alive = Living::default();
         for &pid in members {
-            let Some(stat) = procfs::stat(pid) else { continue };
-            let process = ProcRef { pid, start_ticks: stat.start_ticks };
-            let Ok(held) = PidFd::open(process) else { continue };
-            if held.is_dead() {
-                continue;
-            }
-            alive.push(pid);
-            if killed.insert(process) {
-                self.touch(pid, Signal::KILL);
+            let Some(process) = procfs::identify(pid) else { continue };
+            let Some(held) = living(process) else { continue };
+            alive.pids.push(pid);
+            alive.ours |= *killed.entry(process).or_insert_with(|| {
                 // sudo's child is root's: it dies with the sudo that relays TERM, not by us.
-                let _refused = held.send(Signal::KILL);
-            }
+                self.touch(process, Signal::KILL, || held.send(Signal::KILL).is_ok())
+            });
         }
         alive
     }
 
-    /// Notes that a process was sent a signal. The command line is read the first time.
-    fn touch(&mut self, pid: i32, signal: Signal) {
-        if let Some(known) = self.touched.get_mut(&pid) {
-            known.signal = signal;
-            return;
+    /// Sends a signal and notes that the process took it. Returns whether it did. The command line
+    /// is read the first time, while there still is one.
+    fn touch(&mut self, process: ProcRef, signal: Signal, send: impl FnOnce() -> bool) -> bool {
+        let known = self.touched.contains(&process);
+        let room = !known && self.listed.len() < StopReport::LISTED;
+        let command = room.then(|| tree::command_of(process.pid));
+        if !send() {
+            return false;
         }
-        self.touched_total += 1;
-        if self.touched.len() < StopReport::LISTED {
-            self.touched.insert(pid, Touched { command: tree::command_of(pid), signal });
+        self.touched.insert(process);
+        if let Some(command) = command {
+            self.listed.insert(process.pid, Listed { process, command, signal });
+        } else if let Some(listed) = self.listed.get_mut(&process.pid)
+            && listed.process == process
+        {
+            listed.signal = signal;
         }
+        true
     }
 
     /// Returns the report, `None` when nothing had to be ended.
@@ -156,26 +182,35 @@ impl Ending {
         if self.touched.is_empty() && self.survivors.is_empty() {
             return None;
         }
-        let lives = |pid: &i32| self.survivors.iter().any(|survivor| survivor.pid == *pid);
+        let lives = |process: &ProcRef| {
+            self.survivors.iter().any(|survivor| survivor.pid == process.pid)
+                && procfs::identify(process.pid) == Some(*process)
+        };
         let ended: Vec<EndedProcess> = self
-            .touched
+            .listed
             .iter()
-            .filter(|(pid, _)| !lives(pid))
-            .map(|(pid, touched)| EndedProcess {
+            .filter(|(_, listed)| !lives(&listed.process))
+            .map(|(pid, listed)| EndedProcess {
                 pid: *pid,
-                command: touched.command.clone(),
-                signal: touched.signal.to_string(),
+                command: listed.command.clone(),
+                signal: listed.signal.to_string(),
             })
             .collect();
-        let living = u32::try_from(self.survivors.len()).unwrap_or(u32::MAX);
+        let total = self.touched.iter().filter(|process| !lives(process)).count();
         let still = sockets::listening(&self.survivors.iter().map(|s| s.pid).collect::<Vec<_>>());
         Some(StopReport {
             ended,
-            ended_total: self.touched_total.saturating_sub(living),
+            ended_total: u32::try_from(total).unwrap_or(u32::MAX),
             survivors: self.survivors.clone(),
             ports_freed: self.ports.iter().copied().filter(|port| !still.contains(port)).collect(),
         })
     }
+}
+
+/// Holds a process that lives. The letter `Z` is no proof that it does not, and a dead one whose
+/// parent has not asked for its status is no process that a stop has ended.
+fn living(process: ProcRef) -> Option<PidFd> {
+    PidFd::open(process).ok().filter(|held| !held.is_dead())
 }
 
 /// Returns the group that the leader leads, while its number cannot be another's.

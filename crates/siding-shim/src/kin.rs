@@ -28,10 +28,60 @@ pub(crate) enum Kin {
     /// They live below somebody else.
     Strays {
         /// The leader, until it has ended.
-        leader: Option<PidFd>,
+        leader: Stranger,
         /// Some of the others, at least one while any lives.
         held: Vec<PidFd>,
     },
+}
+
+/// A leader that is nobody's child here.
+#[derive(Debug)]
+pub(crate) enum Stranger {
+    /// It lives, or has left its status.
+    Held(PidFd),
+    /// Most likely it: the shim died before it had noted who the leader is. What this process ends
+    /// with is no evidence.
+    Guessed(PidFd),
+    /// It ended while nobody looked, and that has not been told yet.
+    Missed,
+    /// Its end is known, or there never was one.
+    Gone,
+}
+
+impl Stranger {
+    /// Returns the leader on record.
+    pub(crate) fn of_record(leader: ProcRef) -> Self {
+        PidFd::open(leader).map_or(Self::Missed, Self::Held)
+    }
+
+    const fn held(&self) -> Option<&PidFd> {
+        match self {
+            Self::Held(held) | Self::Guessed(held) => Some(held),
+            Self::Missed | Self::Gone => None,
+        }
+    }
+
+    /// Returns its end, once.
+    fn take_end(&mut self) -> Option<LeaderEnd> {
+        if self.held().is_some_and(|held| !held.is_dead()) {
+            return None;
+        }
+        let unknown = |why: &str| LeaderEnd::Unknown { why: why.to_owned() };
+        match std::mem::replace(self, Self::Gone) {
+            Self::Held(dead) => Some(dead.end().unwrap_or_else(|| {
+                unknown(
+                    "its first shim was killed, and this kernel does not tell a stranger's status",
+                )
+            })),
+            Self::Guessed(_) => {
+                Some(unknown("its first shim was killed before it had noted who its leader is"))
+            }
+            Self::Missed => {
+                Some(unknown("its shim was killed, and it ended before another could take over"))
+            }
+            Self::Gone => None,
+        }
+    }
 }
 
 /// What a look at the tree found.
@@ -39,16 +89,13 @@ pub(crate) enum Kin {
 pub(crate) struct Look {
     /// The leader's end, in the look that saw it.
     pub(crate) leader: Option<LeaderEnd>,
-    /// Processes that are gone.
-    pub(crate) gone: Vec<i32>,
     /// What is left.
     pub(crate) tree: Tree,
 }
 
 impl Kin {
     /// Returns the strays of a task whose shim died.
-    pub(crate) fn strays(id: TaskId, leader: Option<ProcRef>) -> Self {
-        let leader = leader.and_then(|leader| PidFd::open(leader).ok());
+    pub(crate) fn strays(id: TaskId, leader: Stranger) -> Self {
         Self::Strays { leader, held: held_strays(id) }
     }
 
@@ -57,7 +104,7 @@ impl Kin {
         match self {
             Self::Below { .. } => Vec::new(),
             Self::Strays { leader, held } => {
-                leader.iter().map(AsFd::as_fd).chain(tree::descriptors(held)).collect()
+                leader.held().map(AsFd::as_fd).into_iter().chain(tree::descriptors(held)).collect()
             }
         }
     }
@@ -94,11 +141,10 @@ fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
 }
 
 fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Look {
-    let mut look = Look { leader: None, gone: Vec::new(), tree: Tree::Alive };
+    let mut look = Look { leader: None, tree: Tree::Alive };
     loop {
         match process::reap_one() {
             Ok(Reaped::Child { pid, end }) => {
-                look.gone.push(pid);
                 if leader.is_some_and(|leader| leader.pid == pid) {
                     *leader = None;
                     look.leader = Some(end);
@@ -119,30 +165,15 @@ fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Loo
     }
 }
 
-fn look_at_strays(leader: &mut Option<PidFd>, held: &mut Vec<PidFd>, id: TaskId) -> Look {
-    let mut look = Look { leader: None, gone: Vec::new(), tree: Tree::Alive };
-    if leader.as_ref().is_some_and(PidFd::is_dead)
-        && let Some(dead) = leader.take()
-    {
-        look.gone.push(dead.process.pid);
-        look.leader = Some(dead.end().unwrap_or_else(|| LeaderEnd::Unknown {
-            why: "its first shim was killed, and this kernel does not tell a stranger's status"
-                .to_owned(),
-        }));
-    }
+fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> Look {
+    let mut look = Look { leader: leader.take_end(), tree: Tree::Alive };
     let before = held.len();
-    held.retain(|held| {
-        let dead = held.is_dead();
-        if dead {
-            look.gone.push(held.process.pid);
-        }
-        !dead
-    });
+    held.retain(|held| !held.is_dead());
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
         *held = held_strays(id);
     }
-    if leader.is_none() && held.is_empty() {
+    if leader.held().is_none() && held.is_empty() {
         look.tree = Tree::Empty;
     }
     look
@@ -159,9 +190,9 @@ fn held_strays(id: TaskId) -> Vec<PidFd> {
 fn with_mark_and_below(id: TaskId) -> Vec<i32> {
     let own = own_pid();
     let mut found = BTreeSet::new();
-    for held in Marks::scan(|pid| pid == own).of(id) {
-        found.insert(held.process.pid);
-        found.extend(procfs::descendants(held.process.pid, |_| false));
+    for process in Marks::scan(|pid| pid == own).of(id) {
+        found.insert(process.pid);
+        found.extend(procfs::descendants(process.pid, |_| false));
     }
     found.into_iter().collect()
 }

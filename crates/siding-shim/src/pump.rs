@@ -18,6 +18,9 @@ const QUIET_PIPE: usize = 4096;
 /// Sizes of the FIFO while data flows, tried in order. A quarter of a MiB is as fast as a whole
 /// one to within the noise, and lets 250 tasks of one user be busy at once.
 const BUSY_PIPE: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
+/// The largest pipe that an ordinary user may make (`fs.pipe-max-size`): a task may have enlarged
+/// its own.
+const PIPE_MOST: u64 = 1 << 20;
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 /// Reads in one turn, so that a flood never keeps the shim from its other duties: 8 MiB.
@@ -106,7 +109,7 @@ impl Pump {
     /// Moves all that is in the FIFO now, and no more than it can hold: a descendant that floods
     /// must not delay the end of the call.
     pub(crate) fn drain(&mut self) {
-        let until = self.offset + BUSY_PIPE[0] as u64;
+        let until = self.offset + PIPE_MOST;
         while self.offset < until && self.move_once() {}
     }
 
@@ -144,21 +147,33 @@ impl Pump {
     fn store(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.ends_line = *last == b'\n';
-        if let Err(error) = file::write_all_at(&self.file, bytes, self.offset) {
-            self.lost += bytes.len() as u64;
-            if !self.failed_before {
-                self.failed_before = true;
-                self.failure = Some((self.offset, error));
+        let piece = usize::try_from(self.keep_tail / 2).unwrap_or(BUFFER).max(BLOCK as usize);
+        for piece in bytes.chunks(piece) {
+            // Before it is written: not even for a moment is more kept than may be.
+            self.release_middle(piece.len() as u64);
+            if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
+                self.note_loss(piece.len() as u64, error);
             }
+            self.offset += piece.len() as u64;
         }
-        self.offset += bytes.len() as u64;
-        self.release_middle();
     }
 
-    /// Keeps no more than head and tail together. Steps ahead, so that the bound always holds.
-    fn release_middle(&mut self) {
+    /// Counts what of the last `len` bytes is not in the file. A full disk takes a part of them.
+    fn note_loss(&mut self, len: u64, error: io::Error) {
+        let end = file::facts(&self.file).map_or(0, |facts| facts.len);
+        let stored = end.saturating_sub(self.offset).min(len);
+        self.lost += len - stored;
+        if !self.failed_before {
+            self.failed_before = true;
+            self.failure = Some((self.offset + stored, error));
+        }
+    }
+
+    /// Keeps no more than head and tail together once `coming` bytes are added. Steps ahead, so
+    /// that it does not have to be done for every write.
+    fn release_middle(&mut self, coming: u64) {
         let from = self.gap.map_or(self.keep_head, |gap| gap.to);
-        let due = self.offset.saturating_sub(self.keep_tail);
+        let due = (self.offset + coming).saturating_sub(self.keep_tail);
         if due <= from {
             return;
         }

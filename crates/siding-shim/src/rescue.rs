@@ -8,19 +8,23 @@ use std::io;
 use std::os::fd::AsFd;
 
 use siding_core::journal_file::{self, JournalFile};
+use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, file, procfs, socket};
+use siding_core::tree::TEXT_FILE;
 use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::{Event, Phase};
+use siding_model::lifecycle::{Event, Phase, Tree};
+use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
 use siding_model::protocol::Message;
 use siding_model::record::Record;
+use siding_model::spec::Command;
 
 use crate::callers::Callers;
 use crate::ending::Ending;
 use crate::keeper::Keeper;
-use crate::kin::Kin;
+use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::pump::Pump;
@@ -37,17 +41,17 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
         .map_err(|error| when("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &folded).map_err(when("open the journal"))?;
     let mut state = folded.state;
-    let at = clock::mono();
-    let rescued = Record::Rescued { at, shim: setting.own };
-    journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
-    let seq = state.next_seq;
-    state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
     let pump = reopen_output(&setting.dir, &state).map_err(when("reopen the output"))?;
     let _stale = file::remove(dir, link::NAME);
+    // Before the record: who reads there that this shim keeps the task must be able to reach it.
     let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let seq = state.next_seq;
+    let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
+    state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
+    journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let kin = Kin::strays(id, leader);
+    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record));
     let lease = Lease::take(&setting.root, &state.spec);
     let mut keeper = Keeper {
         root: setting.root,
@@ -91,14 +95,7 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
 /// Goes on in the phase in which the journal stopped.
 fn resume(keeper: &mut Keeper, id: TaskId) {
     match keeper.state.life.phase() {
-        // Its shim died between starting the command and saying so. The leader is the one that
-        // leads the session that every leader begins.
-        Phase::Starting { .. } => {
-            if let Some(leader) = find_leader(keeper, id) {
-                keeper.kin = Kin::strays(id, Some(leader));
-                keeper.happen(&Event::Spawned { leader });
-            }
-        }
+        Phase::Starting { .. } => find_leader(keeper, id),
         // The intent is on record; whether the signal went out is not.
         Phase::Stopping { intent, .. } => {
             let signal = intent.signal;
@@ -109,17 +106,33 @@ fn resume(keeper: &mut Keeper, id: TaskId) {
     }
 }
 
-/// Returns who most likely is the leader: the oldest process that leads a session of its own, as
-/// every leader does, else the oldest of all.
-fn find_leader(keeper: &Keeper, id: TaskId) -> Option<ProcRef> {
-    let leads = |process: &ProcRef| {
-        procfs::stat(process.pid).is_some_and(|stat| stat.session == process.pid)
-    };
+/// Finds the leader of a task whose shim died between starting the command and saying so: the
+/// oldest process that leads a session of its own, as every leader does all its life.
+fn find_leader(keeper: &mut Keeper, id: TaskId) {
+    let leads = |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid);
     let members = keeper.kin.members(&keeper.root, id);
-    let members: Vec<ProcRef> = members.into_iter().filter_map(procfs::identify).collect();
-    let oldest = |found: &mut dyn Iterator<Item = &ProcRef>| {
-        found.min_by_key(|process| process.start_ticks).copied()
-    };
-    oldest(&mut members.iter().filter(|process| leads(process)))
-        .or_else(|| oldest(&mut members.iter()))
+    let is_empty = members.is_empty();
+    let leaders = members.into_iter().filter(leads).filter_map(procfs::identify);
+    if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
+        let held = PidFd::open(leader).map_or(Stranger::Missed, |held| {
+            if runs_our_text(keeper, leader) { Stranger::Held(held) } else { Stranger::Guessed(held) }
+        });
+        keeper.kin = Kin::strays(id, held);
+        keeper.happen(&Event::Spawned { leader });
+    } else if !is_empty {
+        let why = "its first shim was killed before it had noted who its leader is";
+        let end = LeaderEnd::Unknown { why: why.to_owned() };
+        let tree = Tree::Alive;
+        keeper.happen(&Event::LeaderEnded { end, tree, final_cwd: None, pipeline: None });
+    }
+}
+
+/// Whether a session's leader is beyond doubt the task's: a shell with siding's own text. A shell
+/// cannot begin a session without executing something else. A program can, in a child that looks
+/// like itself, and what such a daemon ends with is not the command's end.
+fn runs_our_text(keeper: &Keeper, leader: ProcRef) -> bool {
+    const ENOUGH: usize = 4096;
+    matches!(keeper.state.spec.command, Command::Shell { .. })
+        && procfs::command_line(leader.pid, ENOUGH)
+            .is_some_and(|line| line.contains(" -c ") && line.contains(TEXT_FILE))
 }

@@ -1,11 +1,10 @@
 //! `siding ps`: which tasks there are.
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 
 use siding_core::journal_file::ReadError;
-use siding_core::store::{Root, StoreError};
-use siding_core::view::{self, Detail};
+use siding_core::listing;
+use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::report::TaskView;
 
@@ -17,8 +16,8 @@ use crate::render::{self, out};
 
 /// Ended tasks that are listed without --all.
 const RECENT: usize = 10;
-/// Threads that read journals. More find no more processors on most machines that agents run on.
-const THREADS: usize = 4;
+/// Ended tasks of which those are chosen, by the time of their end.
+const LOOKED_AT: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
 ///
@@ -49,8 +48,8 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
-        let mut failed = recover(&root)?;
-        let mut views = self.read(&root, &mut failed)?;
+        let recovered = recover(&root)?;
+        let Found { mut views, kept, unread } = self.look(&root)?;
         if let Some(session) = &self.session {
             views.retain(|view| view.session_id == *session);
         }
@@ -61,119 +60,108 @@ impl Args {
         if self.json {
             render::json::print(&views)?;
         } else {
-            self.print(&views)?;
+            self.print(&views, kept)?;
         }
-        Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
+        Ok(if recovered && unread == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(exit::OWN_FAILURE)
+        })
     }
 
-    fn read(&self, root: &Root, failed: &mut bool) -> Result<Vec<TaskView>, Failure> {
-        let live: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
-        let ids = if self.running { live.iter().copied().collect() } else { root.all_tasks()? };
-        let (views, unreadable) = read_all(root, &ids, &live);
-        for (id, error) in unreadable {
-            *failed |= !report(root, id, &error);
+    fn look(&self, root: &Root) -> Result<Found, Failure> {
+        let live = root.live_tasks()?;
+        let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
+        let kept = ids.len();
+        if self.is_short() {
+            // Most journals need not even be opened for the few that are shown.
+            ids = listing::latest(root, ids, LOOKED_AT);
         }
-        Ok(views)
+        ids.extend(live);
+        ids.sort_unstable();
+        ids.dedup();
+        let mut found = Found { views: Vec::with_capacity(ids.len()), kept, unread: 0 };
+        for (id, view) in listing::views(root, &ids) {
+            match view {
+                Ok(view) => found.views.extend(view),
+                Err(error) => found.unread += usize::from(report(root, id, &error) == Report::Failed),
+            }
+        }
+        Ok(found)
     }
 
-    fn print(&self, views: &[TaskView]) -> Result<(), Failure> {
-        let ended_from =
-            views.iter().position(|view| view.outcome.is_some()).unwrap_or(views.len());
-        let shown = if self.all { views.len() } else { views.len().min(ended_from + RECENT) };
+    /// Whether only the last of those that have ended are shown.
+    const fn is_short(&self) -> bool {
+        !self.all && !self.json && !self.running && self.session.is_none()
+    }
+
+    fn print(&self, views: &[TaskView], kept: usize) -> Result<(), Failure> {
         if views.is_empty() {
             eprintln!("siding: no tasks; `siding run -- COMMAND` starts one");
             return Ok(());
         }
+        let running = views.iter().take_while(|view| view.outcome.is_none()).count();
+        let shown = if self.is_short() { views.len().min(running + RECENT) } else { views.len() };
         out::print(&render::table(&views[..shown], Colour::of_stdout()))?;
-        if shown < views.len() {
-            eprintln!("siding: {} more have ended; --all lists them", views.len() - shown);
+        if self.is_short() && kept > shown {
+            eprintln!("siding: {} more have ended; --all lists them", kept - shown);
         }
         Ok(())
     }
 }
 
-/// Puts new shims in place where old ones were killed. Returns whether something failed.
+/// What there is.
+struct Found {
+    views: Vec<TaskView>,
+    /// Tasks in the state directory, read or not.
+    kept: usize,
+    /// Tasks that could not be read.
+    unread: usize,
+}
+
+/// Puts new shims in place where old ones were killed. Returns whether all of it went well.
 fn recover(root: &Root) -> Result<bool, Failure> {
-    let mut failed = false;
+    let mut went_well = true;
     context::recovery(root)?.all(|id, found| match found {
         Ok(found) => context::say(id, &found),
         Err(error) => {
-            failed = true;
+            went_well = false;
             Failure::from(error).report();
         }
     })?;
-    Ok(failed)
+    Ok(went_well)
 }
 
-/// What cannot be listed, and why.
-type Unreadable = (TaskId, ReadError);
-
-/// Reads all tasks, each by itself: one that cannot be read hides no other.
-fn read_all(
-    root: &Root,
-    ids: &[TaskId],
-    live: &HashSet<TaskId>,
-) -> (Vec<TaskView>, Vec<Unreadable>) {
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let share = ids.len().div_ceil(lanes).max(1);
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = ids
-            .chunks(share)
-            .map(|ids| scope.spawn(move || ids.iter().map(|id| read_one(root, *id, live)).collect::<Vec<_>>()))
-            .collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| match thread.join() {
-                Ok(results) => results,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    });
-    let mut views = Vec::with_capacity(ids.len());
-    let mut unreadable = Vec::new();
-    for part in parts {
-        match part {
-            Ok(Some(view)) => views.push(view),
-            Ok(None) => {}
-            Err(problem) => unreadable.push(problem),
-        }
-    }
-    (views, unreadable)
+/// What became of a task that could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Report {
+    /// It was set aside, or is left for a newer siding, and that was said.
+    Told,
+    /// Not even that.
+    Failed,
 }
 
-/// Returns `None` for a task that was removed meanwhile.
-fn read_one(
-    root: &Root,
-    id: TaskId,
-    live: &HashSet<TaskId>,
-) -> Result<Option<TaskView>, Unreadable> {
-    let dir = match root.task(id) {
-        Ok(dir) => dir,
-        Err(StoreError::NoSuchTask { .. }) => return Ok(None),
-        Err(StoreError::Io { source, .. }) => return Err((id, source.into())),
-        Err(_) => return Ok(None),
-    };
-    let folded = dir.read().map_err(|error| (id, error))?;
-    let detail = if live.contains(&id) { Detail::Full } else { Detail::Brief };
-    Ok(Some(view::of(root, &dir, &folded.state, detail)))
-}
-
-/// Sets an unreadable journal aside, or says why it is left. Returns whether that went well.
-fn report(root: &Root, id: TaskId, error: &ReadError) -> bool {
+fn report(root: &Root, id: TaskId, error: &ReadError) -> Report {
     let result = match error {
         ReadError::Io(error) => Err(Failure::new(format!("task {id}: could not read it: {error}"))),
-        ReadError::Content(_) => {
-            context::recover(root, id)
-        }
+        ReadError::Content(_) => context::recover(root, id),
     };
-    result.map_err(|failure| failure.report()).is_ok()
+    match result {
+        Ok(()) => Report::Told,
+        Err(failure) => {
+            failure.report();
+            Report::Failed
+        }
+    }
 }
 
 /// What runs first, the newest on top; then what has ended, the last on top.
 fn sort(views: &mut [TaskView]) {
     views.sort_by(|a, b| {
-        let rank = |view: &TaskView| view.outcome.is_some();
-        let moment = |view: &TaskView| view.ended_at.clone().unwrap_or_else(|| view.started_at.clone());
-        rank(a).cmp(&rank(b)).then_with(|| moment(b).cmp(&moment(a))).then(a.task_id.cmp(&b.task_id))
+        fn moment(view: &TaskView) -> &str {
+            view.ended_at.as_deref().unwrap_or(&view.started_at)
+        }
+        let ended = a.outcome.is_some().cmp(&b.outcome.is_some());
+        ended.then_with(|| moment(b).cmp(moment(a))).then_with(|| a.task_id.cmp(&b.task_id))
     });
 }

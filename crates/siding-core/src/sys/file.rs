@@ -174,6 +174,17 @@ pub fn facts_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Facts> {
     Ok(facts_of(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
+/// Returns when `name` below `dir` was last written to, in milliseconds since 1970.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn written_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
+    let stat = rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?;
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Ok(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
+}
+
 fn facts_of(stat: &rustix::fs::Stat) -> Facts {
     Facts {
         len: stat.st_size.unsigned_abs(),

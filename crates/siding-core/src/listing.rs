@@ -1,0 +1,115 @@
+//! Reading many tasks at once: ten thousand that have ended are listed in less than the time in
+//! which a person notices.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_model::id::TaskId;
+use siding_model::journal::{self, Folded, JournalError};
+use siding_model::report::TaskView;
+
+use crate::journal_file::{self, ReadError};
+use crate::store::{Root, StoreError, TASKS};
+use crate::sys::file;
+use crate::view::{self, Detail};
+
+/// Threads that read. The work is half the kernel's, and more do not make it faster.
+const THREADS: usize = 4;
+/// Tasks that are worth a thread.
+const SHARE_MIN: usize = 64;
+/// Bytes read at first; nearly every journal is shorter.
+const BUFFER: usize = 16 << 10;
+
+/// What a look at one task gave: `None` when it was removed meanwhile.
+pub type Listed = (TaskId, Result<Option<TaskView>, ReadError>);
+
+/// Returns the views of tasks, in the order of `ids`. One that cannot be read hides no other.
+#[must_use]
+pub fn views(root: &Root, ids: &[TaskId]) -> Vec<Listed> {
+    let Ok(tasks) = file::open_at(root, TASKS, file::Open::Directory) else { return Vec::new() };
+    let most = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    let share = ids.len().div_ceil(most).max(SHARE_MIN);
+    let read = |ids: &[TaskId]| {
+        let mut buffer = vec![0; BUFFER];
+        ids.iter().map(|id| (*id, one(root, &tasks, *id, &mut buffer))).collect::<Vec<_>>()
+    };
+    if ids.len() <= share {
+        return read(ids);
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ids.chunks(share).map(|ids| scope.spawn(|| read(ids))).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| match thread.join() {
+                Ok(views) => views,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// Returns the `count` tasks whose journals were written last, in no order.
+///
+/// This goes by the time stamps of files and is only good for leaving out what is surely old: a
+/// copied state directory has other stamps.
+#[must_use]
+pub fn latest(root: &Root, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
+    if ids.len() <= count {
+        return ids;
+    }
+    let Ok(tasks) = file::open_at(root, TASKS, file::Open::Directory) else { return ids };
+    let mut dated: Vec<_> = ids
+        .into_iter()
+        // What cannot be dated is looked at, and found to be unreadable or gone.
+        .map(|id| (file::written_at(&tasks, journal_of(id)).unwrap_or(i64::MAX), id))
+        .collect();
+    if count > 0 {
+        dated.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
+    }
+    dated.truncate(count);
+    dated.into_iter().map(|(_, id)| id).collect()
+}
+
+fn one(
+    root: &Root,
+    tasks: &OwnedFd,
+    id: TaskId,
+    buffer: &mut [u8],
+) -> Result<Option<TaskView>, ReadError> {
+    if let Some(view) = fold(tasks, id, buffer)
+        .and_then(|folded| view::of_closed(root, &folded.state))
+        .filter(|view| view.task_id == id)
+    {
+        return Ok(Some(view));
+    }
+    // It runs, or has a long journal, or something is wrong with it.
+    let dir = match root.task(id) {
+        Ok(dir) => dir,
+        Err(StoreError::NoSuchTask { .. }) => return Ok(None),
+        Err(StoreError::Io { source, .. }) => return Err(source.into()),
+        Err(
+            StoreError::Exposed { .. } | StoreError::Foreign { .. } | StoreError::Ambiguous { .. },
+        ) => return Err(io::Error::from(io::ErrorKind::PermissionDenied).into()),
+    };
+    match dir.read() {
+        Ok(folded) => Ok(Some(view::of(root, &dir, &folded.state, Detail::Full))),
+        // Removed after its directory was opened, which then has no journal.
+        Err(ReadError::Content(JournalError::Empty)) if root.task(id).is_err() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a short journal with three system calls.
+fn fold(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Folded> {
+    let fd = file::open_at(tasks, journal_of(id), file::Open::Read).ok()?;
+    let count = file::read_at(fd.as_fd(), buffer, 0).ok()?;
+    // A full buffer may not be all.
+    if count == buffer.len() {
+        return None;
+    }
+    journal::fold(&buffer[..count]).ok()
+}
+
+fn journal_of(id: TaskId) -> String {
+    format!("{id}/{}", journal_file::NAME)
+}

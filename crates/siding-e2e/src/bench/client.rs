@@ -1,0 +1,232 @@
+//! A program that uses siding as a library, as an agent's host would.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use siding_core::launch;
+use siding_core::link::{Heard, Link};
+use siding_core::store::Root;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{Event, Phase};
+use siding_model::outcome::{Outcome, Placement};
+use siding_model::process::ProcRef;
+use siding_model::protocol::Message;
+use siding_model::record::Record;
+use siding_model::settings::Settings;
+use siding_model::spec::{Command, Stdin, TaskSpec};
+
+/// Longest time to wait for any one thing, in milliseconds. Far above anything measured.
+const PATIENCE_MS: u64 = 120_000;
+/// Deadline of every task, in milliseconds: even a bench that is killed leaves nothing for long.
+const DEADLINE_MS: u64 = 900_000;
+
+/// The library, ready to start tasks.
+#[derive(Debug)]
+pub(super) struct Client {
+    root: Root,
+    program: CString,
+    environment: Vec<CString>,
+    cwd: String,
+    settings: Settings,
+    /// Bytes of output kept at the end, instead of the setting.
+    pub(super) keep_tail: Option<u64>,
+}
+
+/// A task that was started.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) id: TaskId,
+    link: Link,
+}
+
+/// Returns a text for bash.
+pub(super) fn shell(text: impl Into<String>) -> Command {
+    Command::Shell {
+        text: text.into(),
+        shell: "bash".to_owned(),
+    }
+}
+
+/// Returns a program with its arguments.
+pub(super) fn argv<const N: usize>(words: [&str; N]) -> Command {
+    Command::Argv {
+        argv: words.map(str::to_owned).to_vec(),
+    }
+}
+
+impl Client {
+    /// Opens a state directory. `siding` becomes the shims.
+    pub(super) fn open(state: &Path, work: &Path, siding: &Path) -> Result<Self> {
+        let environment = std::env::vars_os()
+            .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        Ok(Self {
+            root: Root::open(state)?,
+            program: CString::new(siding.as_os_str().as_bytes())?,
+            environment: environment.collect::<Result<_, _>>()?,
+            cwd: work
+                .to_str()
+                .context("the stage has a plain path")?
+                .to_owned(),
+            settings: Settings::default(),
+            keep_tail: None,
+        })
+    }
+
+    fn spec(&self, task_id: TaskId, command: Command) -> TaskSpec {
+        let settings = &self.settings;
+        TaskSpec {
+            task_id,
+            session_id: SessionId::implicit(),
+            parent_task: None,
+            name: None,
+            command,
+            cwd: self.cwd.clone(),
+            stdin: Stdin::Null,
+            placement: Placement::Foreground,
+            deadline_ms: DEADLINE_MS,
+            cap_ms: DEADLINE_MS,
+            signal: settings.kill_signal,
+            grace_ms: settings.kill_grace.as_millis() as u64,
+            on_leader_exit: settings.on_leader_exit,
+            keep: false,
+            session_grace_ms: settings.session_grace.as_millis() as u64,
+            keep_head: settings.output_keep_head.0,
+            keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
+            same_key: format!("{:016x}", task_id.birthmark().0),
+            duplicate_of: None,
+        }
+    }
+
+    /// Starts a task: everything that `siding run` does about it, without its settings.
+    pub(super) fn start(&self, command: Command) -> Result<Task> {
+        let id = self.root.new_id()?;
+        let mut spec = self.spec(id, command);
+        let dir = self.root.create_task(id)?;
+        self.root.mark_live(id)?;
+        spec.duplicate_of = self.root.claim(&spec.same_key, id, |_| false)?;
+        let link = launch::task(&self.root, dir, &spec, &self.environment, &self.program)
+            .context("could not start a shim")?;
+        Ok(Task { id, link })
+    }
+
+    /// Runs a task to its end; returns how long it took until the end was known.
+    ///
+    /// Returns only when the shim has left: its last work must not fall into somebody else's turn.
+    pub(super) fn run(&self, command: Command) -> Result<Ran> {
+        let started = std::time::Instant::now();
+        let task = self.start(command)?;
+        task.until_closed()?;
+        let known = started.elapsed();
+        task.until_left()?;
+        let left = started.elapsed();
+        self.succeeded(task.id)?;
+        Ok(Ran {
+            id: task.id,
+            known,
+            left,
+        })
+    }
+
+    /// Reads what is on record.
+    pub(super) fn state(&self, id: TaskId) -> Result<TaskState> {
+        Ok(self.root.task(id)?.read()?.state)
+    }
+
+    /// Returns the shim that keeps a task.
+    pub(super) fn shim(&self, id: TaskId) -> Result<ProcRef> {
+        Ok(self.state(id)?.shim)
+    }
+
+    /// Makes sure that a task has ended well.
+    pub(super) fn succeeded(&self, id: TaskId) -> Result<()> {
+        match self.state(id)?.life.phase() {
+            Phase::Ended {
+                outcome: Outcome::Exited { code: 0 },
+                ..
+            } => Ok(()),
+            phase => bail!("task {id} did not end well: {phase:?}"),
+        }
+    }
+
+    /// Returns the directory of a task.
+    pub(super) fn directory(&self, id: TaskId) -> PathBuf {
+        self.root.path().join("tasks").join(id.to_string())
+    }
+
+    /// Returns how many tasks have not ended.
+    pub(super) fn live(&self) -> Result<usize> {
+        Ok(self.root.live_tasks()?.len())
+    }
+}
+
+/// How a task ran.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ran {
+    pub(super) id: TaskId,
+    /// From the start until its end was known.
+    pub(super) known: Duration,
+    /// From the start until its shim had left.
+    pub(super) left: Duration,
+}
+
+impl Task {
+    /// Waits until the command runs.
+    pub(super) fn until_running(&self) -> Result<()> {
+        self.until(|record| {
+            matches!(
+                record,
+                Record::Event {
+                    event: Event::Spawned { .. },
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Waits until the end is known, with everything that is known about it.
+    pub(super) fn until_closed(&self) -> Result<()> {
+        self.until(|record| matches!(record, Record::Closed(_)))
+    }
+
+    fn until(&self, wanted: impl Fn(&Record) -> bool) -> Result<()> {
+        loop {
+            match self.link.hear(Some(PATIENCE_MS))? {
+                Heard::Message(Message::Record {
+                    record: Some(record),
+                    ..
+                }) if wanted(&record) => return Ok(()),
+                Heard::Message(Message::CannotStart { doing, .. }) => bail!(doing),
+                Heard::Message(_) => {}
+                Heard::Nothing => bail!("task {} was silent for two minutes", self.id),
+                Heard::Gone => bail!("the shim of task {} left too early", self.id),
+            }
+        }
+    }
+
+    /// Waits until the shim has left.
+    pub(super) fn until_left(&self) -> Result<()> {
+        loop {
+            match self.link.hear(Some(PATIENCE_MS))? {
+                Heard::Gone => return Ok(()),
+                Heard::Message(_) => {}
+                Heard::Nothing => bail!("the shim of task {} does not leave", self.id),
+            }
+        }
+    }
+
+    /// Takes what is there to be heard within `ms`; returns whether the task is closed by that.
+    pub(super) fn closes_within(&self, ms: u64) -> Result<bool> {
+        match self.link.hear(Some(ms))? {
+            Heard::Message(Message::Record {
+                record: Some(record),
+                ..
+            }) => Ok(matches!(*record, Record::Closed(_))),
+            Heard::Message(_) | Heard::Nothing => Ok(false),
+            Heard::Gone => bail!("the shim of task {} left too early", self.id),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Which machine the figures are from.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+/// What is said about it.
+#[derive(Debug)]
+pub(super) struct Machine {
+    cpu: String,
+    cores: usize,
+    memory_mib: u64,
+    kernel: String,
+    load: String,
+    file_system: String,
+    user: u32,
+}
+
+impl Machine {
+    /// Looks at the machine, and at the file system that holds `dir`.
+    pub(super) fn look(dir: &Path) -> Result<Self> {
+        Ok(Self {
+            cpu: field(&read("/proc/cpuinfo")?, "model name").unwrap_or_else(architecture),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_mib: memory_mib(&read("/proc/meminfo")?),
+            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            load: read("/proc/loadavg")?
+                .split(' ')
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" "),
+            file_system: file_system(&read("/proc/self/mountinfo")?, dir),
+            user: rustix::process::geteuid().as_raw(),
+        })
+    }
+
+    /// Returns what is said above the table, in lines of at most 80 columns.
+    pub(super) fn text(&self) -> String {
+        let Self {
+            cpu,
+            cores,
+            memory_mib,
+            kernel,
+            load,
+            file_system,
+            user,
+        } = self;
+        format!(
+            "cpu     {cpu}, {cores} cores; memory {memory_mib} MiB\n\
+             kernel  {kernel}; state on {file_system}; user {user}\n\
+             load    {load} before the first row\n"
+        )
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "cpu": self.cpu,
+            "cores": self.cores,
+            "memory_mib": self.memory_mib,
+            "kernel": self.kernel,
+            "load_average": self.load,
+            "file_system": self.file_system,
+            "user": self.user,
+        })
+    }
+}
+
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("could not read `{path}`"))
+}
+
+fn architecture() -> String {
+    std::env::consts::ARCH.to_owned()
+}
+
+/// Returns the value of the first line `NAME : VALUE`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':')
+        .map(|(_, value)| value.trim().to_owned())
+}
+
+fn memory_mib(meminfo: &str) -> u64 {
+    field(meminfo, "MemTotal")
+        .and_then(|value| value.split(' ').next()?.parse::<u64>().ok())
+        .map_or(0, |kib| kib / 1024)
+}
+
+/// Returns type and options of the file system of `dir`: of all mount points above it the longest,
+/// and of equal ones the last, which lies over the others.
+fn file_system(mountinfo: &str, dir: &Path) -> String {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let point = left.split(' ').nth(4)?;
+        let kind = right.split(' ').next()?;
+        dir.starts_with(point)
+            .then(|| (point.len(), kind.to_owned()))
+    });
+    mounts
+        .max_by_key(|(length, _)| *length)
+        .map_or_else(|| "an unknown file system".to_owned(), |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_and_last_mount_counts() {
+        let mounts = "1 0 8:1 / / rw - ext4 /dev/a rw\n\
+                      2 1 0:5 / /tmp rw shared:1 - tmpfs none rw\n\
+                      3 1 0:6 / /tmp rw - xfs /dev/b rw\n\
+                      4 1 0:7 / /tmpfiles rw - nfs h:/x rw\n";
+        assert_eq!(file_system(mounts, Path::new("/tmp/x")), "xfs");
+        assert_eq!(file_system(mounts, Path::new("/home")), "ext4");
+    }
+}

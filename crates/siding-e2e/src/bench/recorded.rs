@@ -1,0 +1,127 @@
+//! Tasks of the past, written with the model's own writer.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::Result;
+use siding_core::sys::{clock, procfs};
+use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::lifecycle::{Event, Tree};
+use siding_model::outcome::{LeaderEnd, Placement, Why};
+use siding_model::process::{BootId, ProcRef};
+use siding_model::record::{self, Accepted, Closed, FORMAT, OutputTotals, Record};
+use siding_model::settings::Settings;
+use siding_model::spec::{Command, Stdin, TaskSpec};
+
+use super::stage::Place;
+
+/// What the past left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Past {
+    /// It ended by itself and everything is on record.
+    Ended,
+    /// Its shim was killed and it ended unseen: the journal says that it runs.
+    Orphaned,
+}
+
+/// Writes so many tasks into a state directory.
+pub(super) fn tasks(place: &Place, count: usize, past: Past) -> Result<()> {
+    // Makes the directories.
+    let _client = place.client()?;
+    let boot = procfs::boot_id()?;
+    // Scattered over the ids as real ones are, and never twice the same.
+    let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
+    for number in 0..count as u64 {
+        let bits = TaskId::MIN_BITS + (number + 1) * step;
+        let Some(id) = TaskId::new(Kind::LocalBash, bits) else {
+            continue;
+        };
+        task(place, id, number, &boot, past)?;
+    }
+    Ok(())
+}
+
+fn task(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) -> Result<()> {
+    const OUTPUT: &[u8] = b"   Compiling siding v0.1.0\n    Finished `dev` profile\n";
+    let dir = place.state.join("tasks").join(id.to_string());
+    fs::create_dir(&dir)?;
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+    let mut lines = Vec::new();
+    for (seq, record) in (0..).zip(records(place, id, number, boot, past)) {
+        record::write_line(&mut lines, seq, &record);
+    }
+    fs::write(dir.join("journal"), lines)?;
+    fs::write(dir.join("output"), OUTPUT)?;
+    if past == Past::Orphaned {
+        fs::write(place.state.join("live").join(id.to_string()), "")?;
+    }
+    Ok(())
+}
+
+fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) -> Vec<Record> {
+    // This process's number with times at which it was not started: nobody is that.
+    let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let nobody = |start_ticks| ProcRef { pid, start_ticks };
+    let at = clock::mono();
+    let accepted = Accepted {
+        format: FORMAT,
+        boot: boot.clone(),
+        at,
+        wall: clock::wall(),
+        shim: nobody(1),
+        spec: spec(place, id, number),
+    };
+    let spawned = Event::Spawned { leader: nobody(2) };
+    let mut records = vec![
+        Record::Accepted(Box::new(accepted)),
+        Record::Event { at, event: spawned },
+    ];
+    if past == Past::Ended {
+        let ended = Event::LeaderEnded {
+            end: LeaderEnd::Exited { code: 0 },
+            tree: Tree::Empty,
+            final_cwd: Some(place.work.display().to_string()),
+            pipeline: None,
+        };
+        records.push(Record::Event { at, event: ended });
+        records.push(Record::Closed(Box::new(Closed {
+            wall: clock::wall(),
+            at,
+            report: None,
+            output: OutputTotals {
+                bytes: 56,
+                ..OutputTotals::default()
+            },
+            proof: "ECHILD".to_owned(),
+        })));
+    }
+    records
+}
+
+fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
+    let settings = Settings::default();
+    TaskSpec {
+        task_id,
+        session_id: SessionId::implicit(),
+        parent_task: None,
+        name: None,
+        command: Command::Shell {
+            text: format!("cargo build --package part-{number} 2>&1 | tail -n 20"),
+            shell: "bash".to_owned(),
+        },
+        cwd: place.work.display().to_string(),
+        stdin: Stdin::Null,
+        placement: Placement::Background { why: Why::Asked },
+        deadline_ms: settings.max_elapsed.as_millis() as u64,
+        cap_ms: settings.max_elapsed_hard_cap.as_millis() as u64,
+        signal: settings.kill_signal,
+        grace_ms: settings.kill_grace.as_millis() as u64,
+        on_leader_exit: settings.on_leader_exit,
+        keep: false,
+        session_grace_ms: settings.session_grace.as_millis() as u64,
+        keep_head: settings.output_keep_head.0,
+        keep_tail: settings.output_keep_tail.0,
+        same_key: format!("{number:016x}"),
+        duplicate_of: None,
+    }
+}

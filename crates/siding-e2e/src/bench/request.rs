@@ -1,0 +1,68 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::Pace;
+use super::rows;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Names of rows; empty means all.
+    pub(super) rows: Vec<String>,
+    pub(super) pace: Pace,
+    pub(super) json: bool,
+    /// The program that is measured.
+    pub(super) siding: PathBuf,
+}
+
+pub(super) fn is_help(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--help" || word == "-h")
+}
+
+/// Returns the help text.
+pub(super) fn usage() -> String {
+    let mut text = String::from(
+        "Usage: siding-bench [--quick] [--json] [--siding PROGRAM] [ROW...]\n\n\
+         Measures PROGRAM (default: `siding` beside this program). Rows:\n",
+    );
+    for row in rows::ALL {
+        text.push_str(&format!("  {:<11}{}\n", row.name, row.about));
+    }
+    text
+}
+
+impl Request {
+    pub(super) fn parse(words: &[String]) -> Result<Self> {
+        let own = std::env::current_exe().context("a running program has a path")?;
+        let mut request = Self {
+            rows: vec![],
+            pace: Pace::Full,
+            json: false,
+            siding: own.with_file_name("siding"),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--quick" => request.pace = Pace::Quick,
+                "--json" => request.json = true,
+                "--siding" => {
+                    request.siding = words.next().context("--siding wants a path")?.into();
+                }
+                name if rows::ALL.iter().any(|row| row.name == name) => {
+                    request.rows.push(name.to_owned());
+                }
+                unknown => bail!("no row or option `{unknown}`\n\n{}", usage()),
+            }
+        }
+        if !request.siding.is_file() {
+            bail!(
+                "`{}` is not there; `cargo build --release -p siding-cli` builds it",
+                request.siding.display()
+            );
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,48 @@
+//! The rows, one file each.
+
+mod ending;
+mod flowing;
+mod host_memory;
+mod idling;
+mod kernel_share;
+mod listing;
+mod recovering;
+mod scaling;
+mod starting;
+
+pub(super) mod crowding;
+
+use anyhow::Result;
+
+use super::Bench;
+use super::table::Table;
+
+/// One row: what is measured together.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The word that selects it.
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Adds its lines. An error means that it could not be measured.
+    pub(super) measure: fn(&Bench, &mut Table) -> Result<()>,
+}
+
+/// All of them, in the order of the table.
+pub(super) const ALL: &[Row] = &[
+    starting::ROW,
+    ending::ROW,
+    flowing::ROW,
+    host_memory::ROW,
+    idling::ROW,
+    kernel_share::ROW,
+    scaling::ROW,
+    crowding::ROW,
+    listing::ROW,
+    recovering::ROW,
+];
+
+/// Returns the rows with these names, all when there is none.
+pub(super) fn chosen(names: &[String]) -> impl Iterator<Item = &'static Row> {
+    ALL.iter()
+        .filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
+}

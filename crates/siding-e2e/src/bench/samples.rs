@@ -1,0 +1,50 @@
+//! Many measurements of one thing.
+
+use std::time::Duration;
+
+/// Numbers in the order in which they came.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds a time, in milliseconds.
+    pub(super) fn push_time(&mut self, time: Duration) {
+        self.0.push(time.as_secs_f64() * 1e3);
+    }
+
+    /// Returns the middle one; zero when there is none.
+    pub(super) fn median(&self) -> f64 {
+        self.percentile(50.0)
+    }
+
+    /// Returns the smallest one that `percent` of all do not exceed.
+    pub(super) fn percentile(&self, percent: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+        sorted
+            .get(rank.saturating_sub(1).min(sorted.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(0.0)
+    }
+}
+
+impl FromIterator<f64> for Samples {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_samples() {
+        let samples: Samples = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(samples.median(), 50.0);
+        assert_eq!(samples.percentile(99.0), 99.0);
+        assert_eq!(samples.percentile(100.0), 100.0);
+        assert_eq!(Samples::default().median(), 0.0);
+    }
+}

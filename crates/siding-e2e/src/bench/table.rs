@@ -1,0 +1,313 @@
+//! The table, and what it says about targets.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::Pace;
+use super::machine::Machine;
+
+/// What a number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Ms,
+    KiB,
+    MibPerSecond,
+    Percent,
+    Times,
+    Count,
+}
+
+impl Unit {
+    const fn symbol(self) -> &'static str {
+        match self {
+            Self::Ms => "ms",
+            Self::KiB => "KiB",
+            Self::MibPerSecond => "MiB/s",
+            Self::Percent => "%",
+            Self::Times => "×",
+            Self::Count => "",
+        }
+    }
+
+    /// Returns a number with about three digits that mean something.
+    fn show(self, value: f64) -> String {
+        let digits = match self {
+            Self::Count => 0,
+            Self::Ms if value.abs() < 1.0 => 3,
+            _ if value.abs() < 10.0 => 2,
+            _ if value.abs() < 100.0 => 1,
+            _ => 0,
+        };
+        match self {
+            Self::Times => format!("{value:.digits$}×"),
+            Self::Count => format!("{value:.digits$}"),
+            Self::Ms | Self::KiB | Self::MibPerSecond | Self::Percent => {
+                format!("{value:.digits$} {}", self.symbol())
+            }
+        }
+    }
+}
+
+/// What must hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Target {
+    /// Nothing; the line is there to be read.
+    None,
+    /// The ratio may be this at most.
+    RatioAtMost(f64),
+    /// The ratio must be this at least.
+    RatioAtLeast(f64),
+    /// Our number may be this at most.
+    AtMost(f64),
+    /// Our number must be this at least.
+    AtLeast(f64),
+}
+
+/// What a contender is compared with.
+#[derive(Debug, Clone)]
+pub(super) struct Reference {
+    /// What it is, as a person would type it.
+    pub(super) name: String,
+    pub(super) value: f64,
+}
+
+/// One line.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    /// Name of the row it belongs to.
+    pub(super) row: &'static str,
+    pub(super) what: String,
+    pub(super) unit: Unit,
+    pub(super) ours: f64,
+    pub(super) reference: Option<Reference>,
+    pub(super) target: Target,
+}
+
+impl Line {
+    /// Returns a line without reference and target.
+    pub(super) fn new(row: &'static str, what: impl Into<String>, unit: Unit, ours: f64) -> Self {
+        Self {
+            row,
+            what: what.into(),
+            unit,
+            ours,
+            reference: None,
+            target: Target::None,
+        }
+    }
+
+    pub(super) fn against(mut self, name: impl Into<String>, value: f64) -> Self {
+        self.reference = Some(Reference {
+            name: name.into(),
+            value,
+        });
+        self
+    }
+
+    pub(super) fn target(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        let reference = self.reference.as_ref()?;
+        (reference.value > 0.0).then(|| self.ours / reference.value)
+    }
+
+    /// Returns whether the target is met, `None` without one.
+    fn met(&self) -> Option<bool> {
+        match self.target {
+            Target::None => None,
+            Target::RatioAtMost(most) => Some(self.ratio().is_some_and(|ratio| ratio <= most)),
+            Target::RatioAtLeast(least) => Some(self.ratio().is_some_and(|ratio| ratio >= least)),
+            Target::AtMost(most) => Some(self.ours <= most),
+            Target::AtLeast(least) => Some(self.ours >= least),
+        }
+    }
+
+    fn wanted(&self) -> String {
+        match self.target {
+            Target::None => String::new(),
+            Target::RatioAtMost(most) => format!("≤ {}", Unit::Times.show(most)),
+            Target::RatioAtLeast(least) => format!("≥ {}", Unit::Times.show(least)),
+            Target::AtMost(most) => format!("≤ {}", self.short(most)),
+            Target::AtLeast(least) => format!("≥ {}", self.short(least)),
+        }
+    }
+
+    /// Returns a target without digits behind the point that say nothing.
+    fn short(&self, value: f64) -> String {
+        let symbol = self.unit.symbol();
+        format!("{value} {symbol}").trim_end().to_owned()
+    }
+
+    fn text(&self) -> String {
+        let reference = self.reference.as_ref();
+        let verdict = match self.met() {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "",
+        };
+        let mut text = format!(
+            "{:<33} {:>10} {:>10} {:>6} {:>9} {}",
+            self.what,
+            self.unit.show(self.ours),
+            reference.map_or_else(String::new, |found| self.unit.show(found.value)),
+            self.ratio()
+                .map_or_else(String::new, |ratio| Unit::Times.show(ratio)),
+            self.wanted(),
+            verdict,
+        );
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        if let Some(reference) = reference {
+            let _infallible = writeln!(text, "    against {}", reference.name);
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "row": self.row,
+            "what": self.what,
+            "unit": self.unit.symbol(),
+            "ours": self.ours,
+            "reference": self.reference.as_ref().map(|reference| json!({
+                "name": reference.name,
+                "value": reference.value,
+            })),
+            "ratio": self.ratio(),
+            "target": self.wanted(),
+            "met": self.met(),
+        })
+    }
+}
+
+/// Everything that was measured, and what could not be.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    lines: Vec<Line>,
+    notes: Vec<(&'static str, String)>,
+    failures: Vec<(&'static str, String)>,
+}
+
+impl Table {
+    pub(super) fn add(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    /// Adds what the reader should know about a row.
+    pub(super) fn note(&mut self, row: &'static str, text: impl Into<String>) {
+        self.notes.push((row, text.into()));
+    }
+
+    /// Notes that a row could not be measured.
+    pub(super) fn fail(&mut self, row: &'static str, error: &anyhow::Error) {
+        eprintln!("  NOT MEASURED: {error:#}");
+        self.failures.push((row, format!("{error:#}")));
+    }
+
+    /// Whether everything that was asked for was measured.
+    pub(super) fn is_whole(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// Returns the table for people.
+    pub(super) fn text(&self, machine: &Machine, pace: Pace) -> String {
+        let mut text = format!("\n{}\n", machine.text());
+        let _infallible = writeln!(
+            text,
+            "{:<33} {:>10} {:>10} {:>6} {:>9}",
+            "what", "ours", "reference", "ratio", "target"
+        );
+        let mut row = "";
+        for line in &self.lines {
+            if line.row != row {
+                row = line.row;
+                let _infallible = writeln!(text, "[{row}]");
+            }
+            text.push_str(&line.text());
+        }
+        text.push('\n');
+        for (row, note) in &self.notes {
+            let _infallible = writeln!(text, "note [{row}]: {note}");
+        }
+        for (row, failure) in &self.failures {
+            let _infallible = writeln!(text, "NOT MEASURED [{row}]: {failure}");
+        }
+        let judged = |met| {
+            self.lines
+                .iter()
+                .filter(|line| line.met() == Some(met))
+                .count()
+        };
+        let _infallible = writeln!(
+            text,
+            "targets met: {}, missed: {}; rows not measured: {}{}",
+            judged(true),
+            judged(false),
+            self.failures.len(),
+            match pace {
+                Pace::Quick => " (--quick: few repetitions, take the full run for decisions)",
+                Pace::Full => "",
+            }
+        );
+        text
+    }
+
+    /// Returns the table for programs.
+    pub(super) fn json(&self, machine: &Machine, pace: Pace) -> Value {
+        let pairs = |pairs: &[(&'static str, String)]| -> Value {
+            pairs
+                .iter()
+                .map(|(row, text)| json!({ "row": row, "text": text }))
+                .collect()
+        };
+        json!({
+            "machine": machine.json(),
+            "quick": pace == Pace::Quick,
+            "lines": self.lines.iter().map(Line::json).collect::<Vec<_>>(),
+            "notes": pairs(&self.notes),
+            "not_measured": pairs(&self.failures),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(ours: f64, target: Target) -> Line {
+        Line::new("true", "start", Unit::Ms, ours)
+            .against("bash -c true", 2.0)
+            .target(target)
+    }
+
+    #[test]
+    fn a_target_is_about_the_ratio_or_about_the_number() {
+        assert_eq!(line(3.0, Target::RatioAtMost(1.5)).met(), Some(true));
+        assert_eq!(line(3.1, Target::RatioAtMost(1.5)).met(), Some(false));
+        assert_eq!(line(2.0, Target::RatioAtLeast(1.0)).met(), Some(true));
+        assert_eq!(line(2.0, Target::AtMost(1.9)).met(), Some(false));
+        assert_eq!(line(2.0, Target::AtLeast(2.0)).met(), Some(true));
+        assert_eq!(line(2.0, Target::None).met(), None);
+    }
+
+    #[test]
+    fn a_ratio_without_a_reference_is_missed() {
+        let mut line = line(1.0, Target::RatioAtMost(1.5));
+        line.reference = None;
+        assert_eq!(line.met(), Some(false));
+    }
+
+    #[test]
+    fn a_line_stays_within_80_columns() {
+        let mut line = line(1234.5, Target::RatioAtMost(1.5));
+        line.what = "x".repeat(33);
+        line.unit = Unit::MibPerSecond;
+        for shown in line.text().lines() {
+            assert!(shown.chars().count() <= 80, "{shown}");
+        }
+    }
+}

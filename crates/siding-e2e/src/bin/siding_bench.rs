@@ -1,0 +1,8 @@
+//! `siding-bench`, the measurements behind `cargo xtask bench`; see [`bench`].
+
+#[path = "../bench/mod.rs"]
+mod bench;
+
+fn main() -> std::process::ExitCode {
+    bench::main(std::env::args().skip(1).collect())
+}

@@ -1,0 +1,101 @@
+//! Journals that no crash can be made to write on demand: of another boot, and with process
+//! numbers that belong to somebody else by now.
+
+use siding_e2e::{Process, Running, Sandbox, words};
+use siding_model::lifecycle::Event;
+use siding_model::outcome::Outcome;
+use siding_model::process::{BootId, ProcRef};
+use siding_model::record::{self, Record};
+
+use crate::state;
+use crate::tasks::{Kind, Task};
+
+/// A process that has nothing to do with any task, and leads a group and a session as the leader
+/// of a task does.
+fn innocent(sandbox: &Sandbox) -> Running {
+    let innocent = sandbox.puppet(&words("--quiet setsid mark innocent hang")).spawn();
+    sandbox.marked("innocent");
+    innocent
+}
+
+fn on_record(process: Process) -> ProcRef {
+    let pid = process.pid.try_into().expect("a process number");
+    ProcRef { pid, start_ticks: process.start }
+}
+
+/// Makes the journal of a task that ended long ago one of a task that runs, and lets `change` put
+/// into its first records what it likes.
+fn forge(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String {
+    let id = Task::new(Kind::Brief).start(sandbox, &[]);
+    let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
+    state::assert_over(sandbox, &id);
+    let path = state::dir(sandbox, &id).join("journal");
+    let bytes = std::fs::read(&path).expect("it has ended on record");
+    let mut forged = vec![];
+    // Only the acceptance and the start, so that the task seems to run.
+    for line in bytes.split(|&byte| byte == b'\n').take(2) {
+        let (seq, mut record) = record::read_line(line).expect("siding's own record");
+        change(&mut record);
+        record::write_line(&mut forged, seq, &record);
+    }
+    std::fs::write(&path, forged).expect("one's own file");
+    std::fs::write(sandbox.state_dir().join("live").join(&id), "").expect("one's own directory");
+    assert_eq!(state::outcome(sandbox, &id), None, "it must seem to run");
+    id
+}
+
+/// Says in the records that this process is the shim and the leader.
+fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
+    match record {
+        Record::Accepted(accepted) => {
+            accepted.shim = shim;
+            if let Some(boot) = of_boot {
+                accepted.boot = boot;
+            }
+        }
+        Record::Event { event: Event::Spawned { leader }, .. } => *leader = shim,
+        Record::Event { .. }
+        | Record::Rescued { .. }
+        | Record::OutputLost { .. }
+        | Record::Closed(_) => {}
+    }
+}
+
+#[test]
+fn a_task_of_another_boot_is_lost_and_nobody_is_signalled() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let innocent = innocent(&sandbox);
+    // Even the start time is the same, as it may well be after a restart.
+    let taken = on_record(innocent.process());
+    let boot = BootId("00000000-0000-0000-0000-000000000000".to_owned());
+    for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"]] {
+        let id = forge(&sandbox, |record| name(record, taken, Some(boot.clone())));
+        let done = sandbox.siding(&[command, &[&id]].concat()).run().expect_code(0);
+        let outcome = state::assert_over(&sandbox, &id);
+        let Outcome::Lost { why } = &outcome else { panic!("{outcome}: {done}") };
+        assert!(why.contains("restarted"), "{why}");
+        assert!(innocent.process().alive(), "{done}");
+        let state = state::journal(&sandbox, &id).expect("recorded").state;
+        let lived = state.elapsed_ms(state.last_at);
+        assert!(lived < 10_000, "the clocks of two boots were compared: {lived} ms");
+    }
+}
+
+#[test]
+fn whoever_has_a_recycled_number_is_innocent() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let innocent = innocent(&sandbox);
+    let mut taken = on_record(innocent.process());
+    taken.start_ticks -= 1;
+    for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"], &["ps"], &["reap"]] {
+        let id = forge(&sandbox, |record| name(record, taken, None));
+        let named = matches!(command[0], "wait" | "stop").then_some(id.as_str());
+        let args: Vec<&str> = command.iter().copied().chain(named).collect();
+        let done = sandbox.siding(&args).run().expect_code(0);
+        let outcome = state::assert_over(&sandbox, &id);
+        assert!(matches!(outcome, Outcome::Lost { .. }), "{outcome}: {done}");
+        assert!(innocent.process().alive(), "{done}");
+    }
+}

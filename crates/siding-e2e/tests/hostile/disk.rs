@@ -1,0 +1,249 @@
+//! State directories without space, without inodes, and without permission to write.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+
+use siding_e2e::fill::Shape;
+use siding_e2e::{Sandbox, is_root, words};
+
+use crate::{
+    Task, assert_gone, assert_refused, assert_same, assert_sane, entries_at_rest, perform, shell,
+};
+
+/// A file system of its own under the state directory, seen by this test alone.
+#[derive(Debug)]
+struct Disk(PathBuf);
+
+impl Disk {
+    /// Mounts it, or says why the test is left out.
+    fn mount(sandbox: &Sandbox, options: &str) -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: only root can mount");
+            return None;
+        }
+        let disk = Self(sandbox.state_dir());
+        match own_mounts().and_then(|()| disk.call(0, Some(options))) {
+            Ok(()) => Some(disk),
+            Err(error) => {
+                eprintln!("skipped: mounting is not permitted here: {error}");
+                None
+            }
+        }
+    }
+
+    /// Denies or allows writing.
+    fn set_read_only(&self, read_only: bool) {
+        let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
+        self.call(flags, None).expect("nobody writes now");
+    }
+
+    fn call(&self, flags: libc::c_ulong, options: Option<&str>) -> std::io::Result<()> {
+        let path = c_path(&self.0);
+        let options = options.map(|options| CString::new(options).expect("no zero byte"));
+        let options = options.as_ref().map_or(std::ptr::null(), |options| options.as_ptr());
+        // SAFETY: all pointers are to strings that live until the call returns.
+        let done = unsafe {
+            libc::mount(c"siding-test".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), flags, options.cast())
+        };
+        check(done)
+    }
+
+    /// Takes all space, or all but `pages` pages of it.
+    fn fill(&self, pages: usize) {
+        let filler = self.0.join("filler");
+        let mut file = std::fs::File::create(&filler).expect("a file fits");
+        let full = std::io::copy(&mut std::io::repeat(0), &mut file);
+        assert_eq!(full.expect_err("it is full").raw_os_error(), Some(libc::ENOSPC));
+        let len = file.metadata().expect("own file").len();
+        file.set_len(len - (pages << 12) as u64).expect("own file");
+    }
+
+    /// Takes all inodes but `left`.
+    fn take_inodes(&self, left: usize) {
+        let taken = self.0.join("taken");
+        std::fs::create_dir_all(&taken).expect("a directory fits");
+        let name = |number: usize| taken.join(number.to_string());
+        let most = (0..).find(|number| std::fs::File::create(name(*number)).is_err());
+        for number in 0..left {
+            std::fs::remove_file(name(most.expect("it is bounded") - 1 - number)).expect("own file");
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let path = c_path(&self.0);
+        // SAFETY: the pointer is to a string that lives until the call returns.
+        let done = unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+        if let Err(error) = check(done) {
+            eprintln!("`{}` stays mounted: {error}", self.0.display());
+        }
+    }
+}
+
+/// Gives the calling thread, and what it starts, mounts that nobody else sees and that go away
+/// with it, however the test ends.
+fn own_mounts() -> std::io::Result<()> {
+    // SAFETY: takes only a number; the thread's directory and umask become its own, too.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let none = std::ptr::null();
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: a change of propagation reads the path alone.
+    check(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) })
+}
+
+fn check(done: libc::c_int) -> std::io::Result<()> {
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+fn c_path(path: &std::path::Path) -> CString {
+    CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte")
+}
+
+/// How a task stands by its journal, asked anew.
+#[track_caller]
+fn look(sandbox: &Sandbox, id: &str) -> Task {
+    Task::of(&sandbox.siding(&["show", "--json", id]).run().expect_code(0))
+}
+
+#[test]
+fn the_end_is_recorded_on_a_full_disk() {
+    const BYTES: u64 = 4 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let flood = words("fill 4M --block 64k exit 5");
+    let task = Task::of(&perform(&sandbox, &flood).run().expect_code(5));
+    for task in [&task, &look(&sandbox, task.id())] {
+        assert_eq!(task.number("/outcome/code"), 5);
+        assert_eq!(task.number("/output/bytes"), BYTES);
+        let (kept, lost) = (task.number("/output/kept_bytes"), task.number("/output/lost_bytes"));
+        assert_eq!(kept + lost, BYTES);
+        assert!(kept > 512 << 10, "most of the disk was used: {kept}");
+        let file = task.file();
+        assert_eq!(file.len() as u64, kept);
+        assert_same(&file, &Shape::Blocks(65_536).bytes(0, file.len()), "what is kept");
+    }
+    let live = sandbox.state_dir().join("live");
+    assert!(!entries_at_rest(&sandbox).iter().any(|path| path.parent() == Some(&live)));
+    // There is room for no other task now, and that is said.
+    let done = shell(&sandbox, "echo hello").run();
+    assert_refused(&done, "No space left on device");
+}
+
+#[test]
+fn a_stop_is_recorded_on_a_full_disk() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let verbs = "--quiet fork setsid hang -- fill 2M --line 100 mark full hang";
+    let argv = sandbox.puppet_argv(&words(verbs));
+    let args = ["run", "--background", "--json", "--"].map(str::to_owned);
+    let started = sandbox.siding(&[&args[..], &argv].concat()).run().expect_code(0);
+    let _full = sandbox.marked("full");
+    let id = Task::of(&started).id().to_owned();
+    let stopped = sandbox.siding(&["stop", "--json", "--grace", "5s", &id]).run().expect_code(0);
+    for task in [Task::of(&stopped), look(&sandbox, &id)] {
+        assert_eq!(task.text("/outcome/kind"), "stopped");
+        assert_eq!(task.number("/stop_report/ended_total"), 2);
+        assert!(task.number("/output/lost_bytes") > 0);
+    }
+    assert_gone(&id);
+}
+
+/// The command's own text must not take the space that is set aside for its end.
+#[test]
+fn the_end_of_a_long_command_is_recorded_on_a_full_disk() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let long = "x".repeat(100 << 10);
+    let flood = sandbox.puppet_line(&words("--quiet fill 2M exit 0"));
+    let task = Task::of(&shell(&sandbox, &format!("{flood}; exit 9 # {long}")).run().expect_code(9));
+    assert!(task.number("/output/lost_bytes") > 0);
+    assert_eq!(look(&sandbox, task.id()).number("/outcome/code"), 9);
+}
+
+/// Runs a command with less and less of something left. Every call works or leaves nothing.
+fn run_with_less(sandbox: &Sandbox, most: usize, leave: impl Fn(usize)) {
+    let (mut worked, mut refused) = (0, 0);
+    for left in (0..=most).rev() {
+        leave(left);
+        let before = entries_at_rest(sandbox);
+        let done = shell(sandbox, "echo hello").run();
+        assert_sane(&done);
+        if done.code == Some(0) {
+            worked += 1;
+            let task = Task::of(&done);
+            // There may be space for a task and none for its output. Then that is said.
+            let lost = task.number("/output/lost_bytes") as usize;
+            assert_same(&task.file(), &b"hello\n"[..6 - lost], "the output");
+            assert_gone(task.id());
+            std::fs::remove_dir_all(sandbox.state_dir().join("tasks").join(task.id()))
+                .expect("own directory");
+        } else {
+            refused += 1;
+            assert_refused(&done, "No space left on device");
+            assert!(done.err().contains("hint: "), "{done}");
+        }
+        assert_eq!(entries_at_rest(sandbox), before, "{left} left: {done}");
+    }
+    assert!(worked > 0 && refused > 0, "{worked} worked, {refused} were refused");
+}
+
+#[test]
+fn a_run_on_a_full_disk_leaves_nothing() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let _made = shell(&sandbox, "true").run().expect_code(0);
+    run_with_less(&sandbox, 9, |pages| disk.fill(pages));
+}
+
+#[test]
+fn a_run_without_inodes_leaves_nothing() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=4m,nr_inodes=100") else { return };
+    let _made = shell(&sandbox, "true").run().expect_code(0);
+    run_with_less(&sandbox, 9, |inodes| disk.take_inodes(inodes));
+}
+
+#[test]
+fn the_first_run_of_all_without_inodes_says_so() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=4m,nr_inodes=100") else { return };
+    for inodes in 0..5 {
+        disk.take_inodes(inodes);
+        let done = shell(&sandbox, "true").run();
+        assert_refused(&done, "No space left on device");
+    }
+    disk.take_inodes(20);
+    let _done = shell(&sandbox, "true").run().expect_code(0);
+}
+
+#[test]
+fn a_read_only_state_directory_can_be_read() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    disk.set_read_only(true);
+    assert_refused(&shell(&sandbox, "true").run(), "Read-only file system");
+    disk.set_read_only(false);
+    let task = Task::of(&shell(&sandbox, "echo words; exit 3").run().expect_code(3));
+    assert_gone(task.id());
+    disk.set_read_only(true);
+    let before = entries_at_rest(&sandbox);
+    let done = shell(&sandbox, "true").run();
+    assert_refused(&done, "Read-only file system");
+    assert!(done.err().contains("SIDING_STATE_DIR"), "{done}");
+    assert_eq!(look(&sandbox, task.id()).number("/outcome/code"), 3);
+    let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0);
+    assert!(listed.out().contains(task.id()), "{listed}");
+    let read = sandbox.siding(&["output", "--all", task.id()]).run().expect_code(0);
+    assert_eq!(read.out(), "words\n");
+    let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
+    let _over = sandbox.siding(&["stop", task.id()]).run().expect_code(0);
+    assert_eq!(entries_at_rest(&sandbox), before);
+}

@@ -1,0 +1,68 @@
+//! A machine that refuses, users who pry, tasks that vandalise, and files that lie.
+
+mod disk;
+mod scarce;
+mod strangers;
+mod vandals;
+#[path = "../output/task.rs"]
+mod task;
+
+use std::path::{Path, PathBuf};
+
+use siding_e2e::{Finished, Process, Sandbox, eventually, processes};
+use task::{Task, assert_same, perform, shell};
+
+/// An ordinary user that has no processes.
+const STRANGER: u32 = 61_234;
+
+/// Every path below the state directory, sorted, once the shims of all tasks have left.
+#[track_caller]
+fn entries_at_rest(sandbox: &Sandbox) -> Vec<PathBuf> {
+    eventually("no task runs", || {
+        sandbox.task_ids().iter().all(|id| processes::with_birthmark(id).is_empty())
+    });
+    let mut found = vec![];
+    entries(&sandbox.state_dir(), &mut found);
+    found.sort();
+    found
+}
+
+/// Adds every path below a directory.
+fn entries(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        found.push(entry.path());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            entries(&entry.path(), found);
+        }
+    }
+}
+
+/// Checks that a call was refused by siding itself, with a message for a person.
+#[track_caller]
+fn assert_refused(done: &Finished, words: &str) {
+    assert_sane(done);
+    assert_eq!(done.code, Some(125), "{done}");
+    assert!(done.err().starts_with("siding: "), "{done}");
+    assert!(done.err().contains(words), "no {words:?} in {done}");
+}
+
+/// Checks that a call neither crashed nor hung.
+#[track_caller]
+fn assert_sane(done: &Finished) {
+    assert!(!done.err().contains("panicked"), "{done}");
+    assert!(done.signal.is_none() && done.code != Some(101), "{done}");
+    assert!(done.elapsed.as_secs() < 15, "{done}");
+}
+
+/// Waits until nothing that belongs to a task lives, its shim included.
+#[track_caller]
+fn assert_gone(id: &str) {
+    eventually("nothing of the task is left", || processes::with_birthmark(id).is_empty());
+}
+
+/// The shim of a task that runs.
+#[track_caller]
+fn shim(task: &Task) -> Process {
+    let pid = u32::try_from(task.number("/shim_pid")).expect("a process number");
+    Process::of(pid).expect("the shim lives")
+}

@@ -1,0 +1,61 @@
+//! Too few descriptors and too few processes.
+
+use siding_e2e::{Finished, Sandbox, is_root};
+
+use crate::{STRANGER, Task, assert_same, assert_sane, entries_at_rest};
+
+/// Runs a command that says hello under a limit, set by the shell's `ulimit`.
+fn run_limited(sandbox: &Sandbox, limit: &str) -> Finished {
+    let args = ["run", "--json", "--budget", "none", "--", "echo hello"];
+    let script = format!("ulimit {limit} && exec {}", sandbox.siding_line(&args));
+    sandbox.host("bash", &["-c", &script]).must_not_be_held().run()
+}
+
+/// Runs a command under a limit from `least` up to where it works. Every call before says what it
+/// lacks and leaves nothing.
+fn run_with_more(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
+    let made = sandbox.siding(&["run", "--json", "--", "echo first"]).run().expect_code(0);
+    let _made = Task::of(&made);
+    let mut refused = 0;
+    for limit in least.. {
+        assert!(limit < least + 60, "it does not even work with {limit}");
+        let before = entries_at_rest(sandbox);
+        let done = run_limited(sandbox, &format!("{option} {limit}"));
+        assert_sane(&done);
+        if done.code == Some(0) {
+            assert_same(&Task::of(&done).file(), b"hello\n", "the output");
+            break;
+        }
+        refused += 1;
+        if done.code == Some(125) {
+            assert!(done.err().starts_with("siding: "), "{option} {limit}: {done}");
+            assert!(done.err().contains(words), "{option} {limit}: {done}");
+            assert_eq!(entries_at_rest(sandbox), before, "{option} {limit}: {done}");
+        } else {
+            // It was started and failed then, as it would in any shell, and is on record.
+            let task = Task::of(&done);
+            eprintln!("{option} {limit}: {} {}", task.0["outcome"], task.0["output"]["text"]);
+            assert_eq!(task.text("/phase"), "ended", "{option} {limit}: {done}");
+        }
+    }
+    assert!(refused > 0, "the limit was never too low");
+}
+
+#[test]
+fn without_descriptors_it_says_so_and_leaves_nothing() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    // The loader of a dynamic program needs one beside the standard streams.
+    run_with_more(&sandbox, "-n", 5, "Too many open files");
+}
+
+#[test]
+fn without_processes_it_says_so_and_leaves_nothing() {
+    if !is_root() {
+        eprintln!("skipped: only root has another user at hand");
+        return;
+    }
+    let mut sandbox = Sandbox::new_for_uid(STRANGER + 1);
+    sandbox.expect_clean();
+    run_with_more(&sandbox, "-u", 1, "Resource temporarily unavailable");
+}

@@ -1,0 +1,146 @@
+//! Tasks that turn against what keeps them are ended all the same, and nobody hangs or crashes.
+
+use siding_e2e::processes::{beating, stays_still};
+use siding_e2e::{Sandbox, eventually, is_root, words};
+
+use crate::{STRANGER, Task, assert_gone, assert_sane, shell, shim};
+
+/// Whether a stop must reach a task that did this, or only its deadline can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    ByStop,
+    ByDeadline,
+}
+
+/// What a task does to its own directory `$D`, and to what it inherited.
+const VANDALISM: &[(&str, Ends)] = &[
+    ("rm -f $D/*", Ends::ByDeadline),
+    ("rm -rf $D", Ends::ByDeadline),
+    ("mv $D $D.away", Ends::ByDeadline),
+    ("rm -f $D/journal", Ends::ByDeadline),
+    (": > $D/journal", Ends::ByDeadline),
+    ("head -c 9999 /dev/urandom > $D/journal", Ends::ByDeadline),
+    ("head -c 9999 /dev/urandom >> $D/journal", Ends::ByDeadline),
+    ("rm -f $D/ctl", Ends::ByDeadline),
+    ("rm -f $D/ctl; mkfifo $D/ctl", Ends::ByDeadline),
+    ("rm -f $D/out.fifo $D/output", Ends::ByStop),
+    ("rm -f $D/output; mkfifo $D/output", Ends::ByStop),
+    ("rm -f $D/output; ln -s /etc/passwd $D/output", Ends::ByStop),
+    ("rm -f $D/../../live/$SIDING_TASK", Ends::ByStop),
+    ("rm -rf $D/../../live $D/../../same", Ends::ByStop),
+    ("exec 60<&- 61>&-", Ends::ByStop),
+    ("head -c 300000 /dev/zero >&61; printf 'exit\\0x\\0/\\0' >&61", Ends::ByStop),
+    ("truncate -s 10G /proc/self/fd/61", Ends::ByStop),
+    ("ulimit -f 0 -n 9 -d 0", Ends::ByStop),
+];
+
+/// The same for one whom permissions can stop.
+const CHMOD: &[(&str, Ends)] = &[
+    ("chmod 000 $D", Ends::ByDeadline),
+    ("chmod 000 $D/*", Ends::ByDeadline),
+    ("chmod 000 $D/ctl $D/out.fifo", Ends::ByDeadline),
+    ("chmod 500 $D/../..; chmod 500 $D", Ends::ByStop),
+    ("chmod 000 $D/../..", Ends::ByDeadline),
+];
+
+/// Lets a task vandalise, looks at it with every command, and sees it end.
+fn vandalise(sandbox: &Sandbox, (act, ends): (&str, Ends)) {
+    let hang = sandbox.puppet_line(&["mark", act, "fork", "setsid", "hang", "--", "hang"]);
+    let text = format!("D=$SIDING_STATE_DIR/tasks/$SIDING_TASK; {act}; exec {hang}");
+    let life = if ends == Ends::ByStop { "50s" } else { "2s" };
+    let args = ["run", "--background", "--json", "--timeout", life, "--grace", "0s", "--", &text];
+    let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
+    let (id, keeper) = (task.id(), shim(&task));
+    let _done = sandbox.marked(act);
+    for args in [
+        &["show", id][..],
+        &["ps"],
+        &["output", "--all", id],
+        &["wait", "--timeout", "10ms", id],
+        &["reap", "--dry-run"],
+    ] {
+        assert_sane(&sandbox.siding(args).run());
+    }
+    let stopped = sandbox.siding(&["stop", id]).run();
+    assert_sane(&stopped);
+    assert!(ends == Ends::ByDeadline || stopped.code == Some(0), "{act}: {stopped}");
+    eventually("its shim has left", || !keeper.alive());
+    assert_gone(id);
+}
+
+#[test]
+fn a_task_that_vandalises_is_ended() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    for vandalism in VANDALISM {
+        vandalise(&sandbox, *vandalism);
+    }
+    // The ruins stand in nobody's way.
+    let task = Task::of(&shell(&sandbox, "echo fine").run().expect_code(0));
+    assert_eq!(task.file(), b"fine\n");
+}
+
+#[test]
+fn a_task_that_takes_rights_away_is_ended() {
+    if !is_root() {
+        eprintln!("skipped: root alone has a user at hand that nobody else uses");
+        return;
+    }
+    for vandalism in CHMOD {
+        let mut sandbox = Sandbox::new_for_uid(STRANGER + 5);
+        sandbox.expect_clean();
+        vandalise(&sandbox, *vandalism);
+    }
+}
+
+#[test]
+fn a_task_cannot_slip_away_by_what_it_does_to_itself() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    for script in [
+        "closefds beat BEAT",
+        "lower-rttime beat BEAT",
+        "lower-rttime fork daemon beat BEAT -- hang",
+        "closefds lower-rttime clearenv rename init daemon beat BEAT",
+        "leader-exits lower-rttime closefds beat BEAT",
+    ] {
+        let beat = sandbox.path("beat");
+        let script = script.replace("BEAT", &beat.display().to_string());
+        let argv = sandbox.puppet_argv(&words(&script));
+        let args = ["run", "--background", "--json", "--grace", "0s", "--"].map(str::to_owned);
+        let started = sandbox.siding(&[&args[..], &argv].concat()).run();
+        let task = Task::of(&started);
+        assert!(beating(&beat), "{script}");
+        let stopped = sandbox.siding(&["stop", "--json", task.id()]).run().expect_code(0);
+        assert!(stays_still(&beat), "{script}: {stopped}");
+        assert_eq!(Task::of(&stopped).text("/phase"), "ended");
+        assert_gone(task.id());
+    }
+}
+
+/// What a shell reports goes through a file that its command can write, too. It changes neither
+/// the outcome nor anything else that siding knows by itself.
+#[test]
+fn garbage_in_the_shells_report_changes_no_outcome() {
+    let sandbox = Sandbox::new();
+    for garbage in [
+        "head -c 300000 /dev/urandom >&61",
+        "printf 'exit\\0000\\000/forged\\0001\\0002\\000\\000' >&61",
+        "printf 'return0\\0007\\000\\033[31m\\0007\\000\\000' >&61 | cat",
+        "for i in 1 2 3 4 5 6 7 8 9; do printf 'exit\\000' >&61; done",
+        "truncate -s 0 /proc/self/fd/61",
+        "truncate -s 20G /proc/self/fd/61",
+        "exec 61>&-",
+        "exec 60>&- 61>/dev/null",
+        "head -c 100000 /dev/urandom >&60",
+    ] {
+        let text = format!("{{ {garbage}; }} 2>/dev/null; echo words; exit 3");
+        let done = shell(&sandbox, &text).run();
+        assert_sane(&done);
+        let task = Task::of(&done.expect_code(3));
+        assert_eq!(task.number("/outcome/code"), 3, "{garbage}");
+        assert_eq!(task.file(), b"words\n", "{garbage}");
+        let shown = sandbox.siding(&["show", task.id()]).run().expect_code(0);
+        assert!(!shown.out().contains('\u{1b}'), "{garbage}: {shown}");
+    }
+}

@@ -1,0 +1,8 @@
+//! What a task writes is kept, bounded, told and shown.
+
+mod bounds;
+mod exact;
+mod idioms;
+mod task;
+
+use task::{Task, assert_same, perform, shell};

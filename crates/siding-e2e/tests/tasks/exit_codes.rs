@@ -1,0 +1,146 @@
+//! Every code and every signal, told apart, and as bash tells them.
+
+use serde_json::{Value, json};
+use siding_e2e::{Sandbox, words};
+
+use crate::support::sandbox;
+
+/// Calls at once in one shell.
+const BATCH: usize = 8;
+
+/// Runs each text under siding and under bash alone; returns both codes and siding's JSON.
+fn both(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
+    let run = sandbox.siding_line(&["run", "--json", "--"]);
+    let script = format!(
+        r#"ulimit -c 0
+        one() {{
+            {run} "$2" >"json$1"; mine=$?
+            (exec bash -c "$2") >/dev/null 2>&1; echo "$mine $?" >"code$1"
+        }}
+        number=0
+        for text; do
+            one "$number" "$text" &
+            ((++number % {BATCH})) || wait
+        done
+        wait"#
+    );
+    let args: Vec<&str> = ["-c", &script, "host"]
+        .into_iter()
+        .chain(texts.iter().map(String::as_str))
+        .collect();
+    let _done = sandbox.host("bash", &args).run().expect_code(0);
+    (0..texts.len())
+        .map(|number| answer(sandbox, number))
+        .collect()
+}
+
+fn answer(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
+    let read = |name: &str| {
+        let path = sandbox.path(&format!("{name}{number}"));
+        std::fs::read_to_string(path).expect("written by the host")
+    };
+    let codes = read("code");
+    let mut codes = codes
+        .split_whitespace()
+        .map(|code| code.parse().expect("a code"));
+    let (mine, bashs) = (codes.next().expect("two"), codes.next().expect("two"));
+    (
+        mine,
+        bashs,
+        serde_json::from_str(&read("json")).expect("JSON"),
+    )
+}
+
+/// LINUX fault 14, PAINS C1, C2: all codes; 137 by `exit` is no SIGKILL.
+#[test]
+fn every_exit_code_is_kept() {
+    let sandbox = sandbox();
+    let texts: Vec<String> = (0..=255).map(|code| format!("exit {code}")).collect();
+    for (code, (mine, bashs, view)) in (0..).zip(both(&sandbox, &texts)) {
+        assert_eq!((mine, bashs), (code, code), "{view}");
+        assert_eq!(view["outcome"], json!({"kind": "exited", "code": code}));
+    }
+}
+
+/// LINUX fault 14: all signals, by a shell that kills itself.
+#[test]
+fn every_signal_is_kept() {
+    let sandbox = sandbox();
+    // Those that stop a process end nothing, and 32 and 33 belong to the C library.
+    let numbers: Vec<i32> = (1..=64)
+        .filter(|number| ![19, 20, 21, 22, 32, 33].contains(number))
+        .collect();
+    let texts: Vec<String> = numbers
+        .iter()
+        .map(|number| format!("kill -{number} $$"))
+        .collect();
+    let mut names = vec![];
+    for (number, (mine, bashs, view)) in numbers.into_iter().zip(both(&sandbox, &texts)) {
+        assert_eq!(mine, bashs, "signal {number}: {view}");
+        if bashs == 0 {
+            assert_eq!(
+                view["outcome"],
+                json!({"kind": "exited", "code": 0}),
+                "signal {number}"
+            );
+            continue;
+        }
+        assert_eq!(mine, 128 + number);
+        assert_eq!(
+            view["outcome"]["kind"], "signaled",
+            "signal {number}: {view}"
+        );
+        names.push(
+            view["outcome"]["signal"]
+                .as_str()
+                .expect("a name")
+                .to_owned(),
+        );
+    }
+    for name in ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM"] {
+        assert!(
+            names.iter().any(|known| known == name),
+            "{name} in {names:?}"
+        );
+    }
+    // Without those that are ignored by default: CHLD, CONT, URG, WINCH, and QUIT, by bash.
+    assert_eq!(names.len(), 22 + 31, "{names:?}");
+}
+
+/// A task's session has no terminal and its group no parent in it, so the kernel does not stop it
+/// at a terminal's behest: nobody would be there to continue it.
+#[test]
+fn signals_of_a_terminal_stop_nothing() {
+    let sandbox = sandbox();
+    for number in [20, 21, 22] {
+        let text = format!("kill -{number} $$; exit 4");
+        let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(4);
+    }
+}
+
+/// The same for a program that no shell stands above.
+#[test]
+fn a_program_that_dies_of_a_signal_is_told_from_one_that_exits() {
+    let sandbox = sandbox();
+    for (verbs, code, kind) in [
+        ("die KILL", 137, "signaled"),
+        ("exit 137", 137, "exited"),
+        ("die TERM", 143, "signaled"),
+        ("die 64", 192, "signaled"),
+        ("exit 124", 124, "exited"),
+        ("exit 75", 75, "exited"),
+        ("leader-exits exit 6", 6, "exited"),
+    ] {
+        let argv = sandbox.puppet_argv(&words(verbs));
+        let args = [
+            words("run --json --")
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            argv,
+        ]
+        .concat();
+        let done = sandbox.siding(&args).run().expect_code(code);
+        assert_eq!(done.json()["outcome"]["kind"], kind, "{done}");
+    }
+}

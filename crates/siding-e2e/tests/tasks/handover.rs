@@ -1,0 +1,173 @@
+//! From the foreground to the background, in place.
+
+use std::time::{Duration, Instant};
+
+use siding_e2e::tree::Dice;
+use siding_e2e::{Sandbox, eventually};
+
+use crate::support::{Task, as_each_user, make_file, pids, prompt, sandbox, until_file};
+
+/// PAINS A6, C2, issue §3.1: the call returns at its budget, the same process goes on, and its
+/// true end is known.
+#[test]
+fn the_same_process_goes_on_at_the_budget() {
+    as_each_user(|sandbox| {
+        let text = format!("echo $$; {}; echo $$; exit 7", until_file("go"));
+        let call = sandbox.siding(&["run", "--budget", "1s", "--", &text]);
+        let done = call.run().expect_code(75);
+        println!("budget 1s: returned after {:?}", done.elapsed);
+        assert!(done.elapsed >= Duration::from_millis(950), "{done}");
+        assert!(done.elapsed < Duration::from_secs(4), "{done}");
+        let task = Task::only(&sandbox);
+        eventually("the first line is there", || task.output().ends_with('\n'));
+        let first = task.output();
+        assert!(first.starts_with(&done.out()), "shown until then: {done}");
+        assert_eq!(first.lines().count(), 1, "{first}");
+        make_file(&sandbox, "go");
+        assert_eq!(
+            task.outcome(),
+            serde_json::json!({"kind": "exited", "code": 7})
+        );
+        assert_eq!(
+            task.output(),
+            first.repeat(2),
+            "it ran once, and is the same process"
+        );
+        task.expect_gone();
+    });
+}
+
+/// The JSON of a hand-over tells who sent it there, and what was written so far.
+#[test]
+fn a_hand_over_is_told() {
+    let sandbox = sandbox();
+    let text = format!("echo early; {}", until_file("go"));
+    let args = ["run", "--json", "--budget", "1s", "--", &text];
+    let view = sandbox.siding(&args).run().expect_code(75).json();
+    assert_eq!(view["phase"], "running");
+    let placement = serde_json::json!({"kind": "background", "why": "budget"});
+    assert_eq!(view["placement"], placement);
+    assert!(view["outcome"].is_null() && view["leader_outcome"].is_null());
+    assert_eq!(view["output"]["text"], "early\n");
+    assert!(!pids(&view).is_empty());
+    make_file(&sandbox, "go");
+    assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
+}
+
+/// PAINS E4: who ends in time stays in the foreground; who asks for no budget has none.
+#[test]
+fn nothing_is_handed_over_without_need() {
+    let sandbox = sandbox();
+    let args = ["run", "--json", "--budget", "20s", "--", "exit 4"];
+    let done = prompt("an end within the budget", sandbox.siding(&args).run());
+    assert_eq!(
+        done.expect_code(4).json()["placement"]["kind"],
+        "foreground"
+    );
+
+    let text = until_file("go");
+    let args = ["run", "--json", "--budget", "none", "--", &text];
+    let call = sandbox.siding(&args).env("SIDING_BLOCKING_BUDGET", "100ms");
+    let begun = Instant::now();
+    let running = call.spawn();
+    eventually("four budgets have passed", || {
+        begun.elapsed().as_millis() > 400
+    });
+    make_file(&sandbox, "go");
+    let view = running.wait().expect_code(0).json();
+    assert_eq!(view["placement"]["kind"], "foreground");
+}
+
+/// PAINS E2, E3: at the timeout a command goes on or is stopped, as its caller says.
+#[test]
+fn what_the_timeout_means_is_the_callers_choice() {
+    let sandbox = sandbox();
+    let text = until_file("go");
+    let args = [
+        "run",
+        "--timeout",
+        "300ms",
+        "--on-timeout",
+        "background",
+        "--",
+        &text,
+    ];
+    let _done = sandbox.siding(&args).run().expect_code(75);
+    make_file(&sandbox, "go");
+    assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
+    for flag in ["--timeout", "--budget"] {
+        let args = [
+            "run",
+            flag,
+            "300ms",
+            "--on-timeout",
+            "stop",
+            "--",
+            "echo kept; sleep 60",
+        ];
+        let done = sandbox.siding(&args).run().expect_code(124);
+        assert!(
+            done.out().starts_with("kept\n"),
+            "output so far stays: {done}"
+        );
+    }
+}
+
+/// PAINS C1, issue §3.1: a stop, the deadline and the hand-over in the same instant come to one
+/// end, and everybody tells the same.
+#[test]
+fn three_ends_in_one_instant_are_one() {
+    let sandbox = sandbox();
+    let mut dice = Dice(0x51d1);
+    for round in 0..25 {
+        let aim = 120 + dice.below(30);
+        let spread = |dice: &mut Dice| format!("{}ms", aim + dice.below(8));
+        let (budget, deadline) = (spread(&mut dice), spread(&mut dice));
+        let text = format!("trap 'exit 3' TERM; : {round}; sleep 60 & wait");
+        let args = [
+            "run",
+            "--json",
+            "--budget",
+            &budget,
+            "--timeout",
+            &deadline,
+            "--",
+            &text,
+        ];
+        let begun = Instant::now();
+        let call = sandbox.siding(&args).spawn();
+        let known = sandbox.task_ids();
+        let mut seen = known.clone();
+        eventually("the task is on record", || {
+            seen = sandbox.task_ids();
+            seen.len() > round
+        });
+        let newest = seen.iter().find(|id| !known.contains(id));
+        let stop_at = Duration::from_millis(aim + dice.below(8));
+        std::thread::sleep(stop_at.saturating_sub(begun.elapsed()));
+        let stops = match newest {
+            Some(id) => sandbox.siding(&["stop", "--json", id]),
+            None => sandbox.siding(&["stop", "--json", "--all"]),
+        };
+        let _stopped = stops.run().expect_code(0);
+        agree(&sandbox, call.wait(), newest.cloned());
+    }
+    assert_eq!(sandbox.task_ids().len(), 25);
+}
+
+fn agree(sandbox: &Sandbox, done: siding_e2e::Finished, newest: Option<String>) {
+    let task = Task::of(sandbox, &done.json());
+    assert!(newest.is_none_or(|id| id == task.id));
+    let outcome = task.outcome();
+    let code = match outcome["kind"].as_str() {
+        Some("stopped") => 3,
+        Some("deadline") => 124,
+        _ => panic!("{outcome} of {done}"),
+    };
+    assert!(
+        [75, code].contains(&done.code.expect("an exit")),
+        "{outcome} of {done}"
+    );
+    task.expect_one_end();
+    assert_eq!(task.outcome(), outcome, "told again");
+}

@@ -1,0 +1,159 @@
+//! Whoever waits for a command is interrupted, dies, or closes the terminal.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, words};
+
+use crate::support::{Task, as_each_user, make_file, sandbox, until_file};
+
+/// Starts a call that waits for puppets in the foreground.
+fn foreground(sandbox: &Sandbox, verbs: &str) -> (Running, Process) {
+    let line = sandbox.puppet_line(&words(&format!("{verbs} mark it hang")));
+    let call = sandbox
+        .siding(&["run", "--budget", "none", "--", &line])
+        .spawn();
+    (call, sandbox.marked("it"))
+}
+
+/// PAINS B4, B5: an interrupt stops the command that is waited for and nothing else.
+#[test]
+fn an_interrupt_stops_the_command_in_the_foreground() {
+    as_each_user(|sandbox| {
+        let other = Task::puppet(&sandbox, &[], &words("mark other hang"));
+        let others = sandbox.marked("other");
+        let (call, process) = foreground(&sandbox, "fork setsid hang --");
+        call.signal(Signal::INT);
+        let done = call.wait().expect_code(130);
+        println!("interrupt: {:?}", done.elapsed);
+        assert!(!process.alive());
+        let ids = sandbox.task_ids();
+        let id = ids.iter().find(|id| **id != other.id).expect("two tasks");
+        let stopped = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
+        assert_eq!(
+            stopped.outcome(),
+            serde_json::json!({"kind": "stopped", "by": "user"})
+        );
+        assert!(others.alive(), "a task in the background is not touched");
+        let _view = other.stop(&[]);
+        other.expect_gone();
+        stopped.expect_one_end();
+    });
+}
+
+/// A second interrupt does not wait for the grace.
+#[test]
+fn a_second_interrupt_ends_what_ignores_the_first() {
+    let sandbox = sandbox();
+    let (call, process) = foreground(&sandbox, "ignore INT ignore TERM");
+    call.signal(Signal::INT);
+    let task = Task::only(&sandbox);
+    eventually("the first is on record", || {
+        task.journal().contains("stop_asked")
+    });
+    assert!(process.alive());
+    call.signal(Signal::INT);
+    let done = call.wait();
+    assert!(done.elapsed.as_secs() < 8, "the grace is 10 s: {done}");
+    task.expect_gone();
+}
+
+/// PAINS B6, G4: a host that is told to leave, hangs up or is killed leaves its command running
+/// in the background.
+#[test]
+fn the_end_of_the_caller_leaves_the_command_alone() {
+    as_each_user(|sandbox| {
+        for signal in [Signal::TERM, Signal::HUP, Signal::KILL] {
+            let go = format!("go{}", signal.as_raw());
+            let text = format!("{}; exit 5", until_file(&go));
+            let known = sandbox.task_ids();
+            let call = sandbox
+                .siding(&["run", "--budget", "none", "--", &text])
+                .spawn();
+            let id = eventually_some("the command runs", || {
+                let id = sandbox
+                    .task_ids()
+                    .into_iter()
+                    .find(|id| !known.contains(id))?;
+                let task = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
+                task.journal().contains("spawned").then_some(id)
+            });
+            let task = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
+            call.signal(signal);
+            let done = call.wait();
+            match signal {
+                Signal::KILL => assert_eq!(done.signal, Some(9), "{done}"),
+                _ => assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}"),
+            }
+            eventually("it is in the background", || {
+                task.journal().contains("placed")
+            });
+            assert!(!task.marked().is_empty());
+            make_file(&sandbox, &go);
+            assert_eq!(
+                task.outcome(),
+                serde_json::json!({"kind": "exited", "code": 5})
+            );
+            let placement = serde_json::json!({"kind": "background", "why": "user"});
+            assert_eq!(task.stop(&[])["placement"], placement);
+        }
+    });
+}
+
+/// PAINS B10, LINUX fault 21: a signal to the caller's whole group reaches neither the shim nor
+/// the task.
+#[test]
+fn a_signal_to_the_callers_group_ends_there() {
+    let sandbox = sandbox();
+    let (call, process) = foreground(&sandbox, "");
+    let group = Pid::from_raw(call.process().pid as i32).expect("a number");
+    kill_process_group(group, Signal::KILL).expect("the own child's group");
+    let _killed = call.wait().expect_signal(9);
+    let task = Task::only(&sandbox);
+    eventually("it is in the background", || {
+        task.journal().contains("placed")
+    });
+    assert!(process.alive());
+    let _view = task.stop(&[]);
+    task.expect_gone();
+}
+
+/// PAINS E12, LINUX fault 22: a task has no terminal, and closing its caller's ends nothing.
+#[test]
+fn a_terminal_is_neither_given_nor_missed() {
+    let sandbox = sandbox();
+    let text = format!(
+        "(: </dev/tty) 2>/dev/null || echo none; {}; exit 6",
+        sandbox.puppet_line(&words("mark it read-stdin fork mark held hang -- wait"))
+    );
+    let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
+    let host = sandbox.host("script", &["-qefc", &line, "/dev/null"]);
+    let mut host = host.env("SHELL", "/bin/sh").stdin_open().spawn();
+    let process = sandbox.marked("held");
+    let _shown = host.until_out_has("none");
+    host.signal(Signal::KILL);
+    let _killed = host.wait();
+    let task = Task::only(&sandbox);
+    eventually("its caller has gone", || task.journal().contains("placed"));
+    assert!(process.alive());
+    let _view = task.stop(&[]);
+    assert!(task.output().starts_with("none\n"), "{}", task.output());
+    task.expect_gone();
+}
+
+/// PAINS A3: who reads the output may leave; the command goes on and its output is kept.
+#[test]
+fn a_reader_that_leaves_stops_nothing() {
+    let sandbox = sandbox();
+    let text = format!("echo one; {}; echo two; exit 4", until_file("go"));
+    let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
+    let host = sandbox
+        .host("bash", &["-c", &format!("{line} | head -n 1")])
+        .spawn();
+    eventually("one line is there", || {
+        sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "one\n"
+    });
+    make_file(&sandbox, "go");
+    let _left = host.wait();
+    let task = Task::only(&sandbox);
+    assert_eq!(task.outcome()["code"], 4);
+    assert_eq!(task.output(), "one\ntwo\n");
+}

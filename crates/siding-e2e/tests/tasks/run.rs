@@ -1,0 +1,334 @@
+//! What a command finds when it runs: its words, its environment, its directory, its session.
+
+use std::path::Path;
+
+use siding_e2e::{Finished, Sandbox, eventually, processes, words};
+
+use crate::support::{Task, as_each_user, make_file, prompt, sandbox, until_file};
+
+/// What every task sets beside its caller's environment.
+const UNATTENDED: [&str; 4] = [
+    "DEBIAN_FRONTEND=noninteractive",
+    "GIT_EDITOR=false",
+    "GIT_TERMINAL_PROMPT=0",
+    "PAGER=cat",
+];
+
+/// PAINS A7: what is over is not shown as running.
+#[test]
+fn a_command_that_is_over_has_ended() {
+    as_each_user(|sandbox| {
+        let call = sandbox.siding(&["run", "--json", "--", "true"]);
+        let done = prompt("true", call.run()).expect_code(0);
+        let view = done.json();
+        assert_eq!(view["phase"], "ended", "{done}");
+        assert_eq!(view["outcome"]["kind"], "exited");
+        assert_eq!(view["outcome"]["code"], 0);
+        assert_eq!(view["placement"]["kind"], "foreground");
+        assert!(view["stop_report"].is_null(), "{done}");
+    });
+}
+
+/// PAINS C2: the code is the command's own, both streams come in the order of the writes.
+#[test]
+fn output_and_code_are_the_commands() {
+    let sandbox = sandbox();
+    let text = "echo one; echo two >&2; echo three; exit 7";
+    let done = sandbox.siding(&["run", "--", text]).run().expect_code(7);
+    assert_eq!(done.out(), "one\ntwo\nthree\n");
+    assert_eq!(done.err(), "");
+    assert_eq!(Task::only(&sandbox).output(), "one\ntwo\nthree\n");
+}
+
+/// PAINS E6: several arguments are a program and its words, which nobody splits or expands.
+#[test]
+fn odd_words_arrive_as_they_are() {
+    let sandbox = sandbox();
+    let odd = [
+        "",
+        " ",
+        "it's",
+        "\"",
+        "$HOME",
+        "*",
+        "-x",
+        "--",
+        "--json",
+        "a\nb",
+        "a\\n",
+        "ü…\u{1f980}",
+        "`id`",
+        "a;b|c&",
+        "\u{1b}[31m",
+        "=",
+        "~",
+        "!!",
+        "%d",
+        "\t",
+    ];
+    let argv = [&["run", "--", "/usr/bin/printf", "<%s>"], &odd[..]].concat();
+    let done = sandbox.siding(&argv).run().expect_code(0);
+    let expected: String = odd.iter().map(|word| format!("<{word}>")).collect();
+    assert_eq!(done.out(), expected);
+}
+
+/// PAINS B9: whoever looks for the command's words among all arguments of the machine finds
+/// neither the task nor its shim, so that a `pkill -f` inside it cannot hit itself.
+#[test]
+fn the_words_of_a_command_stand_in_no_arguments() {
+    let sandbox = sandbox();
+    let word = format!("needle{}", std::process::id());
+    let child = sandbox.puppet_line(&words("mark up hang"));
+    for shell in ["bash", "sh", "dash"] {
+        for text in [
+            format!(": {word}; {child}; :"),
+            format!(": {word} | {child}"),
+            format!("({child}; : {word}); :"),
+        ] {
+            let seen = sandbox.announcements().len();
+            let task = Task::start_with(&sandbox, &["--shell", shell], &text);
+            eventually("the command runs", || sandbox.announcements().len() > seen);
+            assert!(
+                processes::with_birthmark(&task.id).len() > 2,
+                "shim, shell and child"
+            );
+            let found: Vec<String> = processes::all()
+                .into_iter()
+                .map(processes::command_line)
+                .filter(|line| line.contains(&word))
+                .collect();
+            assert!(found.is_empty(), "{shell}, `{text}`: {found:?}");
+            let _view = task.stop(&[]);
+        }
+    }
+}
+
+/// PAINS E5, C2: where the shell ended, and how every stage of its last pipeline did.
+#[test]
+fn the_shell_tells_where_it_ended_and_how_each_stage_did() {
+    let sandbox = sandbox();
+    std::fs::create_dir(sandbox.path("sub")).expect("own directory");
+    let sub = sandbox.path("sub").display().to_string();
+    for (text, code, cwd, stages) in [
+        ("cd sub; (exit 3) | true", 0, Some(&*sub), vec![3, 0]),
+        ("false | (exit 4) | (exit 5)", 5, None, vec![1, 4, 5]),
+        ("cd sub; exit 2", 2, Some(&*sub), vec![]),
+        ("set -o pipefail; (exit 6) | true", 6, None, vec![6, 0]),
+        ("true | false; true", 0, None, vec![]),
+        ("cd /; exec true", 0, None, vec![]),
+    ] {
+        let call = sandbox.siding(&["run", "--json", "--", text]);
+        let view = call.run().expect_code(code).json();
+        let expected = if stages.is_empty() {
+            serde_json::Value::Null
+        } else {
+            serde_json::json!(stages)
+        };
+        assert_eq!(view["pipeline_statuses"], expected, "{text}");
+        if let Some(cwd) = cwd {
+            assert_eq!(view["final_cwd"], cwd, "{text}");
+        }
+    }
+}
+
+/// PAINS E6: the directory is the process's, not a prefix to the text.
+#[test]
+fn the_directory_holds_for_the_whole_text() {
+    let sandbox = sandbox();
+    for dir in ["sub", "it's a dir", "-dash"] {
+        std::fs::create_dir(sandbox.path(dir)).expect("own directory");
+        let dir_arg = format!("--cwd={dir}");
+        let call = sandbox.siding(&["run", &dir_arg, "--", "sleep .1 &\npwd; wait"]);
+        let expected = format!("{}\n", sandbox.path(dir).display());
+        assert_eq!(call.run().expect_code(0).out(), expected);
+    }
+}
+
+/// A directory that is not there is said before anything is recorded.
+#[test]
+fn a_missing_directory_is_an_error_that_names_it() {
+    let sandbox = sandbox();
+    make_file(&sandbox, "file");
+    for dir in ["/nowhere/at/all", "file"] {
+        let call = sandbox.siding(&["run", "--cwd", dir, "--", "true"]);
+        let done = call.run().expect_code(125);
+        assert!(done.err().contains(dir), "{done}");
+        assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+    }
+}
+
+fn environment_of(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) -> Vec<String> {
+    let args = [&["run"], flags, &["--", "/usr/bin/env", "-0"]].concat();
+    let call = caller
+        .iter()
+        .fold(sandbox.siding(&args), |call, (name, value)| {
+            call.env(name, value)
+        });
+    let done: Finished = call.run().expect_code(0);
+    let mut variables: Vec<String> = done
+        .out()
+        .split_terminator('\0')
+        .map(str::to_owned)
+        .collect();
+    variables.sort();
+    variables
+}
+
+/// PAINS E7: a command is told that nobody sits there, and its caller can say otherwise.
+#[test]
+fn the_environment_is_the_callers_and_a_little_more() {
+    let sandbox = sandbox();
+    let plain = environment_of(&sandbox, &[], &[("MINE", "a=b\nc")]);
+    for expected in UNATTENDED.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
+        assert!(
+            plain.iter().any(|entry| entry == expected),
+            "{expected} in {plain:?}"
+        );
+    }
+    let flags = ["--env", "PAGER=less", "--env", "NEW=x=y", "--env", "EMPTY="];
+    let caller = [("GIT_EDITOR", "vi"), ("PAGER", "more"), ("NEW", "old")];
+    let set = environment_of(&sandbox, &flags, &caller);
+    for expected in [
+        "PAGER=less",
+        "NEW=x=y",
+        "EMPTY=",
+        "GIT_EDITOR=vi",
+        "GIT_TERMINAL_PROMPT=0",
+    ] {
+        assert!(
+            set.iter().any(|entry| entry == expected),
+            "{expected} in {set:?}"
+        );
+    }
+    assert_eq!(
+        set.iter()
+            .filter(|entry| entry.starts_with("PAGER="))
+            .count(),
+        1
+    );
+    let call = sandbox.siding(&["run", "--env", "NOTHING", "--", "true"]);
+    assert!(call.run().expect_code(125).err().contains("NOTHING"));
+}
+
+/// `--env-clear` leaves what was asked for, and the task's id.
+#[test]
+fn a_cleared_environment_is_empty() {
+    let sandbox = sandbox();
+    let left = environment_of(&sandbox, &["--env-clear", "--env", "A=1"], &[]);
+    let [a, task] = &left[..] else {
+        panic!("{left:?}")
+    };
+    assert_eq!(a, "A=1");
+    assert!(task.starts_with("SIDING_TASK=b-"), "{left:?}");
+}
+
+/// SPEC 13: what a caller's environment holds is not written to disk.
+#[test]
+fn a_secret_of_the_environment_is_on_no_disk() {
+    let sandbox = sandbox();
+    let secret = format!("hunter{}", std::process::id());
+    let text = format!(
+        "{}; test \"$SECRET:$OTHER\" = \"$WANTED:$WANTED\"",
+        until_file("go")
+    );
+    let flag = format!("OTHER={secret}");
+    let call = sandbox.siding(&["run", "--background", "--json", "--env", &flag, "--", &text]);
+    let started = call.env("SECRET", &secret).env("WANTED", &secret).run();
+    let task = Task::of(&sandbox, &started.expect_code(0).json());
+    assert_eq!(
+        files_with(&sandbox.state_dir(), &secret),
+        Vec::<String>::new()
+    );
+    make_file(&sandbox, "go");
+    assert_eq!(task.outcome()["code"], 0, "the variables arrived");
+    assert_eq!(
+        files_with(&sandbox.state_dir(), &secret),
+        Vec::<String>::new()
+    );
+}
+
+fn files_with(dir: &Path, needle: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("the own directory can be read");
+    entries
+        .flatten()
+        .flat_map(|entry| {
+            let path = entry.path();
+            let kind = entry.file_type().expect("the own directory can be read");
+            if kind.is_dir() {
+                return files_with(&path, needle);
+            }
+            let bytes = if kind.is_file() {
+                std::fs::read(&path).unwrap_or_default()
+            } else {
+                vec![]
+            };
+            let holds = String::from_utf8_lossy(&bytes).contains(needle);
+            holds
+                .then(|| path.display().to_string())
+                .into_iter()
+                .collect()
+        })
+        .collect()
+}
+
+/// PAINS B10, E12: a session and group of its own, default signals, and no descriptor of
+/// siding's but its output.
+#[test]
+fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
+    as_each_user(|sandbox| {
+        let argv = sandbox.puppet_argv(&["report"]);
+        let args = [vec!["run".to_owned(), "--".to_owned()], argv].concat();
+        let _done = sandbox.siding(&args).run().expect_code(0);
+        let report = sandbox.announced("report");
+        let pid = report.process.pid;
+        assert_eq!(report.field::<u32>("session"), pid);
+        assert_eq!(report.field::<u32>("group"), pid);
+        for mask in ["blocked", "ignored"] {
+            let mask = report.field::<String>(mask);
+            assert_eq!(mask.trim_matches('0'), "", "signals in {report:?}");
+        }
+        let id = Task::only(&sandbox).id;
+        let mark = processes::birthmark(&id).expect("an id");
+        assert_eq!(report.field::<u64>("birthmark"), mark);
+        let text = &report.fields["text"];
+        let mut fds: Vec<&str> = text
+            .split(' ')
+            .filter(|word| !word.starts_with("cwd="))
+            .collect();
+        assert_eq!(fds.remove(0), "0=/dev/null");
+        let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
+        for fd in fds {
+            let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
+            // Its log is puppet's own.
+            let known = [&*output, &*sandbox.log().display().to_string()].contains(&leads_to);
+            assert!(known, "{fd} of {text}");
+        }
+    });
+}
+
+/// PAINS G7: the same command in the same directory is not started twice unless asked.
+#[test]
+fn a_second_launch_is_told_of_the_first() {
+    let sandbox = sandbox();
+    let text = until_file("go");
+    let first = Task::start(&sandbox, &text);
+    let again = prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(75);
+    assert!(again.err().contains(&first.id), "{again}");
+    let call = sandbox.siding(&["run", "--json", "--", &text]);
+    let view = call.run().expect_code(75).json();
+    assert_eq!(view["task_id"], first.id);
+    assert_eq!(view["duplicate_of"], first.id);
+    assert_eq!(sandbox.task_ids().len(), 1);
+
+    let flags = ["--allow-duplicate"];
+    let second = Task::start_with(&sandbox, &flags, &text);
+    assert_ne!(second.id, first.id);
+    let _elsewhere = Task::start_with(&sandbox, &["--cwd", "/tmp"], &text).stop(&[]);
+    make_file(&sandbox, "go");
+    for task in [&first, &second] {
+        assert_eq!(task.outcome()["code"], 0);
+    }
+    assert_eq!(second.stop(&[])["duplicate_of"], first.id);
+    // What has ended stands in nobody's way.
+    let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
+}

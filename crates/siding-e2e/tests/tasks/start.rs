@@ -1,0 +1,163 @@
+//! Commands that do not start, and background starts.
+
+use siding_e2e::{Sandbox, is_root};
+
+use crate::support::{Task, make_file, prompt, sandbox, until_file};
+
+/// Expects that nothing was started, with this code and this word in the reason.
+#[track_caller]
+fn fails(sandbox: &Sandbox, flags: &[&str], command: &[&str], code: i32, because: &str) {
+    let args = [
+        &["run", "--json", "--allow-duplicate"],
+        flags,
+        &["--"],
+        command,
+    ]
+    .concat();
+    let done = prompt(format!("{command:?}"), sandbox.siding(&args).run()).expect_code(code);
+    let view = done.json();
+    assert_eq!(view["phase"], "ended", "{done}");
+    assert_eq!(view["outcome"]["kind"], "failed_to_start", "{done}");
+    let error = view["outcome"]["error"].as_str().expect("a reason");
+    assert!(error.contains(because), "`{because}` in {done}");
+    assert!(
+        error.contains(command[0]) || error.contains("shell"),
+        "a name in {done}"
+    );
+}
+
+/// LINUX fault 42: a failed exec is an outcome of its own with the system's reason, and the code
+/// is a shell's.
+#[test]
+fn what_cannot_be_executed_says_why() {
+    let sandbox = sandbox();
+    make_file(&sandbox, "plain");
+    std::fs::create_dir(sandbox.path("dir")).expect("own directory");
+    fails(&sandbox, &[], &["nosuchprogram", "x"], 127, "No such file");
+    fails(
+        &sandbox,
+        &[],
+        &["./nosuchprogram", "x"],
+        127,
+        "No such file",
+    );
+    fails(&sandbox, &[], &["plain/below", "x"], 127, "Not a directory");
+    fails(&sandbox, &[], &["./plain", "x"], 126, "Permission denied");
+    fails(&sandbox, &[], &["./dir", "x"], 126, "Permission denied");
+    let shell = ["--shell", "/no/such/shell"];
+    fails(&sandbox, &shell, &["exit 0"], 127, "No such file");
+    fails(
+        &sandbox,
+        &["--background"],
+        &["nosuchprogram", "x"],
+        127,
+        "No such file",
+    );
+    // The same from a shell is the shell's own end.
+    let call = sandbox.siding(&["run", "--json", "--", "nosuchprogram"]);
+    assert_eq!(
+        call.run().expect_code(127).json()["outcome"]["kind"],
+        "exited"
+    );
+}
+
+/// LINUX fault 42: a script without an interpreter line runs as from every shell.
+#[test]
+fn a_script_without_an_interpreter_line_runs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let sandbox = sandbox();
+    std::fs::write(sandbox.path("script"), "echo \"$1\"; exit 6\n").expect("own directory");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(sandbox.path("script"), executable).expect("own file");
+    let done = sandbox
+        .siding(&["run", "--", "./script", "word"])
+        .run()
+        .expect_code(6);
+    assert_eq!(done.out(), "word\n");
+}
+
+/// LINUX fault 42: no processes left for the user.
+#[test]
+fn a_user_at_the_limit_of_processes_is_told() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = crate::support::ordinary().expect("root makes sandboxes for others");
+    // The shim is the user's second process beside the client; the task would be the third.
+    let line = sandbox.siding_line(&["run", "--json", "--", "/bin/true", "x"]);
+    for most in 0..4 {
+        let text = format!("ulimit -u {most} && exec {line}");
+        let done = sandbox.host("bash", &["-c", &text]).run();
+        println!("{most} processes: {done}");
+        match done.code {
+            Some(0) => assert_eq!(done.json()["outcome"]["kind"], "exited"),
+            Some(125) => assert!(done.err().contains("unavailable"), "{done}"),
+            _ => {
+                let view = done.json();
+                assert_eq!(view["outcome"]["kind"], "failed_to_start", "{done}");
+                let error = view["outcome"]["error"].as_str().expect("a reason");
+                assert!(error.contains("unavailable"), "{done}");
+            }
+        }
+    }
+}
+
+/// siding's own failures have a code of their own, 125.
+#[test]
+fn sidings_own_failures_have_their_own_code() {
+    let sandbox = sandbox();
+    for args in [
+        &["run"][..],
+        &["run", "--no-such-flag", "--", "true"],
+        &["run", "--timeout", "soon", "--", "true"],
+        &["run", "--timeout", "0s", "--", "true"],
+        &["run", "--budget", "-1s", "--", "true"],
+        &["run", "--signal", "NOPE", "--", "true"],
+        &["run", "--session", "s-nosuch", "--", "true"],
+        &["dance"],
+        &["stop", "b-zzzzzzzzzzzz"],
+        &["wait", "b-zzzzzzzzzzzz"],
+        &["stop"],
+    ] {
+        let done = sandbox.siding(args).run().expect_code(125);
+        assert!(!done.err().is_empty(), "{done}");
+        assert_eq!(done.out(), "", "{done}");
+    }
+    assert_eq!(
+        sandbox.task_ids(),
+        Vec::<String>::new(),
+        "nothing was recorded"
+    );
+}
+
+/// PAINS E1: a background start returns once the command runs, with nothing but its id.
+#[test]
+fn a_background_start_returns_with_the_id() {
+    let sandbox = sandbox();
+    let text = format!("echo noise; {}; exit 3", until_file("go"));
+    let call = sandbox.siding(&["run", "--background", "--name", "web", "--", &text]);
+    let done = prompt("--background", call.run()).expect_code(0);
+    let task = Task::only(&sandbox);
+    assert_eq!(done.out(), format!("{}\n", task.id));
+    assert!(!task.marked().is_empty(), "it runs");
+    make_file(&sandbox, "go");
+    assert_eq!(task.outcome()["code"], 3);
+    let view = task.stop(&[]);
+    assert_eq!(
+        (&view["placement"]["why"], &view["name"]),
+        (&"asked".into(), &"web".into())
+    );
+}
+
+/// A background start that fails at once says so: at the exec always, later within `--settle`.
+#[test]
+fn an_early_failure_is_seen() {
+    let sandbox = sandbox();
+    let args = ["run", "--background", "--settle", "20s", "--", "exit 3"];
+    let _done = prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
+    let text = until_file("go");
+    let args = ["run", "--background", "--settle", "150ms", "--", &text];
+    let done = sandbox.siding(&args).run().expect_code(0);
+    assert!(done.elapsed.as_millis() >= 150, "{done}");
+    make_file(&sandbox, "go");
+}

@@ -1,0 +1,79 @@
+//! What a command reads.
+
+use siding_e2e::{eventually, words};
+
+use crate::support::{Task, prompt, sandbox};
+
+/// PAINS E7, LINUX fault 31: without input every prompt ends at once, in a task's own words.
+#[test]
+fn nothing_waits_for_a_person_who_is_not_there() {
+    let sandbox = sandbox();
+    for (text, code, out) in [
+        ("cat", 0, ""),
+        ("read -p 'Ok? (y/n) ' x; echo \"$? [$x]\"", 0, "1 []\n"),
+        ("read -rsp 'Password: ' x || exit 3", 3, ""),
+        ("read x </dev/tty || exit 4", 4, ""),
+        ("wc -c", 0, "0\n"),
+        ("head -c1 | od -c; test -t 0 || exit 5", 5, "0000000\n"),
+        ("bash", 0, ""),
+        ("rm -i file; ls file", 0, "file\n"),
+    ] {
+        std::fs::write(sandbox.path("file"), "").expect("own directory");
+        // A terminal's program would look there: `TERM` is `dumb`.
+        let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
+        let done = prompt(format!("`{text}`"), call.run()).expect_code(code);
+        assert!(done.out().ends_with(out), "`{text}`: {done}");
+    }
+}
+
+/// The input of whoever calls siding is left alone: a loop that reads a list goes on with it.
+#[test]
+fn the_callers_own_input_is_not_eaten() {
+    let sandbox = sandbox();
+    let run = sandbox.siding_line(&["run", "--allow-duplicate", "--", "cat; true"]);
+    let text = format!("while read line; do echo \"<$line>\"; {run}; done");
+    let call = sandbox
+        .host("bash", &["-c", &text])
+        .stdin("one\ntwo\nthree\n");
+    assert_eq!(call.run().expect_code(0).out(), "<one>\n<two>\n<three>\n");
+}
+
+/// `--stdin pipe` keeps the input open until somebody closes it, and what is written arrives.
+#[test]
+fn a_pipe_gives_what_is_written_to_it() {
+    let sandbox = sandbox();
+    let line = sandbox.puppet_line(&words("--quiet mark up read-stdin mark over"));
+    let task = Task::start_with(&sandbox, &["--stdin", "pipe"], &line);
+    let process = sandbox.marked("up");
+    for args in [
+        &["input", &task.id, "hello"][..],
+        &["input", &task.id, "ü $x"],
+    ] {
+        let _done = sandbox.siding(args).run().expect_code(0);
+    }
+    eventually("both have arrived", || {
+        task.output().contains("hello") && task.output().contains("ü $x")
+    });
+    assert!(process.alive(), "the input is still open");
+    let _done = sandbox
+        .siding(&["input", &task.id, "--eof"])
+        .run()
+        .expect_code(0);
+    assert_eq!(task.outcome()["code"], 0);
+    let _over = sandbox.marked("over");
+    task.expect_gone();
+}
+
+/// A task whose input was never a pipe says so.
+#[test]
+fn no_input_for_those_who_read_nothing() {
+    let sandbox = sandbox();
+    let task = Task::puppet(&sandbox, &[], &["hang"]);
+    let done = sandbox
+        .siding(&["input", &task.id, "hello"])
+        .run()
+        .expect_code(125);
+    assert!(done.err().contains("/dev/null"), "{done}");
+    let _view = task.stop(&[]);
+    task.expect_gone();
+}

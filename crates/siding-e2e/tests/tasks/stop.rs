@@ -1,0 +1,398 @@
+//! A stop ends everything, proves it, and tells what it did.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use siding_e2e::{Finished, Process, Sandbox, eventually, eventually_some, processes, words};
+
+use crate::support::{Task, as_each_user, ended, prompt, sandbox, until_file};
+
+/// Trees that a polite signal ends: LINUX faults 1, 2, 3, 5, 9, 12 and 13, PAINS B1 and B3. Each
+/// member that counts marks itself `m`; the number of them comes first.
+const POLITE: &[(usize, &str)] = &[
+    (1, "mark m hang"),
+    (3, "fork mark m hang -- fork mark m hang -- mark m wait"),
+    (2, "fork setsid mark m hang -- mark m hang"),
+    (2, "fork setpgid mark m hang -- mark m hang"),
+    (2, "fork daemon mark m hang -- mark m hang"),
+    (
+        2,
+        "fork daemon fork daemon mark m hang -- mark m hang -- mark m hang",
+    ),
+    (
+        2,
+        "fork orphan setsid clearenv closefds rename kworker mark m hang -- mark m hang",
+    ),
+    (
+        2,
+        "fork subreaper fork daemon mark m hang -- hang -- mark m hang",
+    ),
+    (
+        3,
+        "subreaper fork subreaper fork daemon mark m hang -- mark m wait -- mark m wait",
+    ),
+    (1, "leader-exits mark m hang"),
+    (
+        2,
+        "fork setsid leader-exits mark m hang -- leader-exits mark m hang",
+    ),
+    (1, "vfork mark m hang --"),
+    (1, "grow 200M mark m hang"),
+    (1, "mark m burn"),
+    (1, "hold-fds 4096 mark m hang"),
+    (
+        2,
+        "fork lower-rttime daemon mark m hang -- lower-rttime mark m hang",
+    ),
+    (1, "fork relaunch mark m hang -- -- hang"),
+    (1, "exec-self exec-self clearenv mark m hang"),
+];
+
+/// Starts puppets as a task and waits until `count` of them have marked themselves.
+#[track_caller]
+fn begun<'s>(
+    sandbox: &'s Sandbox,
+    flags: &[&str],
+    count: usize,
+    verbs: &str,
+) -> (Task<'s>, Vec<Process>) {
+    let before = marks(sandbox).len();
+    let task = Task::puppet(sandbox, flags, &words(verbs));
+    let marked = eventually_some(&format!("{count} members of `{verbs}`"), || {
+        let marked = marks(sandbox).split_off(before);
+        (marked.len() >= count).then_some(marked)
+    });
+    (task, marked)
+}
+
+fn marks(sandbox: &Sandbox) -> Vec<Process> {
+    let mut steps = sandbox.announcements();
+    steps.retain(|step| step.verb == "mark");
+    steps.iter().map(|step| step.process).collect()
+}
+
+/// PAINS B1–B4, C4, issue §3.3: what can be asked to end is asked, all of it, and it is gone when
+/// the stop returns.
+#[test]
+fn the_whole_tree_is_gone() {
+    as_each_user(|sandbox| {
+        for (count, verbs) in POLITE {
+            let (task, marked) = begun(&sandbox, &[], *count, verbs);
+            let view = task.stop(&[]);
+            task.expect_gone();
+            assert_eq!(view["phase"], "ended");
+            assert_eq!(
+                view["outcome"],
+                serde_json::json!({"kind": "stopped", "by": "user"})
+            );
+            assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]));
+            let report = ended(&view);
+            for process in marked {
+                let signal = report.get(&process.pid).map(String::as_str);
+                assert_eq!(signal, Some("SIGTERM"), "`{verbs}`: {view}");
+            }
+        }
+    });
+}
+
+/// The same trees with no grace at all: killed, and gone.
+#[test]
+fn without_grace_the_whole_tree_is_killed() {
+    as_each_user(|sandbox| {
+        for (count, verbs) in POLITE {
+            let (task, marked) = begun(&sandbox, &[], *count, verbs);
+            let view = task.stop(&["--grace", "0s"]);
+            task.expect_gone();
+            let report = ended(&view);
+            for process in marked {
+                assert!(report.contains_key(&process.pid), "`{verbs}`: {view}");
+            }
+        }
+    });
+}
+
+/// PAINS B1, LINUX fault 6: who ignores the polite signal is killed after the grace, and the
+/// report says which it was.
+#[test]
+fn who_ignores_the_polite_signal_is_killed() {
+    as_each_user(|sandbox| {
+        let verbs = "ignore ALL fork setsid mark m hang -- \
+                     fork default TERM daemon ignore TERM mark m hang -- \
+                     fork default TERM mark polite hang -- mark m hang";
+        let (task, deaf) = begun(&sandbox, &["--grace", "400ms"], 4, verbs);
+        let polite = sandbox.marked("polite");
+        let done = stop_call(&sandbox, &task, &[]);
+        println!("grace 400ms: {:?}", done.elapsed);
+        assert!(done.elapsed >= Duration::from_millis(400), "{done}");
+        assert!(done.elapsed < Duration::from_secs(8), "{done}");
+        task.expect_gone();
+        let report = ended(&done.json());
+        for process in deaf {
+            let signal = if process == polite {
+                "SIGTERM"
+            } else {
+                "SIGKILL"
+            };
+            assert_eq!(
+                report.get(&process.pid).map(String::as_str),
+                Some(signal),
+                "{report:?}"
+            );
+        }
+    });
+}
+
+#[track_caller]
+fn stop_call(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> Finished {
+    let args = [&["stop", "--json"], flags, &[&task.id]].concat();
+    sandbox.siding(&args).run().expect_code(0)
+}
+
+/// PAINS B1: a shell that traps the signal does not save its children.
+#[test]
+fn a_trap_of_the_shell_saves_nobody() {
+    let sandbox = sandbox();
+    let child = sandbox.puppet_line(&words("mark m hang"));
+    let text = format!("trap '' TERM; {child} & wait");
+    let task = Task::start_with(&sandbox, &["--grace", "300ms"], &text);
+    // It inherits that the signal is ignored.
+    let child = sandbox.marked("m");
+    assert_eq!(ended(&task.stop(&[]))[&child.pid], "SIGKILL");
+    task.expect_gone();
+
+    let text = format!(
+        "trap 'echo cleaned up; exit 3' TERM; {} & wait",
+        until_file("never")
+    );
+    let task = Task::start(&sandbox, &text);
+    let view = task.stop(&[]);
+    assert_eq!(
+        view["leader_outcome"],
+        serde_json::json!({"kind": "exited", "code": 3})
+    );
+    assert!(
+        task.output()
+            .starts_with("cleaned up\n[siding] stopped by user; ended ")
+    );
+    task.expect_gone();
+}
+
+/// PAINS B1: every stage of a pipeline ends, whatever holds its other end.
+#[test]
+fn every_stage_of_a_pipeline_ends() {
+    as_each_user(|sandbox| {
+        let stage = sandbox.puppet_line(&words("--quiet mark stage hang"));
+        let task = Task::start(&sandbox, &format!("{stage} | {stage} | ({stage}) | cat"));
+        let stages = sandbox.all_announced("mark", 3);
+        let report = ended(&task.stop(&[]));
+        task.expect_gone();
+        assert!(
+            stages
+                .iter()
+                .all(|stage| report.contains_key(&stage.process.pid))
+        );
+    });
+}
+
+/// PAINS B2: a loop does not start its next command when the current one is ended.
+#[test]
+fn a_loop_starts_nothing_more() {
+    as_each_user(|sandbox| {
+        for (round, name) in ["", "timeout 50 ", "setsid -w "].iter().enumerate() {
+            let child = sandbox.puppet_line(&words("mark turn hang"));
+            let text = format!("for m in a b c; do {name}{child} || true; done; echo over");
+            let task = Task::start(&sandbox, &text);
+            let _first = sandbox.all_announced("mark", round + 1);
+            let _view = task.stop(&[]);
+            task.expect_gone();
+            assert_eq!(
+                sandbox.all_announced("mark", round + 1).len(),
+                round + 1,
+                "{text}"
+            );
+            assert!(!task.output().contains("over"));
+        }
+    });
+}
+
+/// PAINS B2: somebody who starts the next child when one has died is no match for a kill either.
+#[test]
+fn a_relauncher_that_ignores_signals_ends() {
+    as_each_user(|sandbox| {
+        let verbs = "ignore TERM fork relaunch setsid default TERM mark m hang -- -- \
+                     relaunch mark m hang --";
+        let (task, _marked) = begun(&sandbox, &["--grace", "200ms"], 2, verbs);
+        let view = task.stop(&[]);
+        task.expect_gone();
+        assert!(
+            ended(&view).values().any(|signal| signal == "SIGKILL"),
+            "{view}"
+        );
+    });
+}
+
+/// LINUX fault 10: who is stopped ends by the polite signal all the same.
+#[test]
+fn a_stopped_process_ends() {
+    as_each_user(|sandbox| {
+        let verbs = "fork setsid mark m stop-self -- fork leader-exits mark m stop-self -- \
+                     mark m stop-self hang";
+        let (task, marked) = begun(&sandbox, &[], 3, verbs);
+        eventually("all are stopped", || {
+            marked.iter().all(|process| {
+                let threads = processes::threads(process.pid);
+                processes::state(process.pid) == Some('T') || threads.len() == 2
+            })
+        });
+        let shown = task.shown();
+        let states = shown["processes"].as_array().expect("a list");
+        assert!(states.iter().any(|one| one["state"] == "T"), "{shown}");
+        let report = ended(&task.stop(&[]));
+        task.expect_gone();
+        for process in marked {
+            assert_eq!(
+                report.get(&process.pid).map(String::as_str),
+                Some("SIGTERM")
+            );
+        }
+    });
+}
+
+/// PAINS B15: the report names the ports that were freed, and they can be bound at once.
+#[test]
+fn ports_are_free_again() {
+    as_each_user(|sandbox| {
+        let file = |name: &str| sandbox.path(name).display().to_string();
+        let script = [
+            "fork",
+            "daemon",
+            "listen",
+            &file("one"),
+            "mark",
+            "m",
+            "hang",
+            "--", //
+            "listen",
+            &file("two"),
+            "mark",
+            "m",
+            "hang",
+        ];
+        let task = Task::puppet(&sandbox, &[], &script);
+        let _listening = sandbox.all_announced("listen", 2);
+        let mut ports = ["one", "two"].map(|name| {
+            let text = std::fs::read_to_string(sandbox.path(name)).expect("announced");
+            text.parse::<u16>().expect("a port")
+        });
+        ports.sort();
+        let view = task.stop(&[]);
+        let mut freed: Vec<u16> =
+            serde_json::from_value(view["stop_report"]["ports_freed"].clone()).expect("ports");
+        freed.sort();
+        assert_eq!(freed, ports, "{view}");
+        for port in ports {
+            let _bound = TcpListener::bind(("127.0.0.1", port)).expect("free");
+        }
+        task.expect_gone();
+    });
+}
+
+/// PAINS C1, C4: a stop is no success of the command, and a second stop changes nothing.
+#[test]
+fn a_stopped_task_stays_stopped() {
+    let sandbox = sandbox();
+    let text = format!("trap 'exit 0' TERM; {} & wait", until_file("never"));
+    let call = sandbox
+        .siding(&["run", "--budget", "none", "--", &text])
+        .spawn();
+    eventually("it runs", || sandbox.task_ids().len() == 1);
+    let task = Task::only(&sandbox);
+    eventually("it runs", || task.marked().len() > 2);
+    let view = task.stop(&[]);
+    assert_eq!(view["outcome"]["kind"], "stopped");
+    let _waiter = call.wait().expect_code(143);
+    assert_eq!(task.stop(&[]), view);
+    assert_eq!(task.outcome(), view["outcome"]);
+    task.expect_gone();
+}
+
+/// The first signal can be chosen, by the task or by the stop.
+#[test]
+fn the_polite_signal_can_be_chosen() {
+    let sandbox = sandbox();
+    for (run, stop) in [
+        (&["--signal", "INT"][..], &[][..]),
+        (&[], &["--signal", "2"]),
+    ] {
+        let (task, marked) = begun(&sandbox, run, 1, "ignore TERM mark m hang");
+        assert_eq!(ended(&task.stop(stop))[&marked[0].pid], "SIGINT");
+        task.expect_gone();
+    }
+}
+
+/// What a person reads names every process, its signal and the ports.
+#[test]
+fn a_stop_is_told_in_words() {
+    let sandbox = sandbox();
+    let (task, marked) = begun(&sandbox, &[], 1, "mark m hang");
+    let short = &task.id[..8];
+    let done = prompt("stop", sandbox.siding(&["stop", short]).run()).expect_code(0);
+    assert!(
+        done.out().contains(&task.id),
+        "a short id is enough: {done}"
+    );
+    assert!(done.out().contains("stopped by user"), "{done}");
+    let line = format!("{:>7}  SIGTERM", marked[0].pid);
+    assert!(done.out().contains(&line), "{done}");
+    assert!(
+        done.out().lines().all(|line| line.chars().count() <= 80),
+        "{done}"
+    );
+}
+
+/// `stop --all` ends all there are, each with what it started.
+#[test]
+fn all_tasks_end_at_once() {
+    let sandbox = sandbox();
+    let tasks: Vec<Task<'_>> = (0..8)
+        .map(|number| Task::start(&sandbox, &format!(": {number}; sleep 300 & sleep 300")))
+        .collect();
+    let done = sandbox
+        .siding(&["stop", "--all", "--json"])
+        .run()
+        .expect_code(0);
+    assert_eq!(done.json().as_array().map(Vec::len), Some(8), "{done}");
+    tasks.iter().for_each(Task::expect_gone);
+    let again = sandbox
+        .siding(&["stop", "--all", "--json"])
+        .run()
+        .expect_code(0);
+    assert_eq!(again.json(), serde_json::json!([]));
+}
+
+/// `stop --all --session` ends the tasks of one session and no other's.
+#[test]
+fn the_tasks_of_one_session_end() {
+    let sandbox = sandbox();
+    let owner = sandbox.host("sleep", &["300"]).spawn();
+    let pid = owner.process().pid.to_string();
+    let mut tasks = vec![];
+    for session in ["one", "two"] {
+        let open = ["session", "open", session, "--owner-pid", &pid];
+        let _opened = sandbox.siding(&open).run().expect_code(0);
+        for number in 0..2 {
+            let text = format!(": {session} {number}; sleep 300");
+            tasks.push(Task::start_with(&sandbox, &["--session", session], &text));
+        }
+    }
+    let stop = ["stop", "--all", "--session", "one", "--json"];
+    let views = sandbox.siding(&stop).run().expect_code(0).json();
+    let views = views.as_array().expect("a list");
+    assert_eq!(views.len(), 2);
+    assert!(views.iter().all(|view| view["session_id"] == "one"));
+    tasks[..2].iter().for_each(Task::expect_gone);
+    assert!(tasks[2..].iter().all(|task| !task.marked().is_empty()));
+    for task in &tasks[2..] {
+        assert_eq!(task.stop(&[])["outcome"]["by"], "user");
+    }
+}

@@ -1,0 +1,77 @@
+//! Several stops, and a stop that meets the end.
+
+use std::time::Duration;
+
+use siding_e2e::tree::Dice;
+use siding_e2e::{Running, eventually, words};
+
+use crate::support::{Task, make_file, sandbox, until_file};
+
+/// Two stops at once end one task once, and tell the same.
+#[test]
+fn two_stops_at_once_agree() {
+    let sandbox = sandbox();
+    for round in 0..6 {
+        let text = format!(": {round}; sleep 300 & setsid sleep 300 & wait");
+        let task = Task::start(&sandbox, &text);
+        let stops: Vec<Running> = (0..4)
+            .map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn())
+            .collect();
+        let views: Vec<_> = stops
+            .into_iter()
+            .map(|stop| stop.wait().expect_code(0).json())
+            .collect();
+        task.expect_gone();
+        assert!(views.iter().all(|view| *view == views[0]), "{views:#?}");
+        assert_eq!(views[0]["outcome"]["kind"], "stopped");
+    }
+}
+
+/// A second stop with less grace does not wait for the first one's.
+#[test]
+fn a_second_stop_can_shorten_the_grace() {
+    let sandbox = sandbox();
+    let task = Task::puppet(&sandbox, &[], &words("ignore TERM mark m hang"));
+    let deaf = sandbox.marked("m");
+    let patient = sandbox
+        .siding(&["stop", "--json", "--grace", "40s", &task.id])
+        .spawn();
+    eventually("the first is on record", || {
+        task.journal().contains("stop_asked")
+    });
+    assert!(deaf.alive());
+    let view = task.stop(&["--grace", "0s"]);
+    task.expect_gone();
+    let first = patient.wait().expect_code(0);
+    assert!(first.elapsed < Duration::from_secs(20), "{first}");
+    assert_eq!(first.json(), view);
+}
+
+/// LINUX fault 38: the end wins or a stop wins, never both.
+#[test]
+fn a_stop_that_meets_the_end_gives_one_end() {
+    let sandbox = sandbox();
+    let mut dice = Dice(38);
+    let mut kinds = std::collections::BTreeMap::<String, u32>::new();
+    for round in 0..20 {
+        let go = format!("go{round}");
+        let task = Task::start(&sandbox, &format!("{}; exit 5", until_file(&go)));
+        make_file(&sandbox, &go);
+        std::thread::sleep(Duration::from_millis(dice.below(25)));
+        let stops: Vec<Running> = (0..3)
+            .map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn())
+            .collect();
+        for stop in stops {
+            let view = stop.wait().expect_code(0).json();
+            assert_eq!(view["outcome"], task.outcome());
+        }
+        let kind = task.outcome()["kind"]
+            .as_str()
+            .expect("an outcome")
+            .to_owned();
+        assert!(["exited", "stopped"].contains(&&*kind), "{kind}");
+        *kinds.entry(kind).or_default() += 1;
+        task.expect_gone();
+    }
+    println!("{kinds:?}");
+}

@@ -1,0 +1,135 @@
+//! Trees that grow while they are cut down.
+
+use std::time::Duration;
+
+use siding_e2e::processes::{beating, stays_still};
+use siding_e2e::{Sandbox, words};
+
+use crate::support::{Task, as_each_user, ordinary, sandbox};
+
+/// Bound of the user's processes in a storm that meets it.
+const LIMIT: usize = 150;
+
+/// Stops a storm and checks that nothing of it is left, and nothing of it comes back.
+#[track_caller]
+fn weathered(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
+    let view = task.stop(&["--grace", "200ms"]);
+    task.expect_gone();
+    let announced = sandbox.announcements().len();
+    let report = &view["stop_report"];
+    assert!(report["ended_total"].as_u64() >= Some(least), "{view}");
+    let listed = report["ended"].as_array().map(Vec::len);
+    assert!(listed <= Some(64), "a record stays small");
+    assert_eq!(report["survivors"], serde_json::json!([]));
+    assert!(stays_still(&sandbox.log()));
+    assert_eq!(sandbox.announcements().len(), announced);
+}
+
+/// LINUX fault 8, PAINS G10, issue §3.3: a storm of 300 that fills every slot that falls free,
+/// each in a session of its own.
+#[test]
+fn a_fork_storm_ends() {
+    as_each_user(|sandbox| {
+        let task = Task::puppet(&sandbox, &[], &words("bomb 300 --setsid --refill"));
+        let _storm = sandbox.all_announced("bomb", 300);
+        weathered(&sandbox, &task, 300);
+    });
+}
+
+/// Every process of a storm is counted once, whatever it was sent.
+#[test]
+fn every_process_is_counted_once() {
+    let sandbox = sandbox();
+    let task = Task::puppet(&sandbox, &[], &words("ignore TERM bomb 200 --setsid"));
+    let _storm = sandbox.all_announced("bomb", 200);
+    let view = task.stop(&["--grace", "200ms"]);
+    task.expect_gone();
+    assert_eq!(view["stop_report"]["ended_total"], 200, "{view}");
+}
+
+/// The same when the polite signal is ignored, so that the kill alone ends it.
+#[test]
+fn a_deaf_fork_storm_ends() {
+    as_each_user(|sandbox| {
+        let verbs = words("ignore ALL subreaper bomb 300 --refill");
+        let task = Task::puppet(&sandbox, &[], &verbs);
+        let _storm = sandbox.all_announced("bomb", 300);
+        weathered(&sandbox, &task, 300);
+    });
+}
+
+/// LINUX fault 8: an ordinary user's storm at the limit of processes, where every process that
+/// is reaped makes room for the next.
+#[test]
+fn a_storm_at_the_limit_of_processes_ends() {
+    let Some(mut sandbox) = ordinary() else {
+        return;
+    };
+    sandbox.expect_clean();
+    let bomb = sandbox.puppet_line(&words("ignore ALL bomb 300 --setsid --refill"));
+    let text = format!("ulimit -u {LIMIT}; exec {bomb}");
+    let task = Task::start(&sandbox, &text);
+    let _storm = sandbox.all_announced("bomb", LIMIT - 5);
+    weathered(&sandbox, &task, LIMIT as u64 - 5);
+}
+
+/// The same when the limit binds the shim too, which then can start nothing itself.
+#[test]
+fn a_shim_at_the_limit_of_processes_ends_its_storm() {
+    let Some(mut sandbox) = ordinary() else {
+        return;
+    };
+    sandbox.expect_clean();
+    let bomb = sandbox.puppet_line(&words("bomb 300 --setsid --refill"));
+    let run = sandbox.siding_line(&["run", "--background", "--json", "--", &bomb]);
+    let text = format!("ulimit -u {LIMIT}; exec {run}");
+    let view = sandbox
+        .host("bash", &["-c", &text])
+        .run()
+        .expect_code(0)
+        .json();
+    let task = Task::of(&sandbox, &view);
+    let _storm = sandbox.all_announced("bomb", LIMIT - 5);
+    weathered(&sandbox, &task, LIMIT as u64 - 5);
+}
+
+/// LINUX fault 7: somebody who is never where he was seen, in a session of his own each time.
+#[test]
+fn a_hopper_is_caught() {
+    as_each_user(|sandbox| {
+        let beat = sandbox.path("beat");
+        let hop = ["hop", "30000", "--beat", &beat.display().to_string()];
+        let three = [&["fork"], &hop[..], &["--", "fork"], &hop, &["--"], &hop].concat();
+        for verbs in [&hop[..], &three] {
+            let task = Task::puppet(&sandbox, &[], verbs);
+            assert!(beating(&beat));
+            let view = task.stop(&["--grace", "0s"]);
+            task.expect_gone();
+            assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]));
+            assert!(stays_still(&beat));
+        }
+    });
+}
+
+/// The same with the polite signal first, which a hopper outruns or not.
+#[test]
+fn a_hopper_is_caught_within_a_grace() {
+    let sandbox = sandbox();
+    let beat = sandbox.path("beat");
+    let hop = [
+        "ignore",
+        "ALL",
+        "hop",
+        "30000",
+        "--beat",
+        &beat.display().to_string(),
+    ];
+    let task = Task::puppet(&sandbox, &[], &hop);
+    assert!(beating(&beat));
+    let args = ["stop", "--json", "--grace", "300ms", &task.id];
+    let done = sandbox.siding(&args).run().expect_code(0);
+    println!("hopper: {:?}", done.elapsed);
+    assert!(done.elapsed < Duration::from_secs(5), "{done}");
+    task.expect_gone();
+    assert!(stays_still(&beat));
+}

@@ -1,0 +1,218 @@
+//! What these tests say often.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use siding_e2e::{Finished, Process, Sandbox, eventually, is_root, processes};
+
+/// Within this a call that has nothing to wait for has returned, also on a machine with forty
+/// busy processes a core. A call that waits for what it should not takes twenty seconds or more.
+pub(crate) const PROMPT: Duration = Duration::from_secs(8);
+
+/// One task.
+pub(crate) struct Task<'s> {
+    sandbox: &'s Sandbox,
+    /// Its id.
+    pub(crate) id: String,
+}
+
+impl<'s> Task<'s> {
+    /// Starts a shell text in the background.
+    #[track_caller]
+    pub(crate) fn start(sandbox: &'s Sandbox, command: &str) -> Self {
+        Self::start_with(sandbox, &[], command)
+    }
+
+    /// Starts a shell text in the background, with more flags.
+    #[track_caller]
+    pub(crate) fn start_with(sandbox: &'s Sandbox, flags: &[&str], command: &str) -> Self {
+        let args = [&["run", "--background", "--json"], flags, &["--", command]].concat();
+        Self::of(sandbox, &sandbox.siding(&args).run().expect_code(0).json())
+    }
+
+    /// Starts puppets in the background.
+    #[track_caller]
+    pub(crate) fn puppet(sandbox: &'s Sandbox, flags: &[&str], verbs: &[&str]) -> Self {
+        Self::start_with(
+            sandbox,
+            flags,
+            &format!("exec {}", sandbox.puppet_line(verbs)),
+        )
+    }
+
+    /// The task that a call has described.
+    #[track_caller]
+    pub(crate) fn of(sandbox: &'s Sandbox, view: &Value) -> Self {
+        let id = view["task_id"].as_str().expect("a task id").to_owned();
+        Self { sandbox, id }
+    }
+
+    /// The only task there is.
+    #[track_caller]
+    pub(crate) fn only(sandbox: &'s Sandbox) -> Self {
+        let ids = sandbox.task_ids();
+        let [id] = ids.as_slice() else {
+            panic!("not one task but {ids:?}")
+        };
+        Self {
+            sandbox,
+            id: id.clone(),
+        }
+    }
+
+    /// Stops it and returns how it is shown then.
+    #[track_caller]
+    pub(crate) fn stop(&self, flags: &[&str]) -> Value {
+        let args = [&["stop", "--json"], flags, &[&self.id]].concat();
+        let done = self.sandbox.siding(&args).run().expect_code(0);
+        println!("stopped after {:?}", done.elapsed);
+        done.json()
+    }
+
+    /// How it is shown now.
+    #[track_caller]
+    pub(crate) fn shown(&self) -> Value {
+        let call = self.sandbox.siding(&["show", "--json", &self.id]);
+        call.run().expect_code(0).json()
+    }
+
+    /// Waits for its end and returns its outcome.
+    #[track_caller]
+    pub(crate) fn outcome(&self) -> Value {
+        let args = ["wait", "--json", "--timeout", "30s", &self.id];
+        self.sandbox.siding(&args).run().expect_code(0).json()["by"][0]["detail"].clone()
+    }
+
+    /// What its output file holds.
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&self.file("output")).into_owned()
+    }
+
+    /// Its journal, one record a line.
+    pub(crate) fn journal(&self) -> String {
+        String::from_utf8_lossy(&self.file("journal")).into_owned()
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        let dir = self.sandbox.state_dir().join("tasks").join(&self.id);
+        std::fs::read(dir.join(name)).unwrap_or_default()
+    }
+
+    /// Living processes with its birthmark, without its shim.
+    pub(crate) fn marked(&self) -> Vec<Process> {
+        let mut marked = processes::with_birthmark(&self.id);
+        marked.retain(|process| processes::name(process.pid) != "siding-shim");
+        marked
+    }
+
+    /// Checks what a stop has promised: of the task nothing lives now, its journal knows one
+    /// end, and its shim leaves too.
+    #[track_caller]
+    pub(crate) fn expect_gone(&self) {
+        let living = |process: &Process| process.alive();
+        let left: Vec<String> = self
+            .sandbox
+            .announcements()
+            .iter()
+            .map(|step| step.process)
+            .filter(living)
+            .chain(self.marked())
+            .map(|left| format!("{} {}", left.pid, processes::command_line(left.pid)))
+            .collect();
+        assert!(left.is_empty(), "{} left {left:#?}", self.id);
+        self.expect_one_end();
+        eventually("its shim has left", || {
+            processes::with_birthmark(&self.id).is_empty()
+        });
+    }
+
+    /// Checks that one end is on record, and only one.
+    #[track_caller]
+    pub(crate) fn expect_one_end(&self) {
+        let journal = self.journal();
+        let ends = journal.matches(r#""record":"closed""#).count();
+        assert_eq!(ends, 1, "ends in {journal}");
+    }
+}
+
+/// Which processes a stop has ended, by their last signal.
+pub(crate) fn ended(view: &Value) -> BTreeMap<u32, String> {
+    let list = view["stop_report"]["ended"].as_array();
+    list.into_iter()
+        .flatten()
+        .map(|one| {
+            let pid = one["pid"].as_u64().expect("a number") as u32;
+            (pid, one["signal"].as_str().expect("a signal").to_owned())
+        })
+        .collect()
+}
+
+/// The numbers of the processes that a view names.
+pub(crate) fn pids(view: &Value) -> Vec<u32> {
+    let list = view["processes"].as_array().expect("a list");
+    list.iter()
+        .map(|one| one["pid"].as_u64().expect("a number") as u32)
+        .collect()
+}
+
+/// Checks that a call came back promptly, and says how fast it was.
+#[track_caller]
+pub(crate) fn prompt(what: impl Display, done: Finished) -> Finished {
+    println!("{what}: returned after {:?}", done.elapsed);
+    assert!(done.elapsed < PROMPT, "{what} is slow: {done}");
+    done
+}
+
+/// Runs a test as whoever runs the tests and, when that is root, as an ordinary user too, who
+/// has a number of his own: the kernel counts processes by it.
+pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        let begin = |name: &str, sandbox: Sandbox| {
+            std::thread::Builder::new()
+                .name(format!("as {name}"))
+                .spawn_scoped(scope, move || test(clean(sandbox)))
+                .expect("threads are to be had")
+        };
+        let me = if is_root() { "root" } else { "oneself" };
+        let mut threads = vec![begin(me, Sandbox::new())];
+        if let Some(sandbox) = ordinary() {
+            threads.push(begin("an ordinary user", sandbox));
+        }
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+}
+
+/// A sandbox of an ordinary user whom no other test uses; `None` where that takes rights.
+pub(crate) fn ordinary() -> Option<Sandbox> {
+    static USED: AtomicU32 = AtomicU32::new(0);
+    let number = std::process::id().wrapping_mul(64) + USED.fetch_add(1, Ordering::Relaxed);
+    is_root().then(|| Sandbox::new_for_uid(20_000 + number % 40_000))
+}
+
+/// A sandbox that fails its test when anything is left in it.
+pub(crate) fn sandbox() -> Sandbox {
+    clean(Sandbox::new())
+}
+
+fn clean(mut sandbox: Sandbox) -> Sandbox {
+    sandbox.expect_clean();
+    sandbox
+}
+
+/// A shell text that waits until the test makes the file `name`, bounded by the sandbox's end.
+pub(crate) fn until_file(name: &str) -> String {
+    format!("until [ -e {name} ]; do sleep .02; done")
+}
+
+/// Makes the file that [`until_file`] waits for.
+pub(crate) fn make_file(sandbox: &Sandbox, name: &str) {
+    std::fs::write(sandbox.path(name), "").expect("the own directory can be written");
+}

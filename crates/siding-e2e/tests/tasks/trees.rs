@@ -1,0 +1,76 @@
+//! Random trees, stopped: nobody survives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use siding_e2e::{Sandbox, eventually, is_root, tree};
+
+use crate::support::{Task, ordinary, sandbox};
+
+/// Trees of a run that was not told a number by `SIDING_E2E_TREES`.
+const TREES: u64 = 40;
+/// Trees at once: most of the time of one is spent waiting.
+const LANES: usize = 4;
+
+/// Issue §3.3, PAINS B1–B4: no survivor of any tree, whatever its members do to themselves, as
+/// root and as an ordinary user, when it is grown or while it grows.
+#[test]
+fn nobody_survives_a_stop() {
+    let trees = std::env::var("SIDING_E2E_TREES").map_or(TREES, |trees| {
+        trees.parse().expect("SIDING_E2E_TREES is a number")
+    });
+    let next = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                let own = sandbox();
+                let other = ordinary();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > trees {
+                        return;
+                    }
+                    let other = other.as_ref().filter(|_| seed.is_multiple_of(2));
+                    fell(other.unwrap_or(&own), seed);
+                }
+            });
+        }
+    });
+    println!("{trees} trees, root: {}", is_root());
+}
+
+/// Grows a tree and stops it; the seed says how, too.
+fn fell(sandbox: &Sandbox, seed: u64) {
+    let mut dice = tree::Dice(seed);
+    let (depth, width) = (1 + dice.below(4), 1 + dice.below(4));
+    let plan = tree::plan(seed, depth as usize, width as usize);
+    let beat = sandbox.path(&format!("beat{seed}")).display().to_string();
+    let words = [seed, depth, width].map(|number| number.to_string());
+    let verbs = ["tree", &words[0], &words[1], &words[2], "--beats", &beat];
+    let before = members(sandbox);
+    let task = Task::puppet(sandbox, &[], &verbs);
+    // Two of three are left to grow; the others are caught at it.
+    let grown = dice.below(3) > 0;
+    let awaited = if grown {
+        plan.count()
+    } else {
+        dice.below(plan.count() as u64) as usize
+    };
+    eventually(&format!("tree {seed} has grown"), || {
+        members(sandbox) - before >= awaited
+    });
+    let grace = ["0s", "50ms", "150ms"][dice.below(3) as usize];
+    let view = task.stop(&["--grace", grace]);
+    task.expect_gone();
+    assert_eq!(view["outcome"]["kind"], "stopped", "seed {seed}: {view}");
+    let report = &view["stop_report"];
+    assert_eq!(report["survivors"], serde_json::json!([]), "seed {seed}");
+    if grown {
+        let ended = report["ended_total"].as_u64().expect("a number");
+        assert!(ended >= plan.staying() as u64, "seed {seed}: {view}");
+    }
+}
+
+fn members(sandbox: &Sandbox) -> usize {
+    let steps = sandbox.announcements();
+    steps.iter().filter(|step| step.verb == "member").count()
+}

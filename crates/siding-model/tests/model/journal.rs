@@ -1,0 +1,251 @@
+//! What whole journals tell: the same as the events did, and nothing that cannot have happened.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use siding_model::journal::{Folded, JournalError, TaskState, fold};
+use siding_model::lifecycle::{Event, Life, Tree};
+use siding_model::process::Mono;
+use siding_model::record::{self, FORMAT, Record};
+
+use crate::history::{self, Act, Story};
+use crate::sample::{self, STARTED, event, stop};
+
+#[test]
+fn a_whole_journal_tells_what_its_records_tell() {
+    let records = sample::long_life();
+    let bytes = sample::lines(&records).concat();
+    let state = sample::states(&records).pop().expect("there are records");
+    assert_eq!(fold(&bytes), Ok(Folded { state, whole: bytes.len(), torn: false }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Differential: a life that went through a journal is the life that was lived.
+    #[test]
+    fn a_folded_life_is_the_lived_life(story in history::stories()) {
+        let (life, records) = live(&story);
+        let lines = sample::lines(&records);
+        let folded = fold(&lines.concat());
+        let state = folded.as_ref().map(|folded| &folded.state);
+        prop_assert_eq!(state.map(|state| &state.life), Ok(&life));
+        let states = sample::states(&records);
+        prop_assert_eq!(state, Ok(states.last().expect("there are records")));
+    }
+
+    /// An event that changed nothing was never recorded, so finding one is finding corruption.
+    #[test]
+    fn an_event_that_changes_nothing_is_corruption(
+        story in history::stories(),
+        idle in history::events(),
+    ) {
+        let (life, mut records) = live(&story);
+        let at = last_moment(&records);
+        prop_assume!(life.step(&idle, at).0 == life);
+        let seq = records.len() as u64;
+        let offset = sample::lines(&records).concat().len();
+        records.push(Record::Event { at, event: idle });
+        let error = fold(&sample::lines(&records).concat()).expect_err("it cannot have happened");
+        prop_assert!(
+            matches!(&error, JournalError::Corrupt { seq: s, offset: o, why }
+                if (*s, *o) == (seq, offset) && why.contains("cannot follow")),
+            "{error}"
+        );
+    }
+}
+
+/// Lives a story and returns the life with what a shim would have recorded of it.
+fn live(story: &Story) -> (Life, Vec<Record>) {
+    let mut records = vec![Record::Accepted(Box::new(sample::accepted(story.spec.clone())))];
+    let mut life = Life::new(&story.spec, STARTED);
+    let mut now = STARTED;
+    for step in &story.moves {
+        now = now.plus_ms(step.wait_ms);
+        let event = match &step.act {
+            Act::Tell(Event::Extended { deadline }) => {
+                Event::Extended { deadline: STARTED.plus_ms(deadline.0) }
+            }
+            Act::Tell(event) => event.clone(),
+            Act::SleepUntilWoken => {
+                now = life.wake_at().map_or(now, |at| at.max(now));
+                let Some(event) = life.due(now) else { continue };
+                event
+            }
+        };
+        let (next, effects) = life.step(&event, now);
+        if !effects.is_empty() {
+            records.push(Record::Event { at: now, event });
+        }
+        life = next;
+    }
+    (life, records)
+}
+
+fn last_moment(records: &[Record]) -> Mono {
+    match records.last() {
+        Some(Record::Event { at, .. } | Record::Rescued { at, .. }) => *at,
+        Some(Record::Accepted(_) | Record::OutputLost { .. } | Record::Closed(_)) | None => STARTED,
+    }
+}
+
+#[test]
+fn what_cannot_have_happened_is_corruption_with_its_place() {
+    let first = || Record::Accepted(Box::new(sample::accepted(sample::spec())));
+    let spawned = || event(3, Event::Spawned { leader: sample::LEADER });
+    let ended = || event(9, sample::exited(0, Tree::Empty));
+    let cases: [(&str, Vec<Record>); 9] = [
+        ("a second `accepted`", vec![first(), first()]),
+        ("`closed` before the end", vec![first(), spawned(), sample::closed(5)]),
+        ("or twice", vec![first(), spawned(), ended(), sample::closed(9), sample::closed(9)]),
+        ("`rescued` after the end", vec![first(), spawned(), ended(), sample::rescued(20)]),
+        ("cannot follow", vec![first(), spawned(), spawned()]),
+        ("cannot follow", vec![first(), event(1, Event::TreeEmpty)]),
+        ("cannot follow", vec![first(), event(59_999, Event::DeadlinePassed)]),
+        (
+            "cannot follow",
+            vec![first(), spawned(), event(5, stop("user")), event(6, Event::GraceOver)],
+        ),
+        ("cannot follow", vec![first(), spawned(), ended(), event(10, stop("user"))]),
+    ];
+    for (expected, records) in cases {
+        let lines = sample::lines(&records);
+        let (last, before) = lines.split_last().expect("there are records");
+        // Everything before it is fine, so it is the last one that is found.
+        assert!(fold(&before.concat()).is_ok(), "{records:#?}");
+        assert_corrupt(
+            &[before.concat(), last.clone()].concat(),
+            before.len(),
+            before.concat().len(),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn numbers_are_contiguous_from_zero() {
+    let mut records = sample::long_life();
+    let line = |seq, record: &Record| {
+        let mut line = Vec::new();
+        record::write_line(&mut line, seq, record);
+        line
+    };
+    let begin = [line(0, &records[0]), line(1, &records[1])].concat();
+    for wrong in [0, 1, 3, u64::MAX] {
+        let bytes = [begin.clone(), line(wrong, &records[2])].concat();
+        assert_corrupt(&bytes, 2, begin.len(), &format!("number {wrong} where 2 should be"));
+    }
+    assert_corrupt(&line(1, &records[0]), 0, 0, "`accepted` number 0");
+    let headless = sample::lines(&records.split_off(1)).concat();
+    assert_corrupt(&headless, 0, 0, "no format number");
+}
+
+#[test]
+fn a_newer_format_is_told_apart_before_anything_else_is_read() {
+    let newer = FORMAT + 1;
+    let mut line = Vec::new();
+    record::write_line(&mut line, 0, &json!({"record": "taken_on", "format": newer, "spec": []}));
+    for rest in ["", "not a line at all\n", "\0\n\n"] {
+        let bytes = [line.as_slice(), rest.as_bytes()].concat();
+        assert_eq!(fold(&bytes), Err(JournalError::TooNew { found: newer }));
+    }
+    let error = fold(&line).expect_err("it is too new").to_string();
+    assert!(error.contains("format 2") && error.contains("up to 1"), "{error}");
+}
+
+/// A later release of the same format may say more in a record; older ones go on reading.
+#[test]
+fn unknown_fields_are_ignored_wherever_they_are() {
+    let records = sample::long_life();
+    let mut bytes = Vec::new();
+    for (seq, record) in (0..).zip(&records) {
+        record::write_line(&mut bytes, seq, &with_unknown_fields(record));
+    }
+    let state: TaskState = sample::states(&records).pop().expect("there are records");
+    assert_eq!(fold(&bytes).map(|folded| folded.state), Ok(state));
+}
+
+/// Returns the record with one more field in each of its objects.
+pub(crate) fn with_unknown_fields(record: &Record) -> Value {
+    fn add(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.values_mut().for_each(add);
+                fields.insert("x_unknown".to_owned(), json!({"of": ["a", "later", "release", 1]}));
+            }
+            Value::Array(items) => items.iter_mut().for_each(add),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut value = serde_json::to_value(record).expect("a record serializes");
+    add(&mut value);
+    value
+}
+
+/// A kind of record is not a field: what it says cannot be left out of the state.
+#[test]
+fn an_unknown_kind_in_a_known_format_is_named() {
+    let begin = sample::lines(&sample::long_life()[..2]).concat();
+    let cases = [
+        (json!({"record": "checkpoint", "at": 1}), "checkpoint"),
+        (json!({"record": "event", "at": 1, "event": "frozen"}), "frozen"),
+        (json!({"at": 1}), "record"),
+        (json!("accepted"), "not understood"),
+    ];
+    for (unknown, named) in cases {
+        let mut bytes = begin.clone();
+        record::write_line(&mut bytes, 2, &unknown);
+        assert_corrupt(&bytes, 2, begin.len(), named);
+        assert_corrupt(&bytes, 2, begin.len(), "whole but not understood");
+    }
+}
+
+/// What is on the disk of a user stays readable only if these words stay.
+#[test]
+fn the_words_on_the_disk_are_pinned() {
+    let words: Vec<String> = sample::long_life()
+        .iter()
+        .map(|record| {
+            let value = serde_json::to_value(record).expect("a record serializes");
+            let keys = value.as_object().expect("an object").keys().cloned();
+            let kind = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+            let kinds = kind("record").into_iter().chain(kind("event"));
+            format!(
+                "{}: {}",
+                kinds.collect::<Vec<_>>().join(" "),
+                keys.collect::<Vec<_>>().join(" ")
+            )
+        })
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "accepted: at boot format record shim spec wall",
+            "event spawned: at event leader record",
+            "event placed: at event record why",
+            "event extended: at deadline event record",
+            "output_lost: at error from record",
+            "event leader_ended: at end event final_cwd pipeline record tree",
+            "rescued: at record shim",
+            "event stop_asked: at by event record",
+            "event grace_over: at event record",
+            "event swept: at event record survivors",
+            "closed: at output proof record report wall",
+        ]
+    );
+    let mut line = Vec::new();
+    record::write_line(&mut line, 1, &event(3, Event::Spawned { leader: sample::LEADER }));
+    assert_eq!(
+        String::from_utf8_lossy(&line),
+        "a99b1cbf 1 {\"record\":\"event\",\"at\":1000003,\"event\":\"spawned\",\
+         \"leader\":{\"pid\":4243,\"start_ticks\":100002}}\n"
+    );
+}
+
+fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
+    let error = fold(bytes).expect_err(expected);
+    let JournalError::Corrupt { seq: found, offset: at, why } = &error else {
+        panic!("not corrupt but {error}, expected {expected}");
+    };
+    assert_eq!((*found, *at), (seq as u64, offset), "{error}");
+    assert!(why.contains(expected), "`{why}` does not say `{expected}`");
+}

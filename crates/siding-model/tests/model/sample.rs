@@ -1,0 +1,162 @@
+//! Fixed values that several tests share.
+
+use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{Event, Tree};
+use siding_model::outcome::{LeaderEnd, Placement, Why};
+use siding_model::process::{BootId, Mono, ProcRef, Wall};
+use siding_model::record::{
+    self, Accepted, Closed, EndedProcess, FORMAT, Gap, OutputTotals, Record, StopReport, Survivor,
+};
+use siding_model::signal::Signal;
+use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+
+/// When the task of these tests starts.
+pub(crate) const STARTED: Mono = Mono(1_000_000);
+
+/// Its leader.
+pub(crate) const LEADER: ProcRef = ProcRef { pid: 4243, start_ticks: 100_002 };
+
+/// The shim that takes over.
+pub(crate) const RESCUER: ProcRef = ProcRef { pid: 5151, start_ticks: 100_900 };
+
+/// Returns the id of the task of these tests.
+pub(crate) fn task_id() -> TaskId {
+    TaskId::new(Kind::LocalBash, 0x0123_4567_89ab_cdef).expect("the number is in range")
+}
+
+/// Returns the specification of a shell command with a deadline of a minute.
+pub(crate) fn spec() -> TaskSpec {
+    TaskSpec {
+        task_id: task_id(),
+        session_id: SessionId::implicit(),
+        parent_task: None,
+        name: Some("tests".to_owned()),
+        command: Command::Shell { text: "make test".to_owned(), shell: "bash".to_owned() },
+        cwd: "/srv/project".to_owned(),
+        stdin: Stdin::Null,
+        placement: Placement::Foreground,
+        deadline_ms: 60_000,
+        cap_ms: 120_000,
+        signal: Signal::TERM,
+        grace_ms: 5_000,
+        on_leader_exit: OnLeaderExit::Linger,
+        keep: false,
+        session_grace_ms: 2_000,
+        keep_head: 1 << 20,
+        keep_tail: 63 << 20,
+        same_key: "5f1c0a9d".to_owned(),
+        duplicate_of: None,
+    }
+}
+
+/// Returns the first record of a task with this specification.
+pub(crate) fn accepted(spec: TaskSpec) -> Accepted {
+    Accepted {
+        format: FORMAT,
+        boot: BootId("9f3a7c51-0d2e-4b88-a1f6-3c5d7e9b1a20".to_owned()),
+        at: STARTED,
+        wall: Wall(1_763_764_872_345),
+        shim: ProcRef { pid: 4242, start_ticks: 100_001 },
+        spec,
+    }
+}
+
+/// Returns the record of an event this many milliseconds after the start.
+pub(crate) fn event(after_ms: u64, event: Event) -> Record {
+    Record::Event { at: STARTED.plus_ms(after_ms), event }
+}
+
+/// Returns the record of a rescue this many milliseconds after the start.
+pub(crate) fn rescued(after_ms: u64) -> Record {
+    Record::Rescued { at: STARTED.plus_ms(after_ms), shim: RESCUER }
+}
+
+/// Returns the event of a leader's exit.
+pub(crate) fn exited(code: u8, tree: Tree) -> Event {
+    Event::LeaderEnded {
+        end: LeaderEnd::Exited { code },
+        tree,
+        final_cwd: Some("/srv/project/sub".to_owned()),
+        pipeline: Some(vec![0, i32::from(code)]),
+    }
+}
+
+/// Returns the event of a stop with the task's own grace and signal.
+pub(crate) fn stop(by: &str) -> Event {
+    Event::StopAsked { by: by.to_owned(), grace_ms: None, signal: None }
+}
+
+/// Returns the record of what was found at the close, as full as it gets.
+pub(crate) fn closed(after_ms: u64) -> Record {
+    let wall = Wall(1_763_764_872_345)
+        .plus_ms(i64::try_from(after_ms).expect("tests last less than an age"));
+    Record::Closed(Box::new(Closed {
+        wall,
+        at: STARTED.plus_ms(after_ms),
+        report: Some(StopReport {
+            ended: vec![EndedProcess {
+                pid: 4250,
+                command: "node server.js".to_owned(),
+                signal: "SIGKILL".to_owned(),
+            }],
+            ended_total: 1,
+            survivors: vec![Survivor {
+                pid: 4260,
+                command: "sudo tail".to_owned(),
+                uid: 0,
+                why: "another user's".to_owned(),
+            }],
+            ports_freed: vec![3000],
+        }),
+        output: OutputTotals { bytes: 1 << 30, gap: Some(Gap { from: 10, to: 20 }), lost: 7 },
+        proof: "ECHILD".to_owned(),
+    }))
+}
+
+/// Returns a long life: every kind of record, and most kinds of event.
+pub(crate) fn long_life() -> Vec<Record> {
+    vec![
+        Record::Accepted(Box::new(accepted(spec()))),
+        event(3, Event::Spawned { leader: LEADER }),
+        event(1_000, Event::Placed { why: Why::Budget }),
+        event(2_000, Event::Extended { deadline: STARTED.plus_ms(90_000) }),
+        Record::OutputLost {
+            at: STARTED.plus_ms(2_500),
+            from: 4096,
+            error: "No space left on device (os error 28)".to_owned(),
+        },
+        event(3_000, exited(7, Tree::Alive)),
+        rescued(4_000),
+        event(5_000, stop("user")),
+        event(10_000, Event::GraceOver),
+        event(10_100, Event::Swept { survivors: 1 }),
+        closed(10_100),
+    ]
+}
+
+/// Returns the lines of these records, numbered from 0 on.
+pub(crate) fn lines(records: &[Record]) -> Vec<Vec<u8>> {
+    (0..)
+        .zip(records)
+        .map(|(seq, record)| {
+            let mut line = Vec::new();
+            record::write_line(&mut line, seq, record);
+            line
+        })
+        .collect()
+}
+
+/// Returns the state after each of these records, by applying them without any journal.
+pub(crate) fn states(records: &[Record]) -> Vec<TaskState> {
+    let Some((Record::Accepted(first), rest)) = records.split_first() else {
+        panic!("the first record is `accepted`");
+    };
+    let mut state = TaskState::new((**first).clone());
+    let mut states = vec![state.clone()];
+    for record in rest {
+        state.apply(record.clone()).expect("the records can follow each other");
+        states.push(state.clone());
+    }
+    states
+}

@@ -1,0 +1,208 @@
+//! The schemas that are generated from the code agree with the published contract.
+//!
+//! `report` checks values; this checks that nothing is missing, renamed or wider than promised.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+use siding_model::report::{TaskView, WaitView};
+
+use crate::report::contract;
+
+/// What the contract knows and this release cannot say yet. Shrinks, never grows.
+const NOT_YET: [&str; 1] = ["task.adopted"];
+
+#[test]
+fn the_task_schema_agrees_with_the_contract() {
+    let own = generated::<TaskView>();
+    assert_eq!(disagreements("task", &own), NOT_YET.map(|path| format!("{path} is missing")));
+}
+
+#[test]
+fn the_wait_schema_agrees_with_the_contract() {
+    let own = generated::<WaitView>();
+    assert_eq!(disagreements("wait", &own), [""; 0]);
+}
+
+/// Whatever a task says of itself, it always says: only null tells that something is not known.
+#[test]
+fn every_field_is_always_there() {
+    for own in [generated::<TaskView>(), generated::<WaitView>()] {
+        let fields = fields(&own);
+        assert_eq!(required(&own), fields.keys().map(String::as_str).collect());
+    }
+}
+
+/// Returns the schema of what is written, in which an optional field is there and null.
+fn generated<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The comparison itself must be able to fail.
+#[test]
+fn a_schema_that_breaks_the_contract_is_noticed() {
+    let good = generated::<TaskView>();
+    type Damage = fn(&mut Value);
+    let breaks: [(&str, Damage); 5] = [
+        ("task.cwd is missing", |own| {
+            own["properties"].as_object_mut().expect("an object").remove("cwd");
+        }),
+        ("task.elapsed_ms may be a string", |own| {
+            own["properties"]["elapsed_ms"] = json!({"type": "string"});
+        }),
+        ("task.phase may be \"finished\"", |own| {
+            own["properties"]["phase"] = json!({"enum": ["finished"]});
+        }),
+        ("task.output.bytes is missing", |own| {
+            own["properties"]["output"] = json!({"type": "object", "properties": {}});
+        }),
+        ("task.outcome is never \"lost\"", |own| {
+            own["properties"]["outcome"] = json!({"type": "null"});
+        }),
+    ];
+    for (expected, damage) in breaks {
+        let mut own = good.clone();
+        damage(&mut own);
+        let found = disagreements("task", &own);
+        assert!(found.iter().any(|found| found == expected), "no `{expected}` in {found:#?}");
+    }
+}
+
+fn disagreements(name: &str, own: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(&contract(name), own, own, name, &mut found);
+    found
+}
+
+/// Compares one place of the contract with the same place of the generated schema `root`.
+fn compare(contract: &Value, own: &Value, root: &Value, at: &str, found: &mut Vec<String>) {
+    let own = resolve(root, own);
+    let own = &own;
+    if let Some(promised) = contract.get("oneOf") {
+        compare_variants(promised, own, root, at, found);
+        return;
+    }
+    let allowed = types(contract);
+    // `detail` of a wait may be anything.
+    if !allowed.is_empty() {
+        let wider = types(own).into_iter().filter(|name| !allowed.contains(name));
+        found.extend(wider.map(|name| format!("{at} may be a {name}")));
+    }
+    if let Some(promised) = contract.get("enum").and_then(Value::as_array) {
+        let unknown = values(own, root).into_iter().filter(|value| !promised.contains(value));
+        found.extend(unknown.map(|value| format!("{at} may be {value}")));
+    }
+    let own_object = object(own, root);
+    for (key, promised) in fields(contract) {
+        let path = format!("{at}.{key}");
+        match own_object["properties"].get(&key) {
+            Some(own) => compare(&promised, own, root, &path, found),
+            None => found.push(format!("{path} is missing")),
+        }
+    }
+    for key in required(contract).difference(&required(&own_object)) {
+        found.push(format!("{at}.{key} may be left out"));
+    }
+    if let (Some(promised), Some(own)) = (contract.get("items"), own.get("items")) {
+        compare(promised, own, root, &format!("{at}[]"), found);
+    }
+}
+
+/// Compares what is told apart by `kind`: neither side may know one that the other does not.
+fn compare_variants(
+    promised: &Value,
+    own: &Value,
+    root: &Value,
+    at: &str,
+    found: &mut Vec<String>,
+) {
+    let kind = |variant: &Value| variant["properties"]["kind"]["const"].clone();
+    let promised: Vec<&Value> = promised.as_array().expect("a list").iter().collect();
+    let own: Vec<Value> =
+        variants(own, root).into_iter().filter(|one| !kind(one).is_null()).collect();
+    for variant in promised.iter().filter(|variant| !kind(variant).is_null()) {
+        let kind_name = kind(variant);
+        match own.iter().find(|one| kind(one) == kind_name) {
+            None => found.push(format!("{at} is never {kind_name}")),
+            Some(one) => {
+                let name = kind_name.as_str().expect("a kind's name");
+                compare(variant, one, root, &format!("{at}.{name}"), found);
+            }
+        }
+    }
+    for one in &own {
+        if !promised.iter().any(|variant| kind(variant) == kind(one)) {
+            found.push(format!("{at} may be of kind {}", kind(one)));
+        }
+    }
+}
+
+/// Returns the schema that a reference stands for.
+fn resolve(root: &Value, schema: &Value) -> Value {
+    match schema.get("$ref").and_then(Value::as_str) {
+        Some(reference) => {
+            let pointer = reference.strip_prefix('#').expect("a reference into the same schema");
+            resolve(root, root.pointer(pointer).expect("the reference leads somewhere"))
+        }
+        None => {
+            let mut schema = schema.clone();
+            for word in ["anyOf", "oneOf"] {
+                let Some(Value::Array(variants)) = schema.get_mut(word) else { continue };
+                for variant in variants {
+                    *variant = resolve(root, variant);
+                }
+            }
+            schema
+        }
+    }
+}
+
+/// Returns what a schema is one of: itself, or its alternatives, or theirs.
+fn variants(schema: &Value, root: &Value) -> Vec<Value> {
+    let schema = resolve(root, schema);
+    let inner = ["anyOf", "oneOf"].iter().find_map(|word| schema.get(word)?.as_array().cloned());
+    match inner {
+        Some(inner) => inner.iter().flat_map(|one| variants(one, root)).collect(),
+        None => vec![schema],
+    }
+}
+
+/// Returns the alternative that is an object, or an empty schema.
+fn object(schema: &Value, root: &Value) -> Value {
+    let is_object = |one: &Value| one.get("properties").is_some();
+    variants(schema, root).into_iter().find(is_object).unwrap_or_else(|| json!({}))
+}
+
+/// Returns every value that an enumeration may have.
+fn values(schema: &Value, root: &Value) -> Vec<Value> {
+    let of_one = |one: Value| -> Vec<Value> {
+        if let Some(values) = one.get("enum").and_then(Value::as_array) {
+            return values.clone();
+        }
+        let null = types(&one).contains("null").then_some(Value::Null);
+        one.get("const").cloned().into_iter().chain(null).collect()
+    };
+    variants(schema, root).into_iter().flat_map(of_one).collect()
+}
+
+fn types(schema: &Value) -> BTreeSet<&str> {
+    let own = match schema.get("type") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(name)) => BTreeSet::from([name.as_str()]),
+        _ => BTreeSet::new(),
+    };
+    let inner = ["anyOf", "oneOf"].iter().filter_map(|word| schema.get(word)?.as_array());
+    own.into_iter().chain(inner.flatten().flat_map(types)).collect()
+}
+
+fn fields(schema: &Value) -> Map<String, Value> {
+    schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+fn required(schema: &Value) -> BTreeSet<&str> {
+    let keys = schema.get("required").and_then(Value::as_array);
+    keys.into_iter().flatten().filter_map(Value::as_str).collect()
+}

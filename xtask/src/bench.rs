@@ -1,0 +1,74 @@
+//! `cargo xtask bench`: measures siding beside what people use today.
+//!
+//! Builds both programs and hands over; what is measured, and how, is `siding-bench`'s
+//! (`crates/siding-e2e/src/bench`).
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::clock::readable;
+use crate::workspace::Workspace;
+
+/// The command.
+pub(crate) const COMMAND: crate::Command = crate::Command {
+    name: "bench",
+    about: "measures speed and size, each figure beside a known command's",
+    usage: "\
+Usage: cargo xtask bench [--quick] [--json] [ROW...]
+
+  --quick  few repetitions, less than a minute on an idle machine
+  --json   prints the table as JSON, and nothing else, to stdout
+  ROW...   measures these rows only: true, told, output, flat-memory, idle, all-in,
+           scale, crowd, list, recover
+
+Builds the release program and `siding-bench`, then prints one table. A ratio compares two
+things that took turns in the same run. A missed target is a result and ends with 0; a row that
+could not be measured ends with 1. As root two rows see more: `all-in` needs a memory cgroup, and
+`crowd` becomes an ordinary user. Figures of a busy machine are worth little.
+",
+    run: command,
+};
+
+fn command(arguments: &[String]) -> Result<ExitCode> {
+    let workspace = Workspace::open()?;
+    let started = Instant::now();
+    // One at a time: together they would share features, and the shipped program has none of the
+    // tests' pause points.
+    build(&workspace, &["--package", "siding-cli"])?;
+    build(
+        &workspace,
+        &["--package", "siding-e2e", "--bin", "siding-bench"],
+    )?;
+    eprintln!("built in {}", readable(started.elapsed()));
+    let directory = workspace.metadata.target_directory.join("release");
+    let status = Command::new(directory.join("siding-bench"))
+        .arg("--siding")
+        .arg(directory.join("siding"))
+        .args(arguments)
+        .status()
+        .context("could not start `siding-bench`")?;
+    eprintln!("took {} in all", readable(started.elapsed()));
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Builds a release program. Cargo talks on stderr, so that stdout is the table's alone.
+fn build(workspace: &Workspace, what: &[&str]) -> Result<()> {
+    let arguments = [&["build", "--release", "--locked"], what].concat();
+    eprintln!("  $ cargo {}", arguments.join(" "));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(&arguments)
+        .current_dir(&workspace.root)
+        .status()
+        .context("could not start cargo")?;
+    if !status.success() {
+        bail!("`cargo {}` ended with {status}", arguments.join(" "));
+    }
+    Ok(())
+}
