@@ -29,6 +29,9 @@ pub struct JournalFile {
     next_seq: u64,
     /// End of what is known to be set aside.
     reserved: u64,
+    /// Whether the last line lacks its newline. It is written together with the next record: a
+    /// crash in between would leave a damaged line that nothing follows.
+    torn: bool,
 }
 
 impl JournalFile {
@@ -39,23 +42,20 @@ impl JournalFile {
     /// The operating system's, `EEXIST` when there is one.
     pub fn create(dir: impl AsFd) -> io::Result<Self> {
         let fd = file::open_at(dir, NAME, file::Open::CreateNew)?;
-        Ok(Self { fd, offset: 0, next_seq: 0, reserved: 0 })
+        Ok(Self { fd, offset: 0, next_seq: 0, reserved: 0, torn: false })
     }
 
     /// Opens an existing journal after `whole` bytes of whole lines, to go on with `next_seq`.
-    /// A torn line behind them is ended first, so that the next record begins on a line of its own.
+    /// A torn line behind them is ended with the first append.
     ///
     /// # Errors
     ///
     /// The operating system's.
     pub fn resume(dir: impl AsFd, folded: &Folded) -> io::Result<Self> {
         let fd = file::open_at(dir, NAME, file::Open::ReadWrite)?;
-        let mut offset = file::facts(&fd)?.len;
-        if folded.torn {
-            file::write_all_at(&fd, b"\n", offset)?;
-            offset += 1;
-        }
-        Ok(Self { fd, offset, next_seq: folded.state.next_seq, reserved: 0 })
+        let offset = file::facts(&fd)?.len;
+        let next_seq = folded.state.next_seq;
+        Ok(Self { fd, offset, next_seq, reserved: 0, torn: folded.torn })
     }
 
     /// Appends records in one write. They are numbered on. When the write fails nothing counts as
@@ -68,7 +68,7 @@ impl JournalFile {
     /// The operating system's; for the first record also `ENOSPC` when there is no space for the
     /// end: better not to start than to end without a record.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> io::Result<()> {
-        let mut lines = Vec::new();
+        let mut lines = if self.torn { vec![b'\n'] } else { Vec::new() };
         for (seq, record) in (self.next_seq..).zip(records) {
             record::write_line(&mut lines, seq, record);
         }
@@ -77,6 +77,7 @@ impl JournalFile {
             reserved?;
         }
         file::write_all_at(&self.fd, &lines, self.offset)?;
+        self.torn = false;
         self.offset += lines.len() as u64;
         self.next_seq += records.len() as u64;
         Ok(())

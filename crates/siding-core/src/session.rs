@@ -12,6 +12,7 @@ use siding_model::record;
 use crate::journal_file::{self, NAME};
 use crate::store::{Root, StoreError};
 use crate::sys::{clock, file, procfs};
+use crate::tree;
 
 /// Format of a session's journal.
 const FORMAT: u32 = 1;
@@ -45,7 +46,7 @@ impl Session {
     /// Whether it still owns tasks: not closed, this boot, its owner alive.
     #[must_use]
     pub fn is_live(&self, boot: &BootId) -> bool {
-        !self.closed && self.boot == *boot && procfs::is_running(self.owner)
+        !self.closed && self.boot == *boot && tree::lives(self.owner)
     }
 }
 
@@ -112,7 +113,7 @@ pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, Sess
         return Err(SessionError::Implicit);
     }
     let no_owner = || SessionError::NoOwner { id: id.clone(), pid: owner_pid };
-    let owner = procfs::identify(owner_pid).filter(|owner| procfs::is_running(*owner));
+    let owner = procfs::identify(owner_pid).filter(|owner| tree::lives(*owner));
     let owner = owner.ok_or_else(no_owner)?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
     let record = SessionRecord::Opened { format: FORMAT, boot, owner, wall: clock::wall() };

@@ -69,6 +69,17 @@ impl Marks {
     }
 }
 
+/// Whether exactly this process lives. One whose first thread has left looks like a zombie and
+/// still does.
+#[must_use]
+pub fn lives(process: ProcRef) -> bool {
+    match PidFd::open(process) {
+        Ok(held) => !held.is_dead(),
+        // It is gone, or no descriptor is left to ask by.
+        Err(_) => procfs::is_running(process),
+    }
+}
+
 /// Returns the process of this number if it lives and has this mark.
 fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
     let process = procfs::identify(pid)?;
@@ -103,7 +114,7 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
             }
         }
     }
-    pids.retain(|pid| procfs::stat(*pid).is_some_and(|stat| stat.state != 'Z'));
+    pids.retain(|pid| procfs::identify(*pid).is_some_and(lives));
     pids
 }
 

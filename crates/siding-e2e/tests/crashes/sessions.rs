@@ -77,14 +77,23 @@ fn an_owner_is_dead_only_when_all_of_it_is() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     // Its main thread leaves, as the thread of a host that had started siding may.
-    let owner = owner(&sandbox, "threads", "--quiet read-stdin leader-exits mark second hang");
+    let verbs = words("--quiet read-stdin leader-exits mark second hang");
+    let mut owner = sandbox.puppet(&verbs).stdin_open().spawn();
+    take_over(&sandbox, "threads", &owner);
     let task = Task::new(Kind::Stubborn);
     let id = start(&sandbox, &task, &["--session", "threads"]);
-    // It waits for the end of its stdin, which is empty.
+    owner.close_stdin();
     sandbox.marked("second");
-    let since = Instant::now();
-    eventually("the grace would be over", || since.elapsed() > Duration::from_millis(600));
-    assert_eq!(state::outcome(&sandbox, &id), None, "a thread is not the owner");
+    let outlasts_the_grace = || {
+        let since = Instant::now();
+        eventually("the grace is over", || since.elapsed() > Duration::from_millis(500));
+        assert_eq!(state::outcome(&sandbox, &id), None, "a thread is not the owner");
+    };
+    outlasts_the_grace();
+    take_over(&sandbox, "threads", &owner);
+    state::kill(state::keeper(&sandbox, &id));
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    outlasts_the_grace();
     drop(owner);
     assert_eq!(state::ended(&sandbox, &id), Outcome::Stopped { by: "session".to_owned() });
     state::assert_over(&sandbox, &id);

@@ -10,7 +10,7 @@ mod task;
 use std::path::{Path, PathBuf};
 
 use siding_e2e::{Finished, Process, Sandbox, eventually, processes};
-use task::{Task, assert_same, perform, shell};
+use task::{Task, assert_same, gate, perform, shell};
 
 /// An ordinary user that has no processes.
 const STRANGER: u32 = 61_234;

@@ -1,11 +1,9 @@
 //! Every byte is kept, in order, whoever writes it and whenever.
 
-use std::io::Write as _;
-
 use siding_e2e::fill::Shape;
 use siding_e2e::{Sandbox, eventually, words};
 
-use crate::{Task, assert_same, perform, shell};
+use crate::{Task, assert_same, gate, perform, shell};
 
 #[test]
 fn bytes_are_kept_as_they_are_written() {
@@ -77,10 +75,7 @@ fn two_writers_tear_and_lose_no_line() {
 fn what_a_lingering_child_writes_late_is_kept() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let gate = sandbox.path("gate");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, &gate, rustix::fs::FileType::Fifo, mode, 0)
-        .expect("own directory");
+    let gate = gate(&sandbox);
     let text = format!(
         "(read word < {0}; echo late $word; echo more >&2) & echo early; exit 7",
         gate.display()
@@ -88,9 +83,7 @@ fn what_a_lingering_child_writes_late_is_kept() {
     let task = Task::of(&shell(&sandbox, &text).run().expect_code(7));
     assert_eq!(task.text("/phase"), "lingering");
     assert_eq!(task.text("/output/text"), "early\n");
-    let mut gate = std::fs::File::options().write(true).open(gate).expect("somebody reads");
-    gate.write_all(b"word\n").expect("somebody reads");
-    drop(gate);
+    std::fs::write(gate, "word\n").expect("somebody reads");
     let _ended = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
     assert_same(&task.file(), b"early\nlate word\nmore\n", "the whole output");
     eventually("nothing of it is left", || {

@@ -5,4 +5,4 @@ mod exact;
 mod idioms;
 mod task;
 
-use task::{Task, assert_same, perform, shell};
+use task::{Task, assert_same, gate, perform, shell};

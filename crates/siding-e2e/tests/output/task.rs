@@ -1,5 +1,10 @@
 //! Tasks as a test starts them and as `--json` tells of them.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 use siding_e2e::{Finished, Invocation, Sandbox};
 
@@ -13,6 +18,15 @@ pub(crate) fn perform(sandbox: &Sandbox, verbs: &[&str]) -> Invocation {
 /// Prepares a `run --json` of a shell text that waits for its end.
 pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
     sandbox.siding(&["run", "--json", "--budget", "none", "--", text])
+}
+
+/// Makes a FIFO on which a task waits until the test writes to it.
+pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
+    let gate = sandbox.path("gate");
+    let mode = Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH;
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("own directory");
+    std::fs::set_permissions(&gate, Permissions::from_mode(mode.bits())).expect("own file");
+    gate
 }
 
 /// A task as `--json` tells of it.
