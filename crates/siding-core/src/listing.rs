@@ -24,28 +24,32 @@ const BUFFER: usize = 16 << 10;
 pub type Listed = (TaskId, Result<Option<TaskView>, ReadError>);
 
 /// Returns the views of tasks, in the order of `ids`. One that cannot be read hides no other.
-#[must_use]
-pub fn views(root: &Root, ids: &[TaskId]) -> Vec<Listed> {
-    let Ok(tasks) = file::open_at(root, TASKS, file::Open::Directory) else { return Vec::new() };
+///
+/// # Errors
+///
+/// [`StoreError::Io`] when there is no way to any of them.
+pub fn views(root: &Root, ids: &[TaskId]) -> Result<Vec<Listed>, StoreError> {
+    let tasks = file::open_at(root, TASKS, file::Open::Directory).map_err(|source| {
+        StoreError::Io { doing: "open", path: root.path().join(TASKS), source }
+    })?;
     let most = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let share = ids.len().div_ceil(most).max(SHARE_MIN);
+    let mut shares = ids.chunks(ids.len().div_ceil(most).max(SHARE_MIN));
     let read = |ids: &[TaskId]| {
         let mut buffer = vec![0; BUFFER];
         ids.iter().map(|id| (*id, one(root, &tasks, *id, &mut buffer))).collect::<Vec<_>>()
     };
-    if ids.len() <= share {
-        return read(ids);
-    }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = ids.chunks(share).map(|ids| scope.spawn(|| read(ids))).collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| match thread.join() {
-                Ok(views) => views,
+    let own = shares.next().unwrap_or_default();
+    Ok(std::thread::scope(|scope| {
+        let threads: Vec<_> = shares.map(|ids| scope.spawn(|| read(ids))).collect();
+        let mut views = read(own);
+        for thread in threads {
+            match thread.join() {
+                Ok(more) => views.extend(more),
                 Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    })
+            }
+        }
+        views
+    }))
 }
 
 /// Returns the `count` tasks whose journals were written last, in no order.

@@ -9,6 +9,7 @@ mod foresee;
 mod leases;
 mod leftovers;
 mod recovery;
+mod step;
 mod strays;
 #[cfg(test)]
 mod tests;
@@ -16,9 +17,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::io;
-use std::path::PathBuf;
 
-use serde::Serialize;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{JournalError, TaskState};
 use siding_model::lifecycle::Phase;
@@ -32,141 +31,7 @@ use crate::store::{Root, StoreError};
 use crate::sys::procfs;
 
 pub use leases::await_leaving;
-
-/// One thing the reaper did, or would do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "what", rename_all = "snake_case")]
-pub enum Step {
-    /// A task's shim had been stopped by a signal and was continued.
-    Continued {
-        /// The task.
-        task_id: TaskId,
-    },
-    /// A task's shim was dead; a new one keeps it.
-    Rescued {
-        /// The task.
-        task_id: TaskId,
-    },
-    /// A task's shim was dead and nothing of it was left; its end was recorded.
-    Closed {
-        /// The task.
-        task_id: TaskId,
-        /// What was recorded; `None` before it is.
-        outcome: Option<Outcome>,
-    },
-    /// A task had ended and its shim was killed before it had cleared the stage.
-    Cleared {
-        /// The task.
-        task_id: TaskId,
-    },
-    /// A task's journal cannot be read and was set aside.
-    SetAside {
-        /// The task.
-        task_id: TaskId,
-        /// Where to; `None` before it is.
-        path: Option<PathBuf>,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A task of a newer siding was left alone.
-    TooNew {
-        /// The task.
-        task_id: TaskId,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A task was never recorded, so nothing was ever started; its directory was removed.
-    NeverStarted {
-        /// The task.
-        task_id: TaskId,
-    },
-    /// A task's session is over, and its shim stops it.
-    Leaving {
-        /// The task.
-        task_id: TaskId,
-        /// The session.
-        session_id: SessionId,
-        /// How it ended; `None` while it is being stopped, see [`await_leaving`].
-        outcome: Option<Outcome>,
-    },
-    /// A process of a task that has ended was ended.
-    StrayEnded {
-        /// The task.
-        task_id: TaskId,
-        /// The process.
-        pid: i32,
-        /// Its command line, shortened.
-        command: String,
-        /// The last signal it was sent; `None` before it was.
-        signal: Option<String>,
-    },
-    /// A process of a task that has ended could not be ended.
-    StrayLeft {
-        /// The task.
-        task_id: TaskId,
-        /// The process.
-        pid: i32,
-        /// Its command line, shortened.
-        command: String,
-        /// Why it lives.
-        why: String,
-    },
-    /// An ended task had outlived its retention and was removed with its output.
-    Expired {
-        /// The task.
-        task_id: TaskId,
-        /// When it ended, RFC 3339.
-        ended_at: String,
-        /// What its directory took on the disk.
-        bytes: u64,
-    },
-    /// A claim on a command, left by a task that does not run, was removed.
-    Unclaimed {
-        /// The claim.
-        name: String,
-        /// The task.
-        task: String,
-    },
-    /// Something could not be done.
-    Failed {
-        /// The task it was about.
-        task_id: TaskId,
-        /// What, and why.
-        why: String,
-    },
-}
-
-impl Step {
-    /// Returns the word for its kind, the same as in its serialized form.
-    #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Continued { .. } => "continued",
-            Self::Rescued { .. } => "rescued",
-            Self::Closed { .. } => "closed",
-            Self::Cleared { .. } => "cleared",
-            Self::SetAside { .. } => "set_aside",
-            Self::TooNew { .. } => "too_new",
-            Self::NeverStarted { .. } => "never_started",
-            Self::Leaving { .. } => "leaving",
-            Self::StrayEnded { .. } => "stray_ended",
-            Self::StrayLeft { .. } => "stray_left",
-            Self::Expired { .. } => "expired",
-            Self::Unclaimed { .. } => "unclaimed",
-            Self::Failed { .. } => "failed",
-        }
-    }
-}
-
-/// Returns how many steps of each kind there are.
-#[must_use]
-pub fn counts(steps: &[Step]) -> BTreeMap<&'static str, usize> {
-    let mut counts = BTreeMap::new();
-    for step in steps {
-        *counts.entry(step.kind()).or_default() += 1;
-    }
-    counts
-}
+pub use step::{Step, counts};
 
 /// Why nothing could be reaped at all.
 #[derive(Debug, thiserror::Error)]
@@ -325,11 +190,7 @@ fn leaving(root: &Root, survey: &Survey, will_have_one: impl Fn(TaskId) -> bool)
                 .is_none_or(|session| !session.is_live(&survey.boot))
         });
         if is_over {
-            steps.push(Step::Leaving {
-                task_id: *id,
-                session_id: session.clone(),
-                outcome: None,
-            });
+            steps.push(Step::Leaving { task_id: *id, session_id: session.clone(), outcome: None });
         }
     }
     steps

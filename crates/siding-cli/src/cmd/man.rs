@@ -58,7 +58,7 @@ fn page(words: &[String]) -> Result<Vec<u8>, Failure> {
         })?;
     }
     let mut page = Vec::new();
-    Man::new(command.clone())
+    man(command)
         .render(&mut page)
         .map_err(|error| Failure::new(format!("could not make the page: {error}")))?;
     Ok(page)
@@ -70,7 +70,18 @@ fn write_all(dir: &Path) -> Result<(), Failure> {
             .with_hint("give a directory that you may write, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(dir).map_err(|error| failed("create", &error))?;
-    clap_mangen::generate_to(commands(), dir).map_err(|error| failed("write to", &error))
+    write_below(&commands(), dir).map_err(|error| failed("write to", &error))
+}
+
+/// Writes the page of a command and those of all commands below it.
+fn write_below(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
+    man(command).generate_to(dir)?;
+    command.get_subcommands().try_for_each(|command| write_below(command, dir))
+}
+
+fn man(command: &clap::Command) -> Man {
+    // Only the program itself knows its version.
+    Man::new(command.clone()).source(concat!("siding ", env!("CARGO_PKG_VERSION")))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Args {
         ids.sort_unstable();
         ids.dedup();
         let mut found = Found { views: Vec::with_capacity(ids.len()), kept, unread: 0 };
-        for (id, view) in listing::views(root, &ids) {
+        for (id, view) in listing::views(root, &ids)? {
             match view {
                 Ok(view) => found.views.extend(view),
                 Err(error) => found.unread += usize::from(report(root, id, &error) == Report::Failed),

@@ -168,14 +168,14 @@ impl Args {
     /// Says on standard error what the command's own output does not: it belongs to the command.
     fn print_text(&self, root: &siding_core::store::Root, task: &Task, plan: &begin::Plan) {
         for note in &plan.notes {
-            eprintln!("siding: {note}");
+            render::say(note);
         }
         if self.background && task.state.is_live() {
             println!("{}", task.state.spec.task_id);
         }
         let view = task.view(root, Detail::Full);
         if let Some(advice) = render::advice(&view) {
-            eprintln!("siding: {advice}");
+            render::say(&advice);
         }
     }
 
@@ -196,7 +196,7 @@ impl Args {
             view.message = Some(message);
             render::json::print(&view)?;
         } else {
-            eprintln!("siding: {message}");
+            render::say(&message);
         }
         Ok(ExitCode::from(exit::STILL_RUNNING))
     }

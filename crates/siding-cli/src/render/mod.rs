@@ -19,6 +19,7 @@ pub(crate) use advice::advice;
 pub(crate) use state::ended_line;
 pub(crate) use table::table;
 pub(crate) use task::task;
+pub(crate) use wrap::say;
 
 /// Columns of a line of text.
 const COLUMNS: usize = 80;

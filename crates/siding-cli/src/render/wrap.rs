@@ -59,3 +59,12 @@ mod tests {
         assert_eq!(words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
     }
 }
+
+/// Says something of siding's own on standard error, where it does not mix with a command's
+/// output, in lines that fit a terminal.
+pub(crate) fn say(text: &str) {
+    for (number, line) in words(text, super::COLUMNS - 8).into_iter().enumerate() {
+        let lead = if number == 0 { "siding:" } else { "       " };
+        eprintln!("{lead} {line}");
+    }
+}

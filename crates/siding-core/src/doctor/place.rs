@@ -77,10 +77,8 @@ const LOCAL: [(u64, &str); 8] = [
 
 fn file_system(root: &Root) -> Check {
     let magic = machine::file_system(root);
-    let (state, found) = magic.map_or_else(
-        |error| (State::Limited, format!("not known: {error}")),
-        judge,
-    );
+    let (state, found) =
+        magic.map_or_else(|error| (State::Limited, format!("not known: {error}")), judge);
     Check {
         name: "file system",
         state,

@@ -78,7 +78,8 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
 fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Step {
     let folded = root.task(task_id).ok().and_then(|dir| dir.read().ok());
     let this_boot = folded.is_some_and(|folded| {
-        folded.state.boot == survey.boot && !matches!(folded.state.life.phase(), Phase::Ended { .. })
+        folded.state.boot == survey.boot
+            && !matches!(folded.state.life.phase(), Phase::Ended { .. })
     });
     if this_boot && !marks.of(task_id).is_empty() {
         Step::Rescued { task_id }

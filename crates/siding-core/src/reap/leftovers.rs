@@ -114,8 +114,11 @@ pub(super) fn unborn_ids(root: &Root, survey: &Survey) -> Vec<TaskId> {
     let is_old = |id: TaskId| {
         let changed = root.task(id).and_then(|dir| {
             let path = dir.path().to_owned();
-            crate::sys::machine::changed(&dir)
-                .map_err(|source| StoreError::Io { doing: "look at", path, source })
+            crate::sys::machine::changed(&dir).map_err(|source| StoreError::Io {
+                doing: "look at",
+                path,
+                source,
+            })
         });
         changed.is_ok_and(|at| now.0.saturating_sub(at.0) >= UNBORN_AGE_MS)
     };

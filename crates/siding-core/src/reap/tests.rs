@@ -140,7 +140,8 @@ fn orphans_are_closed_once_and_truthfully() {
     assert_eq!(counts(&place.foresee()), BTreeMap::from([("closed", 40)]));
     let steps = place.act();
     assert_eq!(counts(&steps), BTreeMap::from([("closed", 40)]));
-    let lost = |step: &Step| matches!(step, Step::Closed { outcome: Some(Outcome::Lost { .. }), .. });
+    let lost =
+        |step: &Step| matches!(step, Step::Closed { outcome: Some(Outcome::Lost { .. }), .. });
     assert!(steps.iter().all(lost), "{steps:?}");
     for id in ids {
         assert!(!place.root.is_marked_live(id));
@@ -164,10 +165,7 @@ fn foreseeing_changes_nothing() {
     let before = contents(place.root.path());
     let foreseen = place.foresee();
     assert_eq!(contents(place.root.path()), before);
-    assert_eq!(
-        kinds(&foreseen),
-        ["closed", "expired", "never_started", "set_aside", "unclaimed"]
-    );
+    assert_eq!(kinds(&foreseen), ["closed", "expired", "never_started", "set_aside", "unclaimed"]);
     assert_eq!(kinds(&place.act()), kinds(&foreseen));
     assert_eq!(place.foresee(), []);
 }

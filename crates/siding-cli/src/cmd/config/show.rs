@@ -110,7 +110,8 @@ fn origin(view: &SettingView, home: Option<&Path>) -> String {
     let mut origin = view.origin.to_owned();
     if let Some(source) = &view.source {
         let below_home = home.and_then(|home| Path::new(source).strip_prefix(home).ok());
-        let shown = below_home.map_or_else(|| source.clone(), |rest| format!("~/{}", rest.display()));
+        let shown =
+            below_home.map_or_else(|| source.clone(), |rest| format!("~/{}", rest.display()));
         origin.push_str(&format!(" {shown}"));
     }
     if let Some(line) = view.line {

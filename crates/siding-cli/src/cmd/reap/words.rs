@@ -30,10 +30,8 @@ pub(super) fn all(steps: &[Step], dry_run: bool) -> String {
 /// Returns how many of what were done, `None` for nothing.
 pub(in crate::cmd) fn summary(steps: &[Step]) -> Option<String> {
     let counts: BTreeMap<&str, usize> = reap::counts(steps);
-    let parts: Vec<_> = counts
-        .iter()
-        .map(|(kind, count)| format!("{} {count}", noun(kind)))
-        .collect();
+    let parts: Vec<_> =
+        counts.iter().map(|(kind, count)| format!("{} {count}", noun(kind))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
@@ -85,7 +83,8 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
             (task_id, verb("cleared", "clear") + " what its shim left; it had ended")
         }
         Step::SetAside { task_id, path, why } => {
-            let place = path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));
+            let place =
+                path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));
             (task_id, format!("{} aside{place}: {why}", verb("set", "set")))
         }
         Step::TooNew { task_id, why } => (task_id, format!("left alone: {why}; upgrade siding")),

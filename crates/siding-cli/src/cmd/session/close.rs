@@ -133,10 +133,8 @@ impl Closed {
             let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
             line(view.task_id, &outcome);
             for survivor in view.stop_report.iter().flat_map(|report| &report.survivors) {
-                let said = format!(
-                    "STILL ALIVE {}: {}: {}",
-                    survivor.pid, survivor.command, survivor.why
-                );
+                let said =
+                    format!("STILL ALIVE {}: {}: {}", survivor.pid, survivor.command, survivor.why);
                 line(view.task_id, &said);
             }
         }
