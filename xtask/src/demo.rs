@@ -31,7 +31,7 @@ and leaves nothing behind but the target directory.
 /// Time after which `siding run` returns.
 const BUDGET: Duration = Duration::from_secs(3);
 /// What it may take beyond that on a machine that is busy with the very command it waits for.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(5);
 /// Exit code of `siding run` for a command that goes on in the background.
 const STILL_RUNNING: i32 = 75;
 /// How long processes may take to appear, or to be gone from `/proc`.

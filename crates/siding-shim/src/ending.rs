@@ -20,8 +20,11 @@ use siding_model::signal::Signal;
 
 use crate::kin::Kin;
 
-/// Time after which what still lives is called a survivor.
+/// Time without progress after which what still lives is called a survivor. On a machine that is
+/// busy with hundreds of dying processes each of them is a step.
 const GIVE_UP_MS: u64 = 10_000;
+/// The same whatever progress there is: a stop always returns.
+const AT_LAST_MS: u64 = 25_000;
 /// The same once only other users' processes live, which no signal of ours reaches: time for a
 /// relay such as sudo to take its own child along.
 const REFUSED_MS: u64 = 2_000;
@@ -107,7 +110,7 @@ impl Ending {
     /// Kills the whole tree.
     pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, id: TaskId) -> Killed {
         let started = clock::mono();
-        let mut obeyed = started;
+        let (mut obeyed, mut moved, mut fewest) = (started, started, usize::MAX);
         let members = kin.members(root, id);
         let _in_the_first_round = self.signal_group(kin, members, Signal::KILL);
         let mut leader = None;
@@ -131,7 +134,13 @@ impl Ending {
             if living.ours || living.pids.is_empty() {
                 obeyed = now;
             }
-            if now.ms_since(started) > GIVE_UP_MS || now.ms_since(obeyed) > REFUSED_MS {
+            if living.pids.len() < fewest {
+                (fewest, moved) = (living.pids.len(), now);
+            }
+            if now.ms_since(moved) > GIVE_UP_MS
+                || now.ms_since(started) > AT_LAST_MS
+                || now.ms_since(obeyed) > REFUSED_MS
+            {
                 self.survivors = living.pids.iter().map(|pid| survivor(*pid)).collect();
                 break;
             }

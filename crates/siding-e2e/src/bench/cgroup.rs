@@ -47,20 +47,14 @@ impl MemoryGroup {
         };
         let stat = read("memory.stat")?;
         let field = |name: &str| -> Result<f64> {
-            let line = stat
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             match line.and_then(|value| value.parse::<f64>().ok()) {
                 Some(bytes) => Ok(bytes / 1024.0),
                 None => bail!("memory.stat has no `{name}`"),
             }
         };
         let kernel: f64 = read("memory.kmem.usage_in_bytes")?.trim().parse()?;
-        Ok(Held {
-            anonymous: field("rss")?,
-            kernel: kernel / 1024.0,
-            cache: field("cache")?,
-        })
+        Ok(Held { anonymous: field("rss")?, kernel: kernel / 1024.0, cache: field("cache")? })
     }
 }
 

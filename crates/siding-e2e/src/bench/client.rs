@@ -45,17 +45,12 @@ pub(super) struct Task {
 
 /// Returns a text for bash.
 pub(super) fn shell(text: impl Into<String>) -> Command {
-    Command::Shell {
-        text: text.into(),
-        shell: "bash".to_owned(),
-    }
+    Command::Shell { text: text.into(), shell: "bash".to_owned() }
 }
 
 /// Returns a program with its arguments.
 pub(super) fn argv<const N: usize>(words: [&str; N]) -> Command {
-    Command::Argv {
-        argv: words.map(str::to_owned).to_vec(),
-    }
+    Command::Argv { argv: words.map(str::to_owned).to_vec() }
 }
 
 impl Client {
@@ -67,10 +62,7 @@ impl Client {
             root: Root::open(state)?,
             program: CString::new(siding.as_os_str().as_bytes())?,
             environment: environment.collect::<Result<_, _>>()?,
-            cwd: work
-                .to_str()
-                .context("the stage has a plain path")?
-                .to_owned(),
+            cwd: work.to_str().context("the stage has a plain path")?.to_owned(),
             settings: Settings::default(),
             keep_tail: None,
         })
@@ -124,11 +116,7 @@ impl Client {
         task.until_left()?;
         let left = started.elapsed();
         self.succeeded(task.id)?;
-        Ok(Ran {
-            id: task.id,
-            known,
-            left,
-        })
+        Ok(Ran { id: task.id, known, left })
     }
 
     /// Reads what is on record.
@@ -143,13 +131,11 @@ impl Client {
 
     /// Makes sure that a task has ended well.
     pub(super) fn succeeded(&self, id: TaskId) -> Result<()> {
-        match self.state(id)?.life.phase() {
-            Phase::Ended {
-                outcome: Outcome::Exited { code: 0 },
-                ..
-            } => Ok(()),
-            phase => bail!("task {id} did not end well: {phase:?}"),
+        let state = self.state(id)?;
+        if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.life.phase() {
+            return Ok(());
         }
+        bail!("task {id} did not end well: {:?}", state.life.phase())
     }
 
     /// Returns the directory of a task.
@@ -176,15 +162,7 @@ pub(super) struct Ran {
 impl Task {
     /// Waits until the command runs.
     pub(super) fn until_running(&self) -> Result<()> {
-        self.until(|record| {
-            matches!(
-                record,
-                Record::Event {
-                    event: Event::Spawned { .. },
-                    ..
-                }
-            )
-        })
+        self.until(|record| matches!(record, Record::Event { event: Event::Spawned { .. }, .. }))
     }
 
     /// Waits until the end is known, with everything that is known about it.
@@ -195,10 +173,9 @@ impl Task {
     fn until(&self, wanted: impl Fn(&Record) -> bool) -> Result<()> {
         loop {
             match self.link.hear(Some(PATIENCE_MS))? {
-                Heard::Message(Message::Record {
-                    record: Some(record),
-                    ..
-                }) if wanted(&record) => return Ok(()),
+                Heard::Message(Message::Record { record: Some(record), .. }) if wanted(&record) => {
+                    return Ok(());
+                }
                 Heard::Message(Message::CannotStart { doing, .. }) => bail!(doing),
                 Heard::Message(_) => {}
                 Heard::Nothing => bail!("task {} was silent for two minutes", self.id),
@@ -221,10 +198,9 @@ impl Task {
     /// Takes what is there to be heard within `ms`; returns whether the task is closed by that.
     pub(super) fn closes_within(&self, ms: u64) -> Result<bool> {
         match self.link.hear(Some(ms))? {
-            Heard::Message(Message::Record {
-                record: Some(record),
-                ..
-            }) => Ok(matches!(*record, Record::Closed(_))),
+            Heard::Message(Message::Record { record: Some(record), .. }) => {
+                Ok(matches!(*record, Record::Closed(_)))
+            }
             Heard::Message(_) | Heard::Nothing => Ok(false),
             Heard::Gone => bail!("the shim of task {} left too early", self.id),
         }

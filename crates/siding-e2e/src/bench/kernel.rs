@@ -42,12 +42,8 @@ const SIZE: usize = size_of::<AtomicU64>();
 impl Stamp {
     /// Maps the stamp in a file, which is made when it is missing.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_len(SIZE as u64)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of a file that is long enough; no address is asked for.
@@ -64,9 +60,7 @@ impl Stamp {
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        NonNull::new(address.cast())
-            .map(Self)
-            .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        NonNull::new(address.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
     fn cell(&self) -> &AtomicU64 {
@@ -77,8 +71,7 @@ impl Stamp {
 
     /// Notes this moment.
     pub(super) fn set(&self) {
-        self.cell()
-            .store(now().as_nanos() as u64, Ordering::Release);
+        self.cell().store(now().as_nanos() as u64, Ordering::Release);
     }
 
     /// Forgets the moment.

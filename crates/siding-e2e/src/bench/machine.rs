@@ -25,11 +25,7 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: memory_mib(&read("/proc/meminfo")?),
             kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
-            load: read("/proc/loadavg")?
-                .split(' ')
-                .take(3)
-                .collect::<Vec<_>>()
-                .join(" "),
+            load: read("/proc/loadavg")?.split(' ').take(3).collect::<Vec<_>>().join(" "),
             file_system: file_system(&read("/proc/self/mountinfo")?, dir),
             user: rustix::process::geteuid().as_raw(),
         })
@@ -37,15 +33,7 @@ impl Machine {
 
     /// Returns what is said above the table, in lines of at most 80 columns.
     pub(super) fn text(&self) -> String {
-        let Self {
-            cpu,
-            cores,
-            memory_mib,
-            kernel,
-            load,
-            file_system,
-            user,
-        } = self;
+        let Self { cpu, cores, memory_mib, kernel, load, file_system, user } = self;
         format!(
             "cpu     {cpu}, {cores} cores; memory {memory_mib} MiB\n\
              kernel  {kernel}; state on {file_system}; user {user}\n\
@@ -77,8 +65,7 @@ fn architecture() -> String {
 /// Returns the value of the first line `NAME : VALUE`.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
-    line.split_once(':')
-        .map(|(_, value)| value.trim().to_owned())
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
 fn memory_mib(meminfo: &str) -> u64 {
@@ -94,8 +81,7 @@ fn file_system(mountinfo: &str, dir: &Path) -> String {
         let (left, right) = line.split_once(" - ")?;
         let point = left.split(' ').nth(4)?;
         let kind = right.split(' ').next()?;
-        dir.starts_with(point)
-            .then(|| (point.len(), kind.to_owned()))
+        dir.starts_with(point).then(|| (point.len(), kind.to_owned()))
     });
     mounts
         .max_by_key(|(length, _)| *length)

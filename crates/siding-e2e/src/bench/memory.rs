@@ -16,10 +16,7 @@ pub(super) fn private(pid: i32) -> Option<Private> {
     let rollup = read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let private = kib(&rollup, "Private_Clean:")? + kib(&rollup, "Private_Dirty:")?;
     let anonymous = kib(&rollup, "Anonymous:")?;
-    Some(Private {
-        anonymous,
-        of_files: (private - anonymous).max(0.0),
-    })
+    Some(Private { anonymous, of_files: (private - anonymous).max(0.0) })
 }
 
 /// Returns the most memory a process ever had resident, in KiB, `None` when it is gone or only a
@@ -45,10 +42,7 @@ pub(super) fn used(pid: i32) -> Option<Used> {
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
     let switches = number(&status, "voluntary_ctxt_switches:")?
         + number(&status, "nonvoluntary_ctxt_switches:")?;
-    Some(Used {
-        cpu_ns: schedstat.split(' ').next()?.parse().ok()?,
-        switches: switches as u64,
-    })
+    Some(Used { cpu_ns: schedstat.split(' ').next()?.parse().ok()?, switches: switches as u64 })
 }
 
 fn kib(text: &str, name: &str) -> Option<f64> {

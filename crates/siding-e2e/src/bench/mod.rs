@@ -97,10 +97,7 @@ fn supervise(words: &[String]) -> Result<ExitCode> {
 fn measure(words: &[String]) -> Result<ExitCode> {
     let (stage, words) = Stage::entered(words)?;
     let request = Request::parse(words)?;
-    let bench = Bench {
-        stage,
-        pace: request.pace,
-    };
+    let bench = Bench { stage, pace: request.pace };
     let machine = machine::Machine::look(bench.stage.path())?;
     let mut table = Table::default();
     for row in rows::chosen(&request.rows) {
@@ -116,9 +113,5 @@ fn measure(words: &[String]) -> Result<ExitCode> {
     } else {
         print!("{}", table.text(&machine, bench.pace));
     }
-    Ok(if table.is_whole() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if table.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -20,9 +20,7 @@ pub(super) fn add(client: &Client) -> Result<TaskId> {
 
 /// Starts so many, and returns their shims.
 pub(super) fn shims(client: &Client, count: usize) -> Result<Vec<ProcRef>> {
-    (0..count)
-        .map(|_| add(client).and_then(|id| client.shim(id)))
-        .collect()
+    (0..count).map(|_| add(client).and_then(|id| client.shim(id))).collect()
 }
 
 /// Starts the same commands without siding, and tells their numbers.

@@ -72,10 +72,8 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
         spec: spec(place, id, number),
     };
     let spawned = Event::Spawned { leader: nobody(2) };
-    let mut records = vec![
-        Record::Accepted(Box::new(accepted)),
-        Record::Event { at, event: spawned },
-    ];
+    let mut records =
+        vec![Record::Accepted(Box::new(accepted)), Record::Event { at, event: spawned }];
     if past == Past::Ended {
         let ended = Event::LeaderEnded {
             end: LeaderEnd::Exited { code: 0 },
@@ -88,10 +86,7 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
             wall: clock::wall(),
             at,
             report: None,
-            output: OutputTotals {
-                bytes: 56,
-                ..OutputTotals::default()
-            },
+            output: OutputTotals { bytes: 56, ..OutputTotals::default() },
             proof: "ECHILD".to_owned(),
         })));
     }

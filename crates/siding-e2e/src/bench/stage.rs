@@ -5,7 +5,7 @@
 //! environment.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -45,10 +45,7 @@ impl Stage {
     pub(super) fn build(siding: &Path) -> Result<Self> {
         let kept = tempfile::Builder::new().prefix("siding-bench-").tempdir()?;
         let dir = kept.path().canonicalize()?;
-        let stage = Self {
-            dir,
-            kept: Some(kept),
-        };
+        let stage = Self { dir, kept: Some(kept) };
         // Another user must reach the programs; every state directory is closed by itself.
         fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(stage.dir.join("bin"))?;
@@ -61,10 +58,7 @@ impl Stage {
     /// Returns the stage that this process was started on, and the rest of its arguments.
     pub(super) fn entered(words: &[String]) -> Result<(Self, &[String])> {
         let (dir, rest) = words.split_first().context("no stage was named")?;
-        let stage = Self {
-            dir: PathBuf::from(dir),
-            kept: None,
-        };
+        let stage = Self { dir: PathBuf::from(dir), kept: None };
         Ok((stage, rest))
     }
 
@@ -95,11 +89,7 @@ impl Stage {
             .stdin(Stdio::null())
             .current_dir("/")
             .status()?;
-        Ok(if status.success() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// Makes the place of a row.
@@ -117,9 +107,10 @@ impl Stage {
     pub(super) fn clear(mut self) -> Result<()> {
         for entry in fs::read_dir(&self.dir)?.flatten() {
             let place = Place::at(entry.path(), self.siding());
-            if place.state.is_dir() {
-                // One that belongs to another user refuses; then the processes are found below.
-                let _refused = place.stop_all();
+            // One of another user's refuses; if anybody is left there, the look below finds him.
+            let is_own = |found: fs::Metadata| found.uid() == rustix::process::geteuid().as_raw();
+            if fs::metadata(&place.state).is_ok_and(is_own) {
+                let _judged_below = place.stop_all();
             }
         }
         let left = self.settle();
@@ -133,10 +124,7 @@ impl Stage {
             kept.close().context("could not remove the stage")?;
         }
         if !described.is_empty() {
-            bail!(
-                "had to kill processes that were left: {}",
-                described.join(", ")
-            );
+            bail!("had to kill processes that were left: {}", described.join(", "));
         }
         Ok(())
     }
@@ -166,12 +154,7 @@ impl Stage {
 
 impl Place {
     fn at(dir: PathBuf, siding: PathBuf) -> Self {
-        Self {
-            state: dir.join("state"),
-            work: dir.join("work"),
-            dir,
-            siding,
-        }
+        Self { state: dir.join("state"), work: dir.join("work"), dir, siding }
     }
 
     /// Makes a place in a directory that is there.

@@ -32,12 +32,15 @@ impl Unit {
 
     /// Returns a number with about three digits that mean something.
     fn show(self, value: f64) -> String {
-        let digits = match self {
-            Self::Count => 0,
-            Self::Ms if value.abs() < 1.0 => 3,
-            _ if value.abs() < 10.0 => 2,
-            _ if value.abs() < 100.0 => 1,
-            _ => 0,
+        let size = value.abs();
+        let digits = if self == Self::Count || size >= 100.0 {
+            0
+        } else if size >= 10.0 {
+            1
+        } else if self == Self::Ms && size < 1.0 {
+            3
+        } else {
+            2
         };
         match self {
             Self::Times => format!("{value:.digits$}×"),
@@ -87,21 +90,11 @@ pub(super) struct Line {
 impl Line {
     /// Returns a line without reference and target.
     pub(super) fn new(row: &'static str, what: impl Into<String>, unit: Unit, ours: f64) -> Self {
-        Self {
-            row,
-            what: what.into(),
-            unit,
-            ours,
-            reference: None,
-            target: Target::None,
-        }
+        Self { row, what: what.into(), unit, ours, reference: None, target: Target::None }
     }
 
     pub(super) fn against(mut self, name: impl Into<String>, value: f64) -> Self {
-        self.reference = Some(Reference {
-            name: name.into(),
-            value,
-        });
+        self.reference = Some(Reference { name: name.into(), value });
         self
     }
 
@@ -150,12 +143,11 @@ impl Line {
             None => "",
         };
         let mut text = format!(
-            "{:<33} {:>10} {:>10} {:>6} {:>9} {}",
+            "{:<34} {:>10} {:>10} {:>5} {:>10} {}",
             self.what,
             self.unit.show(self.ours),
             reference.map_or_else(String::new, |found| self.unit.show(found.value)),
-            self.ratio()
-                .map_or_else(String::new, |ratio| Unit::Times.show(ratio)),
+            self.ratio().map_or_else(String::new, |ratio| Unit::Times.show(ratio)),
             self.wanted(),
             verdict,
         );
@@ -218,7 +210,7 @@ impl Table {
         let mut text = format!("\n{}\n", machine.text());
         let _infallible = writeln!(
             text,
-            "{:<33} {:>10} {:>10} {:>6} {:>9}",
+            "{:<34} {:>10} {:>10} {:>5} {:>10}",
             "what", "ours", "reference", "ratio", "target"
         );
         let mut row = "";
@@ -236,12 +228,7 @@ impl Table {
         for (row, failure) in &self.failures {
             let _infallible = writeln!(text, "NOT MEASURED [{row}]: {failure}");
         }
-        let judged = |met| {
-            self.lines
-                .iter()
-                .filter(|line| line.met() == Some(met))
-                .count()
-        };
+        let judged = |met| self.lines.iter().filter(|line| line.met() == Some(met)).count();
         let _infallible = writeln!(
             text,
             "targets met: {}, missed: {}; rows not measured: {}{}",
@@ -259,10 +246,7 @@ impl Table {
     /// Returns the table for programs.
     pub(super) fn json(&self, machine: &Machine, pace: Pace) -> Value {
         let pairs = |pairs: &[(&'static str, String)]| -> Value {
-            pairs
-                .iter()
-                .map(|(row, text)| json!({ "row": row, "text": text }))
-                .collect()
+            pairs.iter().map(|(row, text)| json!({ "row": row, "text": text })).collect()
         };
         json!({
             "machine": machine.json(),
@@ -279,9 +263,7 @@ mod tests {
     use super::*;
 
     fn line(ours: f64, target: Target) -> Line {
-        Line::new("true", "start", Unit::Ms, ours)
-            .against("bash -c true", 2.0)
-            .target(target)
+        Line::new("true", "start", Unit::Ms, ours).against("bash -c true", 2.0).target(target)
     }
 
     #[test]
@@ -304,7 +286,7 @@ mod tests {
     #[test]
     fn a_line_stays_within_80_columns() {
         let mut line = line(1234.5, Target::RatioAtMost(1.5));
-        line.what = "x".repeat(33);
+        line.what = "x".repeat(34);
         line.unit = Unit::MibPerSecond;
         for shown in line.text().lines() {
             assert!(shown.chars().count() <= 80, "{shown}");

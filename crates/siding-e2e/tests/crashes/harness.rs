@@ -1,1 +1,130 @@
-//! Soon.
+//! The ways in which hosts end what they started: none of them ends a task.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, processes};
+use siding_model::outcome::{Outcome, Placement, Why};
+
+use crate::state;
+use crate::tasks::{GRACE, Kind, Task};
+
+/// How a host ends the shell in which it runs a tool.
+#[derive(Debug, Clone, Copy)]
+enum Blow {
+    /// The shell's process group.
+    Group,
+    /// Everything in the shell's session.
+    Session,
+    /// The shell and all below it.
+    Tree,
+}
+
+/// The shell's number and those that a host ends with it.
+fn victims(shell: Process, blow: Blow) -> Vec<Process> {
+    let own = processes::stat(shell.pid).expect("the shell waits for its command");
+    let struck = |pid: u32| {
+        let stat = processes::stat(pid);
+        match blow {
+            Blow::Group => stat.is_some_and(|stat| stat.group == own.group),
+            Blow::Session => stat.is_some_and(|stat| stat.session == own.session),
+            Blow::Tree => pid == shell.pid || processes::descendants(shell.pid).contains(&pid),
+        }
+    };
+    processes::all().into_iter().filter(|pid| struck(*pid)).filter_map(Process::of).collect()
+}
+
+/// A shell in a session of its own that runs a task in the foreground.
+fn shell(sandbox: &Sandbox, task: &Task, before: &str) -> Running {
+    let mut run = ["run", "--budget", "none", "--json", "--grace", GRACE, "--"]
+        .map(str::to_owned)
+        .to_vec();
+    run.extend(task.command(sandbox));
+    // The shell must not become the command.
+    let line = format!("{before}{}; true", sandbox.siding_line(&run));
+    sandbox.host("setsid", &["--wait", "bash", "-c", &line]).spawn()
+}
+
+/// The client that has started the only task there is, with the shell around it.
+fn client(host: &Running) -> (Process, Process) {
+    eventually_some("the client runs", || {
+        let below = processes::descendants(host.process().pid);
+        let named = |name: &str| {
+            let found = below.iter().find(|pid| processes::name(**pid).starts_with(name))?;
+            Process::of(*found)
+        };
+        Some((named("bash")?, named("siding-under-t")?))
+    })
+}
+
+fn only_task(sandbox: &Sandbox) -> String {
+    let tasks = state::tasks(sandbox);
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    tasks.into_iter().next().expect("counted")
+}
+
+/// Checks that the task goes on by itself, and ends it.
+fn goes_on(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
+    let id = only_task(sandbox);
+    let background = Placement::Background { why: Why::User };
+    eventually("the task is known to have nobody who waits", || {
+        let state = state::journal(sandbox, &id).expect("recorded").state;
+        state.life.placement() == background
+    });
+    assert!(shim.alive());
+    assert!(task.iter().all(|process| process.alive()));
+    assert_eq!(state::journal(sandbox, &id).expect("recorded").state.rescues, 0);
+    let _stopped = sandbox.siding(&["stop", "--grace", GRACE, &id]).run().expect_code(0);
+    assert_eq!(state::assert_over(sandbox, &id), Outcome::Stopped { by: "user".to_owned() });
+}
+
+#[test]
+fn no_blow_at_the_tools_shell_reaches_the_task() {
+    for blow in [Blow::Group, Blow::Session, Blow::Tree] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let task = Task::new(Kind::Stubborn);
+        let host = shell(&sandbox, &task, "");
+        let processes = task.stands(&sandbox);
+        let shim = state::keeper(&sandbox, &only_task(&sandbox));
+        let (shell, client) = client(&host);
+        let victims = victims(shell, blow);
+        assert!(victims.contains(&client), "{blow:?} does not reach the client");
+        victims.iter().for_each(|victim| victim.kill());
+        let _gone = host.wait();
+        eventually("the client is dead", || !client.alive());
+        goes_on(&sandbox, processes, shim);
+    }
+}
+
+#[test]
+fn a_terminal_that_hangs_up_takes_the_client_and_not_the_task() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let (terminal, name) = terminal();
+    let task = Task::new(Kind::Stubborn);
+    // Whoever leads a session and opens a terminal gets it as its own.
+    let host = shell(&sandbox, &task, &format!("exec <{name} >{name} 2>&1; "));
+    let processes = task.stands(&sandbox);
+    let shim = state::keeper(&sandbox, &only_task(&sandbox));
+    let (shell, client) = client(&host);
+    drop(terminal);
+    eventually("shell and client are gone", || !shell.alive() && !client.alive());
+    goes_on(&sandbox, processes, shim);
+    drop(host);
+}
+
+/// Opens a new terminal and returns its other end, and its name.
+fn terminal() -> (OwnedFd, String) {
+    let master = File::options().read(true).write(true).open("/dev/ptmx").expect("devpts");
+    let mut number: libc::c_uint = 0;
+    let mut locked: libc::c_int = 0;
+    // SAFETY: both requests work on the one int that is passed, on a descriptor we own.
+    let done = unsafe {
+        let fd = master.as_raw_fd();
+        libc::ioctl(fd, libc::TIOCSPTLCK, &raw mut locked)
+            | libc::ioctl(fd, libc::TIOCGPTN, &raw mut number)
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    (master.into(), format!("/dev/pts/{number}"))
+}

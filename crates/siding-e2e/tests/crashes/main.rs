@@ -9,3 +9,8 @@ mod rescue;
 mod sessions;
 mod state;
 mod tasks;
+
+/// A number that the environment may choose.
+fn number_from(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}

@@ -1,13 +1,15 @@
 //! A shim that was killed, stopped or outlived, and the one that takes its place.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes, words};
+use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, processes, words};
 use siding_model::lifecycle::Phase;
-use siding_model::outcome::Outcome;
+use siding_model::outcome::{LeaderEnd, Outcome};
 
 use crate::state;
 use crate::tasks::{self, CODE, GRACE, Kind, LINES, Task};
@@ -226,44 +228,80 @@ fn a_stop_ends_what_a_leader_left_that_nobody_noted() {
     assert!(state::is_true_or_lost(&outcome, 3), "{outcome}");
 }
 
-/// Also plays the reaper that never reaps: a host that takes in orphans and leaves their statuses
-/// where they are.
-#[test]
-fn a_status_that_nobody_took_is_found() {
-    if let Some(line) = std::env::var_os(REAPER_RUNS) {
+/// A host that takes in orphans and never reaps them, so that their statuses stay where they are.
+struct Reaper {
+    process: Running,
+}
+
+impl Reaper {
+    /// Starts one that runs a task.
+    fn running(sandbox: &Sandbox, task: &Task, point: &str) -> Self {
+        let own_program = std::env::current_exe().expect("a test has a program");
+        let play = ["--exact", "rescue::a_status_that_nobody_took_is_found", "--nocapture"];
+        let mut run = ["run", "--background", "--grace", GRACE, "--"].map(str::to_owned).to_vec();
+        run.extend(task.command(sandbox));
+        let call = sandbox.host(&own_program.display().to_string(), &play);
+        let call = call.env(REAPER_RUNS, sandbox.siding_line(&run)).stdin_open();
+        Self { process: call.pause_at(point).spawn() }
+    }
+
+    /// Is the reaper, in a copy of this program: runs the line and waits to be killed.
+    fn play(line: &OsStr) {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own)).expect("anybody may");
         let mut shell = Command::new("sh");
         let client = shell.arg("-c").arg(line).stdout(Stdio::null()).spawn();
         let _done = client.expect("there is a shell").wait().expect("an own child");
         let _until_killed = std::io::stdin().lines().count();
-        return;
+    }
+
+    /// Waits until it has a dead process.
+    fn has(&self, dead: Process) {
+        eventually("the dead is the reaper's", || {
+            let stat = processes::stat(dead.pid);
+            stat.is_some_and(|stat| stat.parent == self.process.process().pid && stat.state == 'Z')
+        });
+    }
+}
+
+#[test]
+fn a_status_that_nobody_took_is_found() {
+    if let Some(line) = std::env::var_os(REAPER_RUNS) {
+        return Reaper::play(&line);
     }
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let task = Task::new(Kind::Brief);
-    let own_program = std::env::current_exe().expect("a test has a program");
-    let own_test = ["--exact", "rescue::a_status_that_nobody_took_is_found", "--nocapture"];
-    let mut run = vec!["run".to_owned(), "--background".to_owned(), "--".to_owned()];
-    run.extend(task.command(&sandbox));
-    let reaper = sandbox
-        .host(&own_program.display().to_string(), &own_test)
-        .env(REAPER_RUNS, sandbox.siding_line(&run))
-        .stdin_open();
-    let (reaper, id, shim) = tasks::pause(&sandbox, reaper, "running");
+    let reaper = Reaper::running(&sandbox, &task, "running");
+    let (id, shim) = state::paused(&sandbox, &BTreeSet::new(), "running");
     let leader = eventually_some("the leader has ended", || {
         let leader = state::journal(&sandbox, &id)?.state.leader?;
         let leader = Process { pid: leader.pid.try_into().ok()?, start: leader.start_ticks };
         (!leader.alive()).then_some(leader)
     });
     shim.kill();
-    eventually("the leader is the reaper's", || {
-        let stat = processes::stat(leader.pid);
-        stat.is_some_and(|stat| stat.parent == reaper.process().pid && stat.state == 'Z')
-    });
+    reaper.has(leader);
     let _waited = sandbox.siding(&["wait", &id]).run().expect_code(0);
     assert_eq!(state::assert_over(&sandbox, &id), Outcome::Exited { code: CODE });
-    drop(reaper);
+}
+
+#[test]
+fn a_status_that_comes_after_the_kill_does_not_hide_who_asked_for_it() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let task = Task::new(Kind::Stubborn);
+    let reaper = Reaper::running(&sandbox, &task, "killing");
+    let [leader, stray] = task.stands(&sandbox);
+    let stopper = sandbox.siding(&["stop", "--all", "--grace", GRACE]).spawn();
+    let (id, shim) = state::paused(&sandbox, &BTreeSet::new(), "killing");
+    state::kill(leader);
+    state::kill(stray);
+    shim.kill();
+    reaper.has(leader);
+    let _stopped = stopper.wait().expect_code(0);
+    assert_eq!(state::assert_over(&sandbox, &id), Outcome::Stopped { by: "user".to_owned() });
+    let state = state::journal(&sandbox, &id).expect("recorded").state;
+    assert!(matches!(state.leader_end, Some(LeaderEnd::Signaled { .. })), "{state:?}");
 }
 
 #[test]

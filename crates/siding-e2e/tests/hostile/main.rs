@@ -1,6 +1,8 @@
 //! A machine that refuses, users who pry, tasks that vandalise, and files that lie.
 
 mod disk;
+mod forged;
+mod records;
 mod scarce;
 mod strangers;
 mod vandals;

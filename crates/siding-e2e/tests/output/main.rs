@@ -3,6 +3,7 @@
 mod bounds;
 mod exact;
 mod idioms;
+mod schema;
 mod task;
 
 use task::{Task, assert_same, gate, perform, shell};

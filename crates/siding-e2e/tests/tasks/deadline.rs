@@ -15,10 +15,7 @@ const SLACK: Duration = Duration::from_secs(5);
 #[track_caller]
 fn on_time(done: &Finished, deadline: Duration) {
     println!("deadline {deadline:?}: {:?}", done.elapsed);
-    assert!(
-        done.elapsed >= deadline && done.elapsed < deadline + SLACK,
-        "{done}"
-    );
+    assert!(done.elapsed >= deadline && done.elapsed < deadline + SLACK, "{done}");
 }
 
 fn deadline_of(limit_ms: u64) -> Value {
@@ -85,10 +82,7 @@ fn a_deadline_needs_no_session() {
     let _opened = sandbox.siding(&open).run().expect_code(0);
     let flags = ["--session", "chat", "--keep", "--timeout", "2s"];
     let call = [&["run", "--json"], &flags[..], &["--", "sleep 300"]].concat();
-    let call = sandbox
-        .siding(&call)
-        .env("SIDING_SESSION_GRACE", "0s")
-        .spawn();
+    let call = sandbox.siding(&call).env("SIDING_SESSION_GRACE", "0s").spawn();
     eventually("it runs", || {
         sandbox.task_ids().len() == 1 && Task::only(&sandbox).journal().contains("spawned")
     });
@@ -135,9 +129,7 @@ fn a_stopped_task_meets_its_deadline() {
     for _ in 0..3 {
         process.signal(Signal::STOP);
         // On a busy machine the deadline may pass meanwhile.
-        eventually("it stands still", || {
-            state(process) == Some('T') || !process.alive()
-        });
+        eventually("it stands still", || state(process) == Some('T') || !process.alive());
         process.signal(Signal::CONT);
         eventually("it goes on", || state(process) != Some('T'));
     }
@@ -161,11 +153,7 @@ fn what_lingers_has_the_same_deadline() {
     let _done = sandbox.siding(&args).run().expect_code(4);
     let task = Task::only(&sandbox);
     assert_eq!(task.outcome(), json!({"kind": "exited", "code": 4}));
-    assert!(
-        task.output().contains("stopped at its deadline of 2s"),
-        "{}",
-        task.output()
-    );
+    assert!(task.output().contains("stopped at its deadline of 2s"), "{}", task.output());
     assert_eq!(ended(&task.stop(&[])).len(), 1);
     task.expect_gone();
 }
@@ -176,9 +164,7 @@ fn the_cap_holds_whatever_was_asked() {
     let sandbox = sandbox();
     for flags in [&["--timeout", "1h"][..], &[]] {
         let args = [&["run"], flags, &["--", "sleep 300"]].concat();
-        let call = sandbox
-            .siding(&args)
-            .env("SIDING_MAX_ELAPSED_HARD_CAP", "500ms");
+        let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "500ms");
         let done = call.run().expect_code(124);
         on_time(&done, Duration::from_millis(500));
     }
@@ -193,32 +179,16 @@ fn the_cap_holds_whatever_was_asked() {
 fn a_deadline_can_be_moved_up_to_the_cap() {
     let sandbox = sandbox();
     let (begun, task) = (Instant::now(), start_capped(&sandbox));
-    let done = sandbox
-        .siding(&["extend", &task.id, "1h"])
-        .run()
-        .expect_code(0);
+    let done = sandbox.siding(&["extend", &task.id, "1h"]).run().expect_code(0);
     println!("{done}");
     assert_eq!(task.outcome(), deadline_of(6000));
     assert!(begun.elapsed() >= Duration::from_secs(6));
-    let _late = sandbox
-        .siding(&["extend", &task.id, "1h"])
-        .run()
-        .expect_code(125);
+    let _late = sandbox.siding(&["extend", &task.id, "1h"]).run().expect_code(125);
     task.expect_gone();
 }
 
 fn start_capped(sandbox: &Sandbox) -> Task<'_> {
-    let args = [
-        "run",
-        "--background",
-        "--json",
-        "--timeout",
-        "5s",
-        "--",
-        "sleep 300",
-    ];
-    let call = sandbox
-        .siding(&args)
-        .env("SIDING_MAX_ELAPSED_HARD_CAP", "6s");
+    let args = ["run", "--background", "--json", "--timeout", "5s", "--", "sleep 300"];
+    let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "6s");
     Task::of(sandbox, &call.run().expect_code(0).json())
 }

@@ -24,14 +24,10 @@ fn both(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
         done
         wait"#
     );
-    let args: Vec<&str> = ["-c", &script, "host"]
-        .into_iter()
-        .chain(texts.iter().map(String::as_str))
-        .collect();
+    let args: Vec<&str> =
+        ["-c", &script, "host"].into_iter().chain(texts.iter().map(String::as_str)).collect();
     let _done = sandbox.host("bash", &args).run().expect_code(0);
-    (0..texts.len())
-        .map(|number| answer(sandbox, number))
-        .collect()
+    (0..texts.len()).map(|number| answer(sandbox, number)).collect()
 }
 
 fn answer(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
@@ -40,15 +36,9 @@ fn answer(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
         std::fs::read_to_string(path).expect("written by the host")
     };
     let codes = read("code");
-    let mut codes = codes
-        .split_whitespace()
-        .map(|code| code.parse().expect("a code"));
+    let mut codes = codes.split_whitespace().map(|code| code.parse().expect("a code"));
     let (mine, bashs) = (codes.next().expect("two"), codes.next().expect("two"));
-    (
-        mine,
-        bashs,
-        serde_json::from_str(&read("json")).expect("JSON"),
-    )
+    (mine, bashs, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
 /// LINUX fault 14, PAINS C1, C2: all codes; 137 by `exit` is no SIGKILL.
@@ -67,41 +57,22 @@ fn every_exit_code_is_kept() {
 fn every_signal_is_kept() {
     let sandbox = sandbox();
     // Those that stop a process end nothing, and 32 and 33 belong to the C library.
-    let numbers: Vec<i32> = (1..=64)
-        .filter(|number| ![19, 20, 21, 22, 32, 33].contains(number))
-        .collect();
-    let texts: Vec<String> = numbers
-        .iter()
-        .map(|number| format!("kill -{number} $$"))
-        .collect();
+    let numbers: Vec<i32> =
+        (1..=64).filter(|number| ![19, 20, 21, 22, 32, 33].contains(number)).collect();
+    let texts: Vec<String> = numbers.iter().map(|number| format!("kill -{number} $$")).collect();
     let mut names = vec![];
     for (number, (mine, bashs, view)) in numbers.into_iter().zip(both(&sandbox, &texts)) {
         assert_eq!(mine, bashs, "signal {number}: {view}");
         if bashs == 0 {
-            assert_eq!(
-                view["outcome"],
-                json!({"kind": "exited", "code": 0}),
-                "signal {number}"
-            );
+            assert_eq!(view["outcome"], json!({"kind": "exited", "code": 0}), "signal {number}");
             continue;
         }
         assert_eq!(mine, 128 + number);
-        assert_eq!(
-            view["outcome"]["kind"], "signaled",
-            "signal {number}: {view}"
-        );
-        names.push(
-            view["outcome"]["signal"]
-                .as_str()
-                .expect("a name")
-                .to_owned(),
-        );
+        assert_eq!(view["outcome"]["kind"], "signaled", "signal {number}: {view}");
+        names.push(view["outcome"]["signal"].as_str().expect("a name").to_owned());
     }
     for name in ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM"] {
-        assert!(
-            names.iter().any(|known| known == name),
-            "{name} in {names:?}"
-        );
+        assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
     }
     // Without those that are ignored by default: CHLD, CONT, URG, WINCH, and QUIT, by bash.
     assert_eq!(names.len(), 22 + 31, "{names:?}");
@@ -132,14 +103,7 @@ fn a_program_that_dies_of_a_signal_is_told_from_one_that_exits() {
         ("leader-exits exit 6", 6, "exited"),
     ] {
         let argv = sandbox.puppet_argv(&words(verbs));
-        let args = [
-            words("run --json --")
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-            argv,
-        ]
-        .concat();
+        let args = [words("run --json --").into_iter().map(str::to_owned).collect(), argv].concat();
         let done = sandbox.siding(&args).run().expect_code(code);
         assert_eq!(done.json()["outcome"]["kind"], kind, "{done}");
     }

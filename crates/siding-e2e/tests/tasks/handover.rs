@@ -24,15 +24,8 @@ fn the_same_process_goes_on_at_the_budget() {
         assert!(first.starts_with(&done.out()), "shown until then: {done}");
         assert_eq!(first.lines().count(), 1, "{first}");
         make_file(&sandbox, "go");
-        assert_eq!(
-            task.outcome(),
-            serde_json::json!({"kind": "exited", "code": 7})
-        );
-        assert_eq!(
-            task.output(),
-            first.repeat(2),
-            "it ran once, and is the same process"
-        );
+        assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 7}));
+        assert_eq!(task.output(), first.repeat(2), "it ran once, and is the same process");
         task.expect_gone();
     });
 }
@@ -60,19 +53,14 @@ fn nothing_is_handed_over_without_need() {
     let sandbox = sandbox();
     let args = ["run", "--json", "--budget", "20s", "--", "exit 4"];
     let done = prompt("an end within the budget", sandbox.siding(&args).run());
-    assert_eq!(
-        done.expect_code(4).json()["placement"]["kind"],
-        "foreground"
-    );
+    assert_eq!(done.expect_code(4).json()["placement"]["kind"], "foreground");
 
     let text = until_file("go");
     let args = ["run", "--json", "--budget", "none", "--", &text];
     let call = sandbox.siding(&args).env("SIDING_BLOCKING_BUDGET", "100ms");
     let begun = Instant::now();
     let running = call.spawn();
-    eventually("four budgets have passed", || {
-        begun.elapsed().as_millis() > 400
-    });
+    eventually("four budgets have passed", || begun.elapsed().as_millis() > 400);
     make_file(&sandbox, "go");
     let view = running.wait().expect_code(0).json();
     assert_eq!(view["placement"]["kind"], "foreground");
@@ -83,33 +71,14 @@ fn nothing_is_handed_over_without_need() {
 fn what_the_timeout_means_is_the_callers_choice() {
     let sandbox = sandbox();
     let text = until_file("go");
-    let args = [
-        "run",
-        "--timeout",
-        "300ms",
-        "--on-timeout",
-        "background",
-        "--",
-        &text,
-    ];
+    let args = ["run", "--timeout", "300ms", "--on-timeout", "background", "--", &text];
     let _done = sandbox.siding(&args).run().expect_code(75);
     make_file(&sandbox, "go");
     assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
     for flag in ["--timeout", "--budget"] {
-        let args = [
-            "run",
-            flag,
-            "300ms",
-            "--on-timeout",
-            "stop",
-            "--",
-            "echo kept; sleep 60",
-        ];
+        let args = ["run", flag, "300ms", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
         let done = sandbox.siding(&args).run().expect_code(124);
-        assert!(
-            done.out().starts_with("kept\n"),
-            "output so far stays: {done}"
-        );
+        assert!(done.out().starts_with("kept\n"), "output so far stays: {done}");
     }
 }
 
@@ -124,16 +93,7 @@ fn three_ends_in_one_instant_are_one() {
         let spread = |dice: &mut Dice| format!("{}ms", aim + dice.below(8));
         let (budget, deadline) = (spread(&mut dice), spread(&mut dice));
         let text = format!("trap 'exit 3' TERM; : {round}; sleep 60 & wait");
-        let args = [
-            "run",
-            "--json",
-            "--budget",
-            &budget,
-            "--timeout",
-            &deadline,
-            "--",
-            &text,
-        ];
+        let args = ["run", "--json", "--budget", &budget, "--timeout", &deadline, "--", &text];
         let begun = Instant::now();
         let call = sandbox.siding(&args).spawn();
         let known = sandbox.task_ids();
@@ -164,10 +124,7 @@ fn agree(sandbox: &Sandbox, done: siding_e2e::Finished, newest: Option<String>) 
         Some("deadline") => 124,
         _ => panic!("{outcome} of {done}"),
     };
-    assert!(
-        [75, code].contains(&done.code.expect("an exit")),
-        "{outcome} of {done}"
-    );
+    assert!([75, code].contains(&done.code.expect("an exit")), "{outcome} of {done}");
     task.expect_one_end();
     assert_eq!(task.outcome(), outcome, "told again");
 }

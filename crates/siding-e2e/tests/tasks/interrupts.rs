@@ -8,9 +8,7 @@ use crate::support::{Task, as_each_user, make_file, sandbox, until_file};
 /// Starts a call that waits for puppets in the foreground.
 fn foreground(sandbox: &Sandbox, verbs: &str) -> (Running, Process) {
     let line = sandbox.puppet_line(&words(&format!("{verbs} mark it hang")));
-    let call = sandbox
-        .siding(&["run", "--budget", "none", "--", &line])
-        .spawn();
+    let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).spawn();
     (call, sandbox.marked("it"))
 }
 
@@ -28,10 +26,7 @@ fn an_interrupt_stops_the_command_in_the_foreground() {
         let ids = sandbox.task_ids();
         let id = ids.iter().find(|id| **id != other.id).expect("two tasks");
         let stopped = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
-        assert_eq!(
-            stopped.outcome(),
-            serde_json::json!({"kind": "stopped", "by": "user"})
-        );
+        assert_eq!(stopped.outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
         assert!(others.alive(), "a task in the background is not touched");
         let _view = other.stop(&[]);
         other.expect_gone();
@@ -46,9 +41,7 @@ fn a_second_interrupt_ends_what_ignores_the_first() {
     let (call, process) = foreground(&sandbox, "ignore INT ignore TERM");
     call.signal(Signal::INT);
     let task = Task::only(&sandbox);
-    eventually("the first is on record", || {
-        task.journal().contains("stop_asked")
-    });
+    eventually("the first is on record", || task.journal().contains("stop_asked"));
     assert!(process.alive());
     call.signal(Signal::INT);
     let done = call.wait();
@@ -65,14 +58,9 @@ fn the_end_of_the_caller_leaves_the_command_alone() {
             let go = format!("go{}", signal.as_raw());
             let text = format!("{}; exit 5", until_file(&go));
             let known = sandbox.task_ids();
-            let call = sandbox
-                .siding(&["run", "--budget", "none", "--", &text])
-                .spawn();
+            let call = sandbox.siding(&["run", "--budget", "none", "--", &text]).spawn();
             let id = eventually_some("the command runs", || {
-                let id = sandbox
-                    .task_ids()
-                    .into_iter()
-                    .find(|id| !known.contains(id))?;
+                let id = sandbox.task_ids().into_iter().find(|id| !known.contains(id))?;
                 let task = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
                 task.journal().contains("spawned").then_some(id)
             });
@@ -83,15 +71,10 @@ fn the_end_of_the_caller_leaves_the_command_alone() {
                 Signal::KILL => assert_eq!(done.signal, Some(9), "{done}"),
                 _ => assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}"),
             }
-            eventually("it is in the background", || {
-                task.journal().contains("placed")
-            });
+            eventually("it is in the background", || task.journal().contains("placed"));
             assert!(!task.marked().is_empty());
             make_file(&sandbox, &go);
-            assert_eq!(
-                task.outcome(),
-                serde_json::json!({"kind": "exited", "code": 5})
-            );
+            assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 5}));
             let placement = serde_json::json!({"kind": "background", "why": "user"});
             assert_eq!(task.stop(&[])["placement"], placement);
         }
@@ -108,9 +91,7 @@ fn a_signal_to_the_callers_group_ends_there() {
     kill_process_group(group, Signal::KILL).expect("the own child's group");
     let _killed = call.wait().expect_signal(9);
     let task = Task::only(&sandbox);
-    eventually("it is in the background", || {
-        task.journal().contains("placed")
-    });
+    eventually("it is in the background", || task.journal().contains("placed"));
     assert!(process.alive());
     let _view = task.stop(&[]);
     task.expect_gone();
@@ -145,9 +126,7 @@ fn a_reader_that_leaves_stops_nothing() {
     let sandbox = sandbox();
     let text = format!("echo one; {}; echo two; exit 4", until_file("go"));
     let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
-    let host = sandbox
-        .host("bash", &["-c", &format!("{line} | head -n 1")])
-        .spawn();
+    let host = sandbox.host("bash", &["-c", &format!("{line} | head -n 1")]).spawn();
     eventually("one line is there", || {
         sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "one\n"
     });

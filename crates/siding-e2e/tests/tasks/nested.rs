@@ -43,15 +43,9 @@ fn an_inner_task_outlives_the_stop_of_the_outer() {
 
         let stopped = outer.stop(&[]);
         let report = ended(&stopped);
-        assert!(
-            report.contains_key(&outers.pid) && !outers.alive(),
-            "{stopped}"
-        );
+        assert!(report.contains_key(&outers.pid) && !outers.alive(), "{stopped}");
         for process in &inners {
-            assert!(
-                process.alive() && !report.contains_key(&process.pid),
-                "{stopped}"
-            );
+            assert!(process.alive() && !report.contains_key(&process.pid), "{stopped}");
         }
         assert!(outer.marked().is_empty());
         assert_eq!(stopped["outcome"]["kind"], "stopped");
@@ -88,11 +82,7 @@ fn the_outer_task_does_not_wait_for_the_inner() {
 #[test]
 fn what_lingers_is_the_outer_tasks_own() {
     let sandbox = sandbox();
-    let begin = inner(
-        &sandbox,
-        &[],
-        &sandbox.puppet_line(&words("mark inner hang")),
-    );
+    let begin = inner(&sandbox, &[], &sandbox.puppet_line(&words("mark inner hang")));
     let left = sandbox.puppet_line(&words("--quiet daemon mark left hang"));
     let args = ["run", "--json", "--", &format!("{begin}; {left}; exit 0")];
     let view = sandbox.siding(&args).run().expect_code(0).json();
@@ -124,17 +114,10 @@ fn an_inner_task_in_the_foreground_is_a_command_like_any() {
     let _view = outer.stop(&[]);
     assert!(outer.marked().is_empty() && process.alive());
     let ids = sandbox.task_ids();
-    let views = ids
-        .into_iter()
-        .map(|id| Task::of(&sandbox, &json!({ "task_id": id })).stop(&[]));
-    let view = views
-        .into_iter()
-        .find(|view| view["parent_task"] == outer.id);
+    let views = ids.into_iter().map(|id| Task::of(&sandbox, &json!({ "task_id": id })).stop(&[]));
+    let view = views.into_iter().find(|view| view["parent_task"] == outer.id);
     let view = view.expect("the inner task");
-    assert_eq!(
-        view["placement"],
-        json!({"kind": "background", "why": "user"})
-    );
+    assert_eq!(view["placement"], json!({"kind": "background", "why": "user"}));
     assert!(!process.alive());
 }
 
@@ -159,11 +142,7 @@ fn three_levels_end_one_by_one() {
             views[level] = tasks[level].stop(&[]);
             living.retain(|other| *other != level);
             for (other, member) in members.iter().enumerate() {
-                assert_eq!(
-                    member.alive(),
-                    living.contains(&other),
-                    "{order:?}, {level}"
-                );
+                assert_eq!(member.alive(), living.contains(&other), "{order:?}, {level}");
             }
         }
         assert_eq!(views[0]["parent_task"], Value::Null);
@@ -181,10 +160,7 @@ fn deadlines_are_each_tasks_own() {
     let text = format!("{short}; {}", until_file("go"));
     let outer = Task::start(&sandbox, &text);
     let brief = started_by(&sandbox, &outer);
-    assert_eq!(
-        brief.outcome(),
-        json!({"kind": "deadline", "limit_ms": 400})
-    );
+    assert_eq!(brief.outcome(), json!({"kind": "deadline", "limit_ms": 400}));
     assert!(!outer.marked().is_empty());
     make_file(&sandbox, "go");
     assert_eq!(outer.outcome()["code"], 0);
@@ -193,10 +169,7 @@ fn deadlines_are_each_tasks_own() {
     let args = ["--timeout", "3s"];
     let outer = Task::start_with(&sandbox, &args, &format!("{long}; sleep 300"));
     let patient = started_by(&sandbox, &outer);
-    assert_eq!(
-        outer.outcome(),
-        json!({"kind": "deadline", "limit_ms": 3000})
-    );
+    assert_eq!(outer.outcome(), json!({"kind": "deadline", "limit_ms": 3000}));
     eventually("the outer task's shim has left", || {
         siding_e2e::processes::with_birthmark(&outer.id).is_empty()
     });

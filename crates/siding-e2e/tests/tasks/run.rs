@@ -7,12 +7,8 @@ use siding_e2e::{Finished, Sandbox, eventually, processes, words};
 use crate::support::{Task, as_each_user, make_file, prompt, sandbox, until_file};
 
 /// What every task sets beside its caller's environment.
-const UNATTENDED: [&str; 4] = [
-    "DEBIAN_FRONTEND=noninteractive",
-    "GIT_EDITOR=false",
-    "GIT_TERMINAL_PROMPT=0",
-    "PAGER=cat",
-];
+const UNATTENDED: [&str; 4] =
+    ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
 /// PAINS A7: what is over is not shown as running.
 #[test]
@@ -88,10 +84,7 @@ fn the_words_of_a_command_stand_in_no_arguments() {
             let seen = sandbox.announcements().len();
             let task = Task::start_with(&sandbox, &["--shell", shell], &text);
             eventually("the command runs", || sandbox.announcements().len() > seen);
-            assert!(
-                processes::with_birthmark(&task.id).len() > 2,
-                "shim, shell and child"
-            );
+            assert!(processes::with_birthmark(&task.id).len() > 2, "shim, shell and child");
             let found: Vec<String> = processes::all()
                 .into_iter()
                 .map(processes::command_line)
@@ -119,11 +112,8 @@ fn the_shell_tells_where_it_ended_and_how_each_stage_did() {
     ] {
         let call = sandbox.siding(&["run", "--json", "--", text]);
         let view = call.run().expect_code(code).json();
-        let expected = if stages.is_empty() {
-            serde_json::Value::Null
-        } else {
-            serde_json::json!(stages)
-        };
+        let expected =
+            if stages.is_empty() { serde_json::Value::Null } else { serde_json::json!(stages) };
         assert_eq!(view["pipeline_statuses"], expected, "{text}");
         if let Some(cwd) = cwd {
             assert_eq!(view["final_cwd"], cwd, "{text}");
@@ -159,17 +149,10 @@ fn a_missing_directory_is_an_error_that_names_it() {
 
 fn environment_of(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) -> Vec<String> {
     let args = [&["run"], flags, &["--", "/usr/bin/env", "-0"]].concat();
-    let call = caller
-        .iter()
-        .fold(sandbox.siding(&args), |call, (name, value)| {
-            call.env(name, value)
-        });
+    let call =
+        caller.iter().fold(sandbox.siding(&args), |call, (name, value)| call.env(name, value));
     let done: Finished = call.run().expect_code(0);
-    let mut variables: Vec<String> = done
-        .out()
-        .split_terminator('\0')
-        .map(str::to_owned)
-        .collect();
+    let mut variables: Vec<String> = done.out().split_terminator('\0').map(str::to_owned).collect();
     variables.sort();
     variables
 }
@@ -180,32 +163,15 @@ fn the_environment_is_the_callers_and_a_little_more() {
     let sandbox = sandbox();
     let plain = environment_of(&sandbox, &[], &[("MINE", "a=b\nc")]);
     for expected in UNATTENDED.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
-        assert!(
-            plain.iter().any(|entry| entry == expected),
-            "{expected} in {plain:?}"
-        );
+        assert!(plain.iter().any(|entry| entry == expected), "{expected} in {plain:?}");
     }
     let flags = ["--env", "PAGER=less", "--env", "NEW=x=y", "--env", "EMPTY="];
     let caller = [("GIT_EDITOR", "vi"), ("PAGER", "more"), ("NEW", "old")];
     let set = environment_of(&sandbox, &flags, &caller);
-    for expected in [
-        "PAGER=less",
-        "NEW=x=y",
-        "EMPTY=",
-        "GIT_EDITOR=vi",
-        "GIT_TERMINAL_PROMPT=0",
-    ] {
-        assert!(
-            set.iter().any(|entry| entry == expected),
-            "{expected} in {set:?}"
-        );
+    for expected in ["PAGER=less", "NEW=x=y", "EMPTY=", "GIT_EDITOR=vi", "GIT_TERMINAL_PROMPT=0"] {
+        assert!(set.iter().any(|entry| entry == expected), "{expected} in {set:?}");
     }
-    assert_eq!(
-        set.iter()
-            .filter(|entry| entry.starts_with("PAGER="))
-            .count(),
-        1
-    );
+    assert_eq!(set.iter().filter(|entry| entry.starts_with("PAGER=")).count(), 1);
     let call = sandbox.siding(&["run", "--env", "NOTHING", "--", "true"]);
     assert!(call.run().expect_code(125).err().contains("NOTHING"));
 }
@@ -215,9 +181,7 @@ fn the_environment_is_the_callers_and_a_little_more() {
 fn a_cleared_environment_is_empty() {
     let sandbox = sandbox();
     let left = environment_of(&sandbox, &["--env-clear", "--env", "A=1"], &[]);
-    let [a, task] = &left[..] else {
-        panic!("{left:?}")
-    };
+    let [a, task] = &left[..] else { panic!("{left:?}") };
     assert_eq!(a, "A=1");
     assert!(task.starts_with("SIDING_TASK=b-"), "{left:?}");
 }
@@ -227,24 +191,15 @@ fn a_cleared_environment_is_empty() {
 fn a_secret_of_the_environment_is_on_no_disk() {
     let sandbox = sandbox();
     let secret = format!("hunter{}", std::process::id());
-    let text = format!(
-        "{}; test \"$SECRET:$OTHER\" = \"$WANTED:$WANTED\"",
-        until_file("go")
-    );
+    let text = format!("{}; test \"$SECRET:$OTHER\" = \"$WANTED:$WANTED\"", until_file("go"));
     let flag = format!("OTHER={secret}");
     let call = sandbox.siding(&["run", "--background", "--json", "--env", &flag, "--", &text]);
     let started = call.env("SECRET", &secret).env("WANTED", &secret).run();
     let task = Task::of(&sandbox, &started.expect_code(0).json());
-    assert_eq!(
-        files_with(&sandbox.state_dir(), &secret),
-        Vec::<String>::new()
-    );
+    assert_eq!(files_with(&sandbox.state_dir(), &secret), Vec::<String>::new());
     make_file(&sandbox, "go");
     assert_eq!(task.outcome()["code"], 0, "the variables arrived");
-    assert_eq!(
-        files_with(&sandbox.state_dir(), &secret),
-        Vec::<String>::new()
-    );
+    assert_eq!(files_with(&sandbox.state_dir(), &secret), Vec::<String>::new());
 }
 
 fn files_with(dir: &Path, needle: &str) -> Vec<String> {
@@ -257,16 +212,10 @@ fn files_with(dir: &Path, needle: &str) -> Vec<String> {
             if kind.is_dir() {
                 return files_with(&path, needle);
             }
-            let bytes = if kind.is_file() {
-                std::fs::read(&path).unwrap_or_default()
-            } else {
-                vec![]
-            };
+            let bytes =
+                if kind.is_file() { std::fs::read(&path).unwrap_or_default() } else { vec![] };
             let holds = String::from_utf8_lossy(&bytes).contains(needle);
-            holds
-                .then(|| path.display().to_string())
-                .into_iter()
-                .collect()
+            holds.then(|| path.display().to_string()).into_iter().collect()
         })
         .collect()
 }
@@ -291,10 +240,7 @@ fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
         let mark = processes::birthmark(&id).expect("an id");
         assert_eq!(report.field::<u64>("birthmark"), mark);
         let text = &report.fields["text"];
-        let mut fds: Vec<&str> = text
-            .split(' ')
-            .filter(|word| !word.starts_with("cwd="))
-            .collect();
+        let mut fds: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("cwd=")).collect();
         assert_eq!(fds.remove(0), "0=/dev/null");
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {

@@ -56,7 +56,7 @@ const TEXTS: &[&str] = &[
     "eval 'echo a | cat; (exit 8)'",
     "bash -c 'exit 11' | cat; exit ${PIPESTATUS[0]}",
     "kill -9 $BASHPID",
-    "(kill -9 $BASHPID); echo $?",
+    "x=$(kill -9 $BASHPID); echo $?",
     "echo no newline at the end | tr -d '\\n'",
     "# only a comment | here",
     ":",
@@ -76,9 +76,7 @@ fn bash_understands_a_text_as_it_always_does() {
     let sandbox = sandbox();
     for text in TEXTS {
         let (code, out) = alone(&sandbox, "bash", text);
-        let done = sandbox
-            .siding(&["run", "--allow-duplicate", "--", text])
-            .run();
+        let done = sandbox.siding(&["run", "--allow-duplicate", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");
         assert_eq!(done.out(), out, "`{text}`");
     }
@@ -89,11 +87,7 @@ fn bash_understands_a_text_as_it_always_does() {
 #[test]
 fn a_trace_shows_the_commands_own_steps() {
     let sandbox = sandbox();
-    for text in [
-        "set -x; true; (exit 3)",
-        "set -x; echo a | cat; cd /",
-        "set -x; exit 4",
-    ] {
+    for text in ["set -x; true; (exit 3)", "set -x; echo a | cat; cd /", "set -x; exit 4"] {
         let (code, out) = alone(&sandbox, "bash", text);
         let done = sandbox.siding(&["run", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");
@@ -102,11 +96,7 @@ fn a_trace_shows_the_commands_own_steps() {
             lines.sort();
             lines
         };
-        assert_eq!(
-            steps(&done.out().replace("++ ", "+ ")),
-            steps(&out),
-            "`{text}`"
-        );
+        assert_eq!(steps(&done.out().replace("++ ", "+ ")), steps(&out), "`{text}`");
     }
 }
 
@@ -114,16 +104,7 @@ fn a_trace_shows_the_commands_own_steps() {
 #[test]
 fn a_text_that_is_no_program_fails_as_it_always_does() {
     let sandbox = sandbox();
-    for text in [
-        "if",
-        "echo 'open",
-        "(",
-        "a | | b",
-        "for",
-        "cat <<X",
-        "${",
-        "fi | true",
-    ] {
+    for text in ["if", "echo 'open", "(", "a | | b", "for", "cat <<X", "${", "fi | true"] {
         let (code, _) = alone(&sandbox, "bash", text);
         let done = sandbox.siding(&["run", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");

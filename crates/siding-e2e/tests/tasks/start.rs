@@ -7,23 +7,14 @@ use crate::support::{Task, make_file, prompt, sandbox, until_file};
 /// Expects that nothing was started, with this code and this word in the reason.
 #[track_caller]
 fn fails(sandbox: &Sandbox, flags: &[&str], command: &[&str], code: i32, because: &str) {
-    let args = [
-        &["run", "--json", "--allow-duplicate"],
-        flags,
-        &["--"],
-        command,
-    ]
-    .concat();
+    let args = [&["run", "--json", "--allow-duplicate"], flags, &["--"], command].concat();
     let done = prompt(format!("{command:?}"), sandbox.siding(&args).run()).expect_code(code);
     let view = done.json();
     assert_eq!(view["phase"], "ended", "{done}");
     assert_eq!(view["outcome"]["kind"], "failed_to_start", "{done}");
     let error = view["outcome"]["error"].as_str().expect("a reason");
     assert!(error.contains(because), "`{because}` in {done}");
-    assert!(
-        error.contains(command[0]) || error.contains("shell"),
-        "a name in {done}"
-    );
+    assert!(error.contains(command[0]) || error.contains("shell"), "a name in {done}");
 }
 
 /// LINUX fault 42: a failed exec is an outcome of its own with the system's reason, and the code
@@ -34,31 +25,16 @@ fn what_cannot_be_executed_says_why() {
     make_file(&sandbox, "plain");
     std::fs::create_dir(sandbox.path("dir")).expect("own directory");
     fails(&sandbox, &[], &["nosuchprogram", "x"], 127, "No such file");
-    fails(
-        &sandbox,
-        &[],
-        &["./nosuchprogram", "x"],
-        127,
-        "No such file",
-    );
+    fails(&sandbox, &[], &["./nosuchprogram", "x"], 127, "No such file");
     fails(&sandbox, &[], &["plain/below", "x"], 127, "Not a directory");
     fails(&sandbox, &[], &["./plain", "x"], 126, "Permission denied");
     fails(&sandbox, &[], &["./dir", "x"], 126, "Permission denied");
     let shell = ["--shell", "/no/such/shell"];
     fails(&sandbox, &shell, &["exit 0"], 127, "No such file");
-    fails(
-        &sandbox,
-        &["--background"],
-        &["nosuchprogram", "x"],
-        127,
-        "No such file",
-    );
+    fails(&sandbox, &["--background"], &["nosuchprogram", "x"], 127, "No such file");
     // The same from a shell is the shell's own end.
     let call = sandbox.siding(&["run", "--json", "--", "nosuchprogram"]);
-    assert_eq!(
-        call.run().expect_code(127).json()["outcome"]["kind"],
-        "exited"
-    );
+    assert_eq!(call.run().expect_code(127).json()["outcome"]["kind"], "exited");
 }
 
 /// LINUX fault 42: a script without an interpreter line runs as from every shell.
@@ -69,10 +45,7 @@ fn a_script_without_an_interpreter_line_runs() {
     std::fs::write(sandbox.path("script"), "echo \"$1\"; exit 6\n").expect("own directory");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(sandbox.path("script"), executable).expect("own file");
-    let done = sandbox
-        .siding(&["run", "--", "./script", "word"])
-        .run()
-        .expect_code(6);
+    let done = sandbox.siding(&["run", "--", "./script", "word"]).run().expect_code(6);
     assert_eq!(done.out(), "word\n");
 }
 
@@ -123,11 +96,7 @@ fn sidings_own_failures_have_their_own_code() {
         assert!(!done.err().is_empty(), "{done}");
         assert_eq!(done.out(), "", "{done}");
     }
-    assert_eq!(
-        sandbox.task_ids(),
-        Vec::<String>::new(),
-        "nothing was recorded"
-    );
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new(), "nothing was recorded");
 }
 
 /// PAINS E1: a background start returns once the command runs, with nothing but its id.
@@ -143,10 +112,7 @@ fn a_background_start_returns_with_the_id() {
     make_file(&sandbox, "go");
     assert_eq!(task.outcome()["code"], 3);
     let view = task.stop(&[]);
-    assert_eq!(
-        (&view["placement"]["why"], &view["name"]),
-        (&"asked".into(), &"web".into())
-    );
+    assert_eq!((&view["placement"]["why"], &view["name"]), (&"asked".into(), &"web".into()));
 }
 
 /// A background start that fails at once says so: at the exec always, later within `--settle`.

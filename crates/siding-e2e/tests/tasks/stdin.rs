@@ -32,9 +32,7 @@ fn the_callers_own_input_is_not_eaten() {
     let sandbox = sandbox();
     let run = sandbox.siding_line(&["run", "--allow-duplicate", "--", "cat; true"]);
     let text = format!("while read line; do echo \"<$line>\"; {run}; done");
-    let call = sandbox
-        .host("bash", &["-c", &text])
-        .stdin("one\ntwo\nthree\n");
+    let call = sandbox.host("bash", &["-c", &text]).stdin("one\ntwo\nthree\n");
     assert_eq!(call.run().expect_code(0).out(), "<one>\n<two>\n<three>\n");
 }
 
@@ -45,20 +43,14 @@ fn a_pipe_gives_what_is_written_to_it() {
     let line = sandbox.puppet_line(&words("--quiet mark up read-stdin mark over"));
     let task = Task::start_with(&sandbox, &["--stdin", "pipe"], &line);
     let process = sandbox.marked("up");
-    for args in [
-        &["input", &task.id, "hello"][..],
-        &["input", &task.id, "ü $x"],
-    ] {
+    for args in [&["input", &task.id, "hello"][..], &["input", &task.id, "ü $x"]] {
         let _done = sandbox.siding(args).run().expect_code(0);
     }
     eventually("both have arrived", || {
         task.output().contains("hello") && task.output().contains("ü $x")
     });
     assert!(process.alive(), "the input is still open");
-    let _done = sandbox
-        .siding(&["input", &task.id, "--eof"])
-        .run()
-        .expect_code(0);
+    let _done = sandbox.siding(&["input", &task.id, "--eof"]).run().expect_code(0);
     assert_eq!(task.outcome()["code"], 0);
     let _over = sandbox.marked("over");
     task.expect_gone();
@@ -69,10 +61,7 @@ fn a_pipe_gives_what_is_written_to_it() {
 fn no_input_for_those_who_read_nothing() {
     let sandbox = sandbox();
     let task = Task::puppet(&sandbox, &[], &["hang"]);
-    let done = sandbox
-        .siding(&["input", &task.id, "hello"])
-        .run()
-        .expect_code(125);
+    let done = sandbox.siding(&["input", &task.id, "hello"]).run().expect_code(125);
     assert!(done.err().contains("/dev/null"), "{done}");
     let _view = task.stop(&[]);
     task.expect_gone();

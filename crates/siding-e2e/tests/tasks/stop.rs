@@ -15,35 +15,17 @@ const POLITE: &[(usize, &str)] = &[
     (2, "fork setsid mark m hang -- mark m hang"),
     (2, "fork setpgid mark m hang -- mark m hang"),
     (2, "fork daemon mark m hang -- mark m hang"),
-    (
-        2,
-        "fork daemon fork daemon mark m hang -- mark m hang -- mark m hang",
-    ),
-    (
-        2,
-        "fork orphan setsid clearenv closefds rename kworker mark m hang -- mark m hang",
-    ),
-    (
-        2,
-        "fork subreaper fork daemon mark m hang -- hang -- mark m hang",
-    ),
-    (
-        3,
-        "subreaper fork subreaper fork daemon mark m hang -- mark m wait -- mark m wait",
-    ),
+    (2, "fork daemon fork daemon mark m hang -- mark m hang -- mark m hang"),
+    (2, "fork orphan setsid clearenv closefds rename kworker mark m hang -- mark m hang"),
+    (2, "fork subreaper fork daemon mark m hang -- hang -- mark m hang"),
+    (3, "subreaper fork subreaper fork daemon mark m hang -- mark m wait -- mark m wait"),
     (1, "leader-exits mark m hang"),
-    (
-        2,
-        "fork setsid leader-exits mark m hang -- leader-exits mark m hang",
-    ),
+    (2, "fork setsid leader-exits mark m hang -- leader-exits mark m hang"),
     (1, "vfork mark m hang --"),
     (1, "grow 200M mark m hang"),
     (1, "mark m burn"),
     (1, "hold-fds 4096 mark m hang"),
-    (
-        2,
-        "fork lower-rttime daemon mark m hang -- lower-rttime mark m hang",
-    ),
+    (2, "fork lower-rttime daemon mark m hang -- lower-rttime mark m hang"),
     (1, "fork relaunch mark m hang -- -- hang"),
     (1, "exec-self exec-self clearenv mark m hang"),
 ];
@@ -81,10 +63,7 @@ fn the_whole_tree_is_gone() {
             let view = task.stop(&[]);
             task.expect_gone();
             assert_eq!(view["phase"], "ended");
-            assert_eq!(
-                view["outcome"],
-                serde_json::json!({"kind": "stopped", "by": "user"})
-            );
+            assert_eq!(view["outcome"], serde_json::json!({"kind": "stopped", "by": "user"}));
             assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]));
             let report = ended(&view);
             for process in marked {
@@ -128,16 +107,8 @@ fn who_ignores_the_polite_signal_is_killed() {
         task.expect_gone();
         let report = ended(&done.json());
         for process in deaf {
-            let signal = if process == polite {
-                "SIGTERM"
-            } else {
-                "SIGKILL"
-            };
-            assert_eq!(
-                report.get(&process.pid).map(String::as_str),
-                Some(signal),
-                "{report:?}"
-            );
+            let signal = if process == polite { "SIGTERM" } else { "SIGKILL" };
+            assert_eq!(report.get(&process.pid).map(String::as_str), Some(signal), "{report:?}");
         }
     });
 }
@@ -160,20 +131,11 @@ fn a_trap_of_the_shell_saves_nobody() {
     assert_eq!(ended(&task.stop(&[]))[&child.pid], "SIGKILL");
     task.expect_gone();
 
-    let text = format!(
-        "trap 'echo cleaned up; exit 3' TERM; {} & wait",
-        until_file("never")
-    );
+    let text = format!("trap 'echo cleaned up; exit 3' TERM; {} & wait", until_file("never"));
     let task = Task::start(&sandbox, &text);
     let view = task.stop(&[]);
-    assert_eq!(
-        view["leader_outcome"],
-        serde_json::json!({"kind": "exited", "code": 3})
-    );
-    assert!(
-        task.output()
-            .starts_with("cleaned up\n[siding] stopped by user; ended ")
-    );
+    assert_eq!(view["leader_outcome"], serde_json::json!({"kind": "exited", "code": 3}));
+    assert!(task.output().starts_with("cleaned up\n[siding] stopped by user; ended "));
     task.expect_gone();
 }
 
@@ -186,11 +148,7 @@ fn every_stage_of_a_pipeline_ends() {
         let stages = sandbox.all_announced("mark", 3);
         let report = ended(&task.stop(&[]));
         task.expect_gone();
-        assert!(
-            stages
-                .iter()
-                .all(|stage| report.contains_key(&stage.process.pid))
-        );
+        assert!(stages.iter().all(|stage| report.contains_key(&stage.process.pid)));
     });
 }
 
@@ -205,11 +163,7 @@ fn a_loop_starts_nothing_more() {
             let _first = sandbox.all_announced("mark", round + 1);
             let _view = task.stop(&[]);
             task.expect_gone();
-            assert_eq!(
-                sandbox.all_announced("mark", round + 1).len(),
-                round + 1,
-                "{text}"
-            );
+            assert_eq!(sandbox.all_announced("mark", round + 1).len(), round + 1, "{text}");
             assert!(!task.output().contains("over"));
         }
     });
@@ -224,10 +178,7 @@ fn a_relauncher_that_ignores_signals_ends() {
         let (task, _marked) = begun(&sandbox, &["--grace", "200ms"], 2, verbs);
         let view = task.stop(&[]);
         task.expect_gone();
-        assert!(
-            ended(&view).values().any(|signal| signal == "SIGKILL"),
-            "{view}"
-        );
+        assert!(ended(&view).values().any(|signal| signal == "SIGKILL"), "{view}");
     });
 }
 
@@ -250,10 +201,7 @@ fn a_stopped_process_ends() {
         let report = ended(&task.stop(&[]));
         task.expect_gone();
         for process in marked {
-            assert_eq!(
-                report.get(&process.pid).map(String::as_str),
-                Some("SIGTERM")
-            );
+            assert_eq!(report.get(&process.pid).map(String::as_str), Some("SIGTERM"));
         }
     });
 }
@@ -302,9 +250,7 @@ fn ports_are_free_again() {
 fn a_stopped_task_stays_stopped() {
     let sandbox = sandbox();
     let text = format!("trap 'exit 0' TERM; {} & wait", until_file("never"));
-    let call = sandbox
-        .siding(&["run", "--budget", "none", "--", &text])
-        .spawn();
+    let call = sandbox.siding(&["run", "--budget", "none", "--", &text]).spawn();
     eventually("it runs", || sandbox.task_ids().len() == 1);
     let task = Task::only(&sandbox);
     eventually("it runs", || task.marked().len() > 2);
@@ -320,10 +266,7 @@ fn a_stopped_task_stays_stopped() {
 #[test]
 fn the_polite_signal_can_be_chosen() {
     let sandbox = sandbox();
-    for (run, stop) in [
-        (&["--signal", "INT"][..], &[][..]),
-        (&[], &["--signal", "2"]),
-    ] {
+    for (run, stop) in [(&["--signal", "INT"][..], &[][..]), (&[], &["--signal", "2"])] {
         let (task, marked) = begun(&sandbox, run, 1, "ignore TERM mark m hang");
         assert_eq!(ended(&task.stop(stop))[&marked[0].pid], "SIGINT");
         task.expect_gone();
@@ -337,17 +280,11 @@ fn a_stop_is_told_in_words() {
     let (task, marked) = begun(&sandbox, &[], 1, "mark m hang");
     let short = &task.id[..8];
     let done = prompt("stop", sandbox.siding(&["stop", short]).run()).expect_code(0);
-    assert!(
-        done.out().contains(&task.id),
-        "a short id is enough: {done}"
-    );
+    assert!(done.out().contains(&task.id), "a short id is enough: {done}");
     assert!(done.out().contains("stopped by user"), "{done}");
     let line = format!("{:>7}  SIGTERM", marked[0].pid);
     assert!(done.out().contains(&line), "{done}");
-    assert!(
-        done.out().lines().all(|line| line.chars().count() <= 80),
-        "{done}"
-    );
+    assert!(done.out().lines().all(|line| line.chars().count() <= 80), "{done}");
 }
 
 /// `stop --all` ends all there are, each with what it started.
@@ -357,16 +294,10 @@ fn all_tasks_end_at_once() {
     let tasks: Vec<Task<'_>> = (0..8)
         .map(|number| Task::start(&sandbox, &format!(": {number}; sleep 300 & sleep 300")))
         .collect();
-    let done = sandbox
-        .siding(&["stop", "--all", "--json"])
-        .run()
-        .expect_code(0);
+    let done = sandbox.siding(&["stop", "--all", "--json"]).run().expect_code(0);
     assert_eq!(done.json().as_array().map(Vec::len), Some(8), "{done}");
     tasks.iter().for_each(Task::expect_gone);
-    let again = sandbox
-        .siding(&["stop", "--all", "--json"])
-        .run()
-        .expect_code(0);
+    let again = sandbox.siding(&["stop", "--all", "--json"]).run().expect_code(0);
     assert_eq!(again.json(), serde_json::json!([]));
 }
 

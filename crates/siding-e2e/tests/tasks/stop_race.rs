@@ -14,13 +14,10 @@ fn two_stops_at_once_agree() {
     for round in 0..6 {
         let text = format!(": {round}; sleep 300 & setsid sleep 300 & wait");
         let task = Task::start(&sandbox, &text);
-        let stops: Vec<Running> = (0..4)
-            .map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn())
-            .collect();
-        let views: Vec<_> = stops
-            .into_iter()
-            .map(|stop| stop.wait().expect_code(0).json())
-            .collect();
+        let stops: Vec<Running> =
+            (0..4).map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn()).collect();
+        let views: Vec<_> =
+            stops.into_iter().map(|stop| stop.wait().expect_code(0).json()).collect();
         task.expect_gone();
         assert!(views.iter().all(|view| *view == views[0]), "{views:#?}");
         assert_eq!(views[0]["outcome"]["kind"], "stopped");
@@ -33,12 +30,8 @@ fn a_second_stop_can_shorten_the_grace() {
     let sandbox = sandbox();
     let task = Task::puppet(&sandbox, &[], &words("ignore TERM mark m hang"));
     let deaf = sandbox.marked("m");
-    let patient = sandbox
-        .siding(&["stop", "--json", "--grace", "40s", &task.id])
-        .spawn();
-    eventually("the first is on record", || {
-        task.journal().contains("stop_asked")
-    });
+    let patient = sandbox.siding(&["stop", "--json", "--grace", "40s", &task.id]).spawn();
+    eventually("the first is on record", || task.journal().contains("stop_asked"));
     assert!(deaf.alive());
     let view = task.stop(&["--grace", "0s"]);
     task.expect_gone();
@@ -53,22 +46,18 @@ fn a_stop_that_meets_the_end_gives_one_end() {
     let sandbox = sandbox();
     let mut dice = Dice(38);
     let mut kinds = std::collections::BTreeMap::<String, u32>::new();
-    for round in 0..20 {
+    for round in 0..15 {
         let go = format!("go{round}");
         let task = Task::start(&sandbox, &format!("{}; exit 5", until_file(&go)));
         make_file(&sandbox, &go);
         std::thread::sleep(Duration::from_millis(dice.below(25)));
-        let stops: Vec<Running> = (0..3)
-            .map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn())
-            .collect();
+        let stops: Vec<Running> =
+            (0..3).map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn()).collect();
         for stop in stops {
             let view = stop.wait().expect_code(0).json();
             assert_eq!(view["outcome"], task.outcome());
         }
-        let kind = task.outcome()["kind"]
-            .as_str()
-            .expect("an outcome")
-            .to_owned();
+        let kind = task.outcome()["kind"].as_str().expect("an outcome").to_owned();
         assert!(["exited", "stopped"].contains(&&*kind), "{kind}");
         *kinds.entry(kind).or_default() += 1;
         task.expect_gone();

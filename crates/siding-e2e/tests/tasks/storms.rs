@@ -1,14 +1,31 @@
 //! Trees that grow while they are cut down.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use siding_e2e::processes::{beating, stays_still};
 use siding_e2e::{Sandbox, words};
 
-use crate::support::{Task, as_each_user, ordinary, sandbox};
+use crate::support::{Task, ordinary, sandbox};
 
 /// Bound of the user's processes in a storm that meets it.
 const LIMIT: usize = 150;
+
+/// One storm at a time: each takes all there is of the machine.
+fn alone() -> MutexGuard<'static, ()> {
+    static STORM: Mutex<()> = Mutex::new(());
+    STORM.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a test as whoever runs the tests, and then as an ordinary user.
+fn one_after_the_other(test: impl Fn(&Sandbox)) {
+    let users = std::iter::once(sandbox()).chain(ordinary());
+    for mut sandbox in users {
+        sandbox.expect_clean();
+        let _one_storm = alone();
+        test(&sandbox);
+    }
+}
 
 /// Stops a storm and checks that nothing of it is left, and nothing of it comes back.
 #[track_caller]
@@ -29,10 +46,10 @@ fn weathered(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
 /// each in a session of its own.
 #[test]
 fn a_fork_storm_ends() {
-    as_each_user(|sandbox| {
-        let task = Task::puppet(&sandbox, &[], &words("bomb 300 --setsid --refill"));
+    one_after_the_other(|sandbox| {
+        let task = Task::puppet(sandbox, &[], &words("bomb 300 --setsid --refill"));
         let _storm = sandbox.all_announced("bomb", 300);
-        weathered(&sandbox, &task, 300);
+        weathered(sandbox, &task, 300);
     });
 }
 
@@ -40,6 +57,7 @@ fn a_fork_storm_ends() {
 #[test]
 fn every_process_is_counted_once() {
     let sandbox = sandbox();
+    let _one_storm = alone();
     let task = Task::puppet(&sandbox, &[], &words("ignore TERM bomb 200 --setsid"));
     let _storm = sandbox.all_announced("bomb", 200);
     let view = task.stop(&["--grace", "200ms"]);
@@ -50,11 +68,11 @@ fn every_process_is_counted_once() {
 /// The same when the polite signal is ignored, so that the kill alone ends it.
 #[test]
 fn a_deaf_fork_storm_ends() {
-    as_each_user(|sandbox| {
+    one_after_the_other(|sandbox| {
         let verbs = words("ignore ALL subreaper bomb 300 --refill");
-        let task = Task::puppet(&sandbox, &[], &verbs);
+        let task = Task::puppet(sandbox, &[], &verbs);
         let _storm = sandbox.all_announced("bomb", 300);
-        weathered(&sandbox, &task, 300);
+        weathered(sandbox, &task, 300);
     });
 }
 
@@ -65,6 +83,7 @@ fn a_storm_at_the_limit_of_processes_ends() {
     let Some(mut sandbox) = ordinary() else {
         return;
     };
+    let _one_storm = alone();
     sandbox.expect_clean();
     let bomb = sandbox.puppet_line(&words("ignore ALL bomb 300 --setsid --refill"));
     let text = format!("ulimit -u {LIMIT}; exec {bomb}");
@@ -79,15 +98,12 @@ fn a_shim_at_the_limit_of_processes_ends_its_storm() {
     let Some(mut sandbox) = ordinary() else {
         return;
     };
+    let _one_storm = alone();
     sandbox.expect_clean();
     let bomb = sandbox.puppet_line(&words("bomb 300 --setsid --refill"));
     let run = sandbox.siding_line(&["run", "--background", "--json", "--", &bomb]);
     let text = format!("ulimit -u {LIMIT}; exec {run}");
-    let view = sandbox
-        .host("bash", &["-c", &text])
-        .run()
-        .expect_code(0)
-        .json();
+    let view = sandbox.host("bash", &["-c", &text]).run().expect_code(0).json();
     let task = Task::of(&sandbox, &view);
     let _storm = sandbox.all_announced("bomb", LIMIT - 5);
     weathered(&sandbox, &task, LIMIT as u64 - 5);
@@ -96,12 +112,12 @@ fn a_shim_at_the_limit_of_processes_ends_its_storm() {
 /// LINUX fault 7: somebody who is never where he was seen, in a session of his own each time.
 #[test]
 fn a_hopper_is_caught() {
-    as_each_user(|sandbox| {
+    one_after_the_other(|sandbox| {
         let beat = sandbox.path("beat");
         let hop = ["hop", "30000", "--beat", &beat.display().to_string()];
         let three = [&["fork"], &hop[..], &["--", "fork"], &hop, &["--"], &hop].concat();
         for verbs in [&hop[..], &three] {
-            let task = Task::puppet(&sandbox, &[], verbs);
+            let task = Task::puppet(sandbox, &[], verbs);
             assert!(beating(&beat));
             let view = task.stop(&["--grace", "0s"]);
             task.expect_gone();
@@ -116,14 +132,7 @@ fn a_hopper_is_caught() {
 fn a_hopper_is_caught_within_a_grace() {
     let sandbox = sandbox();
     let beat = sandbox.path("beat");
-    let hop = [
-        "ignore",
-        "ALL",
-        "hop",
-        "30000",
-        "--beat",
-        &beat.display().to_string(),
-    ];
+    let hop = ["ignore", "ALL", "hop", "30000", "--beat", &beat.display().to_string()];
     let task = Task::puppet(&sandbox, &[], &hop);
     assert!(beating(&beat));
     let args = ["stop", "--json", "--grace", "300ms", &task.id];

@@ -36,11 +36,7 @@ impl<'s> Task<'s> {
     /// Starts puppets in the background.
     #[track_caller]
     pub(crate) fn puppet(sandbox: &'s Sandbox, flags: &[&str], verbs: &[&str]) -> Self {
-        Self::start_with(
-            sandbox,
-            flags,
-            &format!("exec {}", sandbox.puppet_line(verbs)),
-        )
+        Self::start_with(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
     }
 
     /// The task that a call has described.
@@ -54,13 +50,8 @@ impl<'s> Task<'s> {
     #[track_caller]
     pub(crate) fn only(sandbox: &'s Sandbox) -> Self {
         let ids = sandbox.task_ids();
-        let [id] = ids.as_slice() else {
-            panic!("not one task but {ids:?}")
-        };
-        Self {
-            sandbox,
-            id: id.clone(),
-        }
+        let [id] = ids.as_slice() else { panic!("not one task but {ids:?}") };
+        Self { sandbox, id: id.clone() }
     }
 
     /// Stops it and returns how it is shown then.
@@ -124,9 +115,7 @@ impl<'s> Task<'s> {
             .collect();
         assert!(left.is_empty(), "{} left {left:#?}", self.id);
         self.expect_one_end();
-        eventually("its shim has left", || {
-            processes::with_birthmark(&self.id).is_empty()
-        });
+        eventually("its shim has left", || processes::with_birthmark(&self.id).is_empty());
     }
 
     /// Checks that one end is on record, and only one.
@@ -153,9 +142,7 @@ pub(crate) fn ended(view: &Value) -> BTreeMap<u32, String> {
 /// The numbers of the processes that a view names.
 pub(crate) fn pids(view: &Value) -> Vec<u32> {
     let list = view["processes"].as_array().expect("a list");
-    list.iter()
-        .map(|one| one["pid"].as_u64().expect("a number") as u32)
-        .collect()
+    list.iter().map(|one| one["pid"].as_u64().expect("a number") as u32).collect()
 }
 
 /// Checks that a call came back promptly, and says how fast it was.

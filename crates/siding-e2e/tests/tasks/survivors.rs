@@ -33,10 +33,7 @@ fn a_process_of_another_user_is_named() {
     let text = format!("{own} & {helper} --reuid 0 --regid 0 --clear-groups {elevated}");
     let task = Task::start_with(&sandbox, &["--grace", "100ms"], &text);
     let (own, other) = (sandbox.marked("own"), sandbox.marked("other"));
-    let done = sandbox
-        .siding(&["stop", "--json", &task.id])
-        .run()
-        .expect_code(125);
+    let done = sandbox.siding(&["stop", "--json", &task.id]).run().expect_code(125);
     println!("with a survivor: {:?}", done.elapsed);
     assert!(other.alive() && !own.alive(), "{done}");
     let survivors = &done.json()["stop_report"]["survivors"];
@@ -46,9 +43,5 @@ fn a_process_of_another_user_is_named() {
     let why = survivors[0]["why"].as_str().expect("a reason");
     assert!(why.contains("user 0"), "{done}");
     assert_eq!(done.json()["outcome"]["kind"], "stopped");
-    assert!(
-        task.output().contains("could not be ended"),
-        "{}",
-        task.output()
-    );
+    assert!(task.output().contains("could not be ended"), "{}", task.output());
 }

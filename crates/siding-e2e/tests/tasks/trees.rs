@@ -15,9 +15,8 @@ const LANES: usize = 4;
 /// root and as an ordinary user, when it is grown or while it grows.
 #[test]
 fn nobody_survives_a_stop() {
-    let trees = std::env::var("SIDING_E2E_TREES").map_or(TREES, |trees| {
-        trees.parse().expect("SIDING_E2E_TREES is a number")
-    });
+    let trees = std::env::var("SIDING_E2E_TREES")
+        .map_or(TREES, |trees| trees.parse().expect("SIDING_E2E_TREES is a number"));
     let next = AtomicU64::new(1);
     std::thread::scope(|scope| {
         for _ in 0..LANES {
@@ -50,14 +49,8 @@ fn fell(sandbox: &Sandbox, seed: u64) {
     let task = Task::puppet(sandbox, &[], &verbs);
     // Two of three are left to grow; the others are caught at it.
     let grown = dice.below(3) > 0;
-    let awaited = if grown {
-        plan.count()
-    } else {
-        dice.below(plan.count() as u64) as usize
-    };
-    eventually(&format!("tree {seed} has grown"), || {
-        members(sandbox) - before >= awaited
-    });
+    let awaited = if grown { plan.count() } else { dice.below(plan.count() as u64) as usize };
+    eventually(&format!("tree {seed} has grown"), || members(sandbox) - before >= awaited);
     let grace = ["0s", "50ms", "150ms"][dice.below(3) as usize];
     let view = task.stop(&["--grace", grace]);
     task.expect_gone();

@@ -55,47 +55,18 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
         command.uid(ORDINARY).gid(ORDINARY);
     }
     let output = command.output()?;
-    ensure!(
-        output.status.success(),
-        "the crowd's host ended with {}",
-        output.status
-    );
+    ensure!(output.status.success(), "the crowd's host ended with {}", output.status);
     let found: Value = serde_json::from_slice(&output.stdout)?;
     let number = |name: &str| found[name].as_f64().with_context(|| format!("no `{name}`"));
     let mut add = |what: &str, unit: Unit, name: &str, target: Target| -> Result<()> {
         table.add(Line::new(NAME, what, unit, number(name)?).target(target));
         Ok(())
     };
-    add(
-        "tasks that ended with 0",
-        Unit::Count,
-        "tasks",
-        Target::AtLeast(TASKS as f64),
-    )?;
-    add(
-        "waits that ended with 0",
-        Unit::Count,
-        "waits",
-        Target::AtLeast(WAITS as f64),
-    )?;
-    add(
-        "the user's next pipe meanwhile",
-        Unit::KiB,
-        "pipe_kib",
-        Target::AtLeast(64.0),
-    )?;
-    add(
-        "inotify instances to be had then",
-        Unit::Count,
-        "inotify",
-        Target::AtLeast(1.0),
-    )?;
-    add(
-        "all ends until the last wait ended",
-        Unit::Ms,
-        "ended_ms",
-        Target::None,
-    )?;
+    add("tasks that ended with 0", Unit::Count, "tasks", Target::AtLeast(TASKS as f64))?;
+    add("waits that ended with 0", Unit::Count, "waits", Target::AtLeast(WAITS as f64))?;
+    add("the user's next pipe meanwhile", Unit::KiB, "pipe_kib", Target::AtLeast(64.0))?;
+    add("inotify instances to be had then", Unit::Count, "inotify", Target::AtLeast(1.0))?;
+    add("all ends until the last wait ended", Unit::Ms, "ended_ms", Target::None)?;
     table.note(NAME, format!("as user {}", number("user")?));
     Ok(())
 }
@@ -125,10 +96,7 @@ pub(in crate::bench) fn endure(place: &Place, tasks: usize, waits: usize) -> Res
     let succeeded = until_all_ended(calls)?;
     let ended = kernel::now() - let_go;
     place.until_quiet()?;
-    let ended_well = ids
-        .iter()
-        .filter(|id| client.succeeded(**id).is_ok())
-        .count();
+    let ended_well = ids.iter().filter(|id| client.succeeded(**id).is_ok()).count();
     Ok(json!({
         "user": rustix::process::geteuid().as_raw(),
         "tasks": ended_well,
@@ -173,20 +141,14 @@ fn is_connected(pid: u32, tasks: usize) -> bool {
 fn next_pipe() -> Result<usize> {
     let (read, _write) = rustix::pipe::pipe()?;
     let size = rustix::pipe::fcntl_getpipe_size(read)?;
-    ensure!(
-        size <= PIPE,
-        "a pipe of {size} bytes is not what this kernel gives"
-    );
+    ensure!(size <= PIPE, "a pipe of {size} bytes is not what this kernel gives");
     Ok(size)
 }
 
 /// Returns how many instances can be made at once, at most 16.
 fn inotify_instances() -> usize {
     let made = std::iter::repeat_with(|| inotify::init(inotify::CreateFlags::CLOEXEC));
-    made.take(16)
-        .take_while(Result::is_ok)
-        .collect::<Vec<_>>()
-        .len()
+    made.take(16).take_while(Result::is_ok).collect::<Vec<_>>().len()
 }
 
 fn until_all_ended(calls: Vec<Child>) -> Result<usize> {

@@ -15,11 +15,8 @@ use crate::bench::turns::{self, Rounds, Turn};
 
 const NAME: &str = "told";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "last instruction of a process until whoever waits knows",
-    measure,
-};
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "last instruction of a process until whoever waits knows", measure };
 
 /// Time the process lives, in milliseconds: everybody sleeps when it ends.
 const LIVES_MS: &str = "10";
@@ -54,10 +51,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
             since(&stamp)
         }),
     ];
-    let rounds = Rounds {
-        warm_up: 5,
-        counted: bench.pace.of(150, 600),
-    };
+    let rounds = Rounds { warm_up: 5, counted: bench.pace.of(150, 600) };
     let times = turns::take(rounds, &mut turns)?;
     drop(turns);
     let parent = "the parent's waitpid";
@@ -77,21 +71,12 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
         task.until_left()?;
         Ok(took)
     })];
-    let rounds = Rounds {
-        warm_up: 2,
-        counted: bench.pace.of(20, 100),
-    };
+    let rounds = Rounds { warm_up: 2, counted: bench.pace.of(20, 100) };
     let times = turns::take(rounds, &mut waits)?;
-    for (what, percent) in [
-        ("`siding wait` has ended: p50", 50.0),
-        ("`siding wait` has ended: p99", 99.0),
-    ] {
-        table.add(Line::new(
-            NAME,
-            what,
-            Unit::Ms,
-            times[0].percentile(percent),
-        ));
+    for (what, percent) in
+        [("`siding wait` has ended: p50", 50.0), ("`siding wait` has ended: p99", 99.0)]
+    {
+        table.add(Line::new(NAME, what, Unit::Ms, times[0].percentile(percent)));
     }
     drop(waits);
     place.until_quiet()
@@ -99,9 +84,6 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
 
 fn plain(own: &str, file: &str) -> Command {
     let mut command = Command::new(own);
-    command
-        .args([STAMP, file, LIVES_MS])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.args([STAMP, file, LIVES_MS]).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }

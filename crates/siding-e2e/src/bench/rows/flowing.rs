@@ -16,11 +16,8 @@ use crate::bench::{Bench, Pace};
 
 const NAME: &str = "output";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "output of a command, against `> file`",
-    measure,
-};
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "output of a command, against `> file`", measure };
 
 /// More than any command here writes.
 const EVERYTHING: u64 = 1 << 40;
@@ -37,18 +34,8 @@ struct Flow {
 }
 
 const FLOWS: [Flow; 4] = [
-    Flow {
-        what: "lines of 128 B, all kept",
-        chunk: 128,
-        keep_tail: Some(EVERYTHING),
-        least: 1.0,
-    },
-    Flow {
-        what: "lines of 128 B, middle released",
-        chunk: 128,
-        keep_tail: None,
-        least: 1.0,
-    },
+    Flow { what: "lines of 128 B, all kept", chunk: 128, keep_tail: Some(EVERYTHING), least: 1.0 },
+    Flow { what: "lines of 128 B, middle released", chunk: 128, keep_tail: None, least: 1.0 },
     Flow {
         what: "blocks of 64 KiB, all kept",
         chunk: 64 << 10,
@@ -73,19 +60,13 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     for flow in FLOWS {
         let bytes = if flow.chunk == 128 { lines } else { blocks };
         client.keep_tail = flow.keep_tail;
-        let command = format!(
-            "exec {} {WRITE} {bytes} {}",
-            bench.stage.own().display(),
-            flow.chunk
-        );
+        let command =
+            format!("exec {} {WRITE} {bytes} {}", bench.stage.own().display(), flow.chunk);
         let mut turns: [Turn<'_>; 2] = [
             Box::new(|| ours(&client, &command, bytes, flow)),
             Box::new(|| theirs(&place, &command, bytes)),
         ];
-        let rounds = Rounds {
-            warm_up: 1,
-            counted: bench.pace.of(3, 9),
-        };
+        let rounds = Rounds { warm_up: 1, counted: bench.pace.of(3, 9) };
         let times = turns::take(rounds, &mut turns)?;
         let rate = |ms: f64| (bytes >> 20) as f64 / (ms / 1e3);
         table.add(
@@ -110,12 +91,7 @@ fn ours(client: &Client, command: &str, bytes: u64, flow: Flow) -> Result<Durati
         totals.lost
     );
     let is_released = totals.gap.is_some();
-    ensure!(
-        is_released == flow.keep_tail.is_none(),
-        "{}: the gap is {:?}",
-        flow.what,
-        totals.gap
-    );
+    ensure!(is_released == flow.keep_tail.is_none(), "{}: the gap is {:?}", flow.what, totals.gap);
     fs::remove_dir_all(client.directory(ran.id))?;
     Ok(ran.known)
 }
@@ -128,10 +104,7 @@ fn theirs(place: &Place, command: &str, bytes: u64) -> Result<Duration> {
             .current_dir(&place.work)
             .stdin(Stdio::null()),
     )?;
-    ensure!(
-        fs::metadata(&file)?.len() == bytes,
-        "the shell's file is not whole"
-    );
+    ensure!(fs::metadata(&file)?.len() == bytes, "the shell's file is not whole");
     fs::remove_file(&file)?;
     Ok(took)
 }

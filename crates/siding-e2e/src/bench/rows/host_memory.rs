@@ -14,11 +14,8 @@ use crate::bench::table::{Line, Table, Target, Unit};
 
 const NAME: &str = "flat-memory";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "peak memory of shim and caller while a command writes",
-    measure,
-};
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "peak memory of shim and caller while a command writes", measure };
 
 const LITTLE: u64 = 4 << 20;
 const MUCH: u64 = 1 << 30;
@@ -37,15 +34,9 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
                 .target(Target::RatioAtMost(FLAT)),
         );
     };
-    let (much, little) = (
-        of_shim(&client, &command(MUCH))?,
-        of_shim(&client, &command(LITTLE))?,
-    );
+    let (much, little) = (of_shim(&client, &command(MUCH))?, of_shim(&client, &command(LITTLE))?);
     add("shim, 1 GiB of output", much, little);
-    let (much, little) = (
-        of_caller(&place, &command(MUCH))?,
-        of_caller(&place, &command(LITTLE))?,
-    );
+    let (much, little) = (of_caller(&place, &command(MUCH))?, of_caller(&place, &command(LITTLE))?);
     add("`siding run`, 1 GiB of output", much, little);
     place.until_quiet()
 }

@@ -16,11 +16,8 @@ use crate::bench::{Bench, Pace};
 
 const NAME: &str = "idle";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "memory and processor that 1,000 idle tasks take",
-    measure,
-};
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "memory and processor that 1,000 idle tasks take", measure };
 
 const TASKS: usize = 1000;
 /// Shells to compare with.
@@ -53,37 +50,22 @@ fn memory_of(shims: &[ProcRef], shells: &Shells, table: &mut Table) -> Result<()
     };
     let whole = |found: &Private| found.anonymous + found.of_files;
     table.add(
-        Line::new(
-            NAME,
-            "private memory of a shim",
-            Unit::KiB,
-            median(&ours, whole),
-        )
-        .against(
-            "the shell of `nohup bash -c 'COMMAND; echo $? > rc' &`",
-            median(&theirs, whole),
-        )
-        .target(Target::AtMost(128.0)),
+        Line::new(NAME, "private memory of a shim", Unit::KiB, median(&ours, whole))
+            .against(
+                "the shell of `nohup bash -c 'COMMAND; echo $? > rc' &`",
+                median(&theirs, whole),
+            )
+            .target(Target::AtMost(128.0)),
     );
     let anonymous = |found: &Private| found.anonymous;
     let of_files = |found: &Private| found.of_files;
     table.add(
-        Line::new(
-            NAME,
-            "  of that, of no file",
-            Unit::KiB,
-            median(&ours, anonymous),
-        )
-        .against("the same", median(&theirs, anonymous)),
+        Line::new(NAME, "  of that, of no file", Unit::KiB, median(&ours, anonymous))
+            .against("the same", median(&theirs, anonymous)),
     );
     table.add(
-        Line::new(
-            NAME,
-            "  of that, of files",
-            Unit::KiB,
-            median(&ours, of_files),
-        )
-        .against("the same", median(&theirs, of_files)),
+        Line::new(NAME, "  of that, of files", Unit::KiB, median(&ours, of_files))
+            .against("the same", median(&theirs, of_files)),
     );
     Ok(())
 }
@@ -92,10 +74,7 @@ fn processor(shims: &[ProcRef], pace: Pace, table: &mut Table) -> Result<()> {
     let sum = || -> Result<Used> {
         shims.iter().try_fold(Used::default(), |sum, shim| {
             let used = memory::used(shim.pid).context("an idle task's shim has gone")?;
-            Ok(Used {
-                cpu_ns: sum.cpu_ns + used.cpu_ns,
-                switches: sum.switches + used.switches,
-            })
+            Ok(Used { cpu_ns: sum.cpu_ns + used.cpu_ns, switches: sum.switches + used.switches })
         })
     };
     let (started, before) = (Instant::now(), sum()?);
@@ -107,12 +86,7 @@ fn processor(shims: &[ProcRef], pace: Pace, table: &mut Table) -> Result<()> {
         Line::new(NAME, "1,000 shims: of one core", Unit::Percent, percent)
             .target(Target::AtMost(1.0)),
     );
-    table.add(Line::new(
-        NAME,
-        "1,000 shims: switches a second",
-        Unit::Count,
-        switches,
-    ));
+    table.add(Line::new(NAME, "1,000 shims: switches a second", Unit::Count, switches));
     Ok(())
 }
 
@@ -137,18 +111,14 @@ impl Shells {
     }
 
     fn pids(&self) -> impl Iterator<Item = i32> {
-        self.0
-            .iter()
-            .filter_map(|child| i32::try_from(child.id()).ok())
+        self.0.iter().filter_map(|child| i32::try_from(child.id()).ok())
     }
 }
 
 impl Drop for Shells {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            let group = i32::try_from(child.id())
-                .ok()
-                .and_then(rustix::process::Pid::from_raw);
+            let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
             if let Some(group) = group {
                 let kill = rustix::process::Signal::KILL;
                 let _already_gone = rustix::process::kill_process_group(group, kill);

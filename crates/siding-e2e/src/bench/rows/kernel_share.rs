@@ -30,10 +30,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let groups = (MemoryGroup::new("plain"), MemoryGroup::new("siding"));
     let (Some(plain), Some(group)) = groups else {
-        table.note(
-            NAME,
-            "not measured: no memory cgroup (version 1) can be made here",
-        );
+        table.note(NAME, "not measured: no memory cgroup (version 1) can be made here");
         return Ok(());
     };
     let sleepers = Sleepers(start(bench, &plain, None)?);
@@ -53,26 +50,11 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let each = |part: fn(&Held) -> f64| (part(&ours) - part(&theirs)) / TASKS as f64;
     let (anonymous, kernel) = (each(|held| held.anonymous), each(|held| held.kernel));
     table.add(
-        Line::new(
-            NAME,
-            "a task beside its own process",
-            Unit::KiB,
-            anonymous + kernel,
-        )
-        .target(Target::AtMost(220.0)),
+        Line::new(NAME, "a task beside its own process", Unit::KiB, anonymous + kernel)
+            .target(Target::AtMost(220.0)),
     );
-    table.add(Line::new(
-        NAME,
-        "  of that, memory of its shim",
-        Unit::KiB,
-        anonymous,
-    ));
-    table.add(Line::new(
-        NAME,
-        "  of that, the kernel's",
-        Unit::KiB,
-        kernel,
-    ));
+    table.add(Line::new(NAME, "  of that, memory of its shim", Unit::KiB, anonymous));
+    table.add(Line::new(NAME, "  of that, the kernel's", Unit::KiB, kernel));
     table.add(Line::new(
         NAME,
         "page cache (given back on demand)",
@@ -90,11 +72,7 @@ fn start(
     place: Option<&std::path::Path>,
 ) -> Result<Vec<Process>> {
     let mut command = Command::new(bench.stage.own());
-    command
-        .arg(POPULATE)
-        .arg(group.door())
-        .arg(TASKS.to_string())
-        .stdin(Stdio::null());
+    command.arg(POPULATE).arg(group.door()).arg(TASKS.to_string()).stdin(Stdio::null());
     if let Some(place) = place {
         command.arg(place).arg(bench.stage.siding());
     }

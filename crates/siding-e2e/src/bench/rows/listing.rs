@@ -12,11 +12,8 @@ use crate::bench::turns::{self, Rounds, Turn, timed};
 
 const NAME: &str = "list";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "`siding ps` with 10,000 ended tasks on record",
-    measure,
-};
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "`siding ps` with 10,000 ended tasks on record", measure };
 
 const TASKS: usize = 10_000;
 
@@ -24,14 +21,8 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let place = bench.stage.place(NAME)?;
     recorded::tasks(&place, TASKS, Past::Ended)?;
     let listed = place.siding_json(["ps", "--all", "--json"])?;
-    let listed = listed
-        .as_array()
-        .context("`siding ps --json` prints a list")?
-        .len();
-    ensure!(
-        listed == TASKS,
-        "`siding ps --all` lists {listed} of {TASKS} tasks"
-    );
+    let listed = listed.as_array().context("`siding ps --json` prints a list")?.len();
+    ensure!(listed == TASKS, "`siding ps --all` lists {listed} of {TASKS} tasks");
     let mut turns: [Turn<'_>; 3] = [
         Box::new(|| timed(&mut place.siding(["ps", "--json"]))),
         Box::new(|| timed(&mut place.siding(["ps", "--all", "--json"]))),
@@ -45,21 +36,14 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
             )
         }),
     ];
-    let rounds = Rounds {
-        warm_up: 1,
-        counted: bench.pace.of(5, 21),
-    };
+    let rounds = Rounds { warm_up: 1, counted: bench.pace.of(5, 21) };
     let times = turns::take(rounds, &mut turns)?;
-    for (what, times_of) in [
-        ("`siding ps --json`", &times[0]),
-        ("`siding ps --all --json`", &times[1]),
-    ] {
+    for (what, times_of) in
+        [("`siding ps --json`", &times[0]), ("`siding ps --all --json`", &times[1])]
+    {
         table.add(
             Line::new(NAME, what, Unit::Ms, times_of.median())
-                .against(
-                    "`find -exec cat` of the same 10,000 journals",
-                    times[2].median(),
-                )
+                .against("`find -exec cat` of the same 10,000 journals", times[2].median())
                 .target(Target::AtMost(100.0)),
         );
     }

@@ -43,6 +43,5 @@ pub(super) const ALL: &[Row] = &[
 
 /// Returns the rows with these names, all when there is none.
 pub(super) fn chosen(names: &[String]) -> impl Iterator<Item = &'static Row> {
-    ALL.iter()
-        .filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
+    ALL.iter().filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
 }

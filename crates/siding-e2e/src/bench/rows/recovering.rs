@@ -16,11 +16,7 @@ use crate::bench::turns::timed;
 
 const NAME: &str = "recover";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "`siding reap` over 1,000 orphans",
-    measure,
-};
+pub(super) const ROW: Row = Row { name: NAME, about: "`siding reap` over 1,000 orphans", measure };
 
 const ORPHANS: usize = 1000;
 const MOST_MS: f64 = 2000.0;
@@ -31,11 +27,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let client = ended.client()?;
     ensure!(client.live()? == ORPHANS, "not all orphans are marked live");
     let took = reap(&ended)?;
-    ensure!(
-        client.live()? == 0,
-        "{} orphans are still marked live",
-        client.live()?
-    );
+    ensure!(client.live()? == 0, "{} orphans are still marked live", client.live()?);
     add(table, "nothing of them is left", took);
 
     let living = bench.stage.place("recover-living")?;
@@ -44,10 +36,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let took = reap(&living)?;
     let rescued = client.live()?;
     living.stop_all()?;
-    ensure!(
-        rescued == ORPHANS,
-        "only {rescued} living orphans were rescued"
-    );
+    ensure!(rescued == ORPHANS, "only {rescued} living orphans were rescued");
     add(table, "their commands still run", took);
     Ok(())
 }
@@ -65,10 +54,8 @@ fn reap(place: &Place) -> Result<Duration> {
 /// Starts tasks and kills their shims.
 fn orphan(client: &Client) -> Result<()> {
     let shims = population::shims(client, ORPHANS)?;
-    let shims: Vec<Process> = shims
-        .iter()
-        .filter_map(|shim| Process::of(u32::try_from(shim.pid).ok()?))
-        .collect();
+    let shims: Vec<Process> =
+        shims.iter().filter_map(|shim| Process::of(u32::try_from(shim.pid).ok()?)).collect();
     ensure!(shims.len() == ORPHANS, "a shim has gone by itself");
     shims.iter().for_each(|shim| shim.kill());
     let until = Instant::now() + Duration::from_secs(10);

@@ -16,11 +16,8 @@ use crate::bench::turns::{self, Rounds, Turn, timed};
 
 const NAME: &str = "scale";
 
-pub(super) const ROW: Row = Row {
-    name: NAME,
-    about: "start, stop and list beside 1, 10, 100 and 1,000 tasks",
-    measure,
-};
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "start, stop and list beside 1, 10, 100 and 1,000 tasks", measure };
 
 const LEVELS: [usize; 4] = [1, 10, 100, 1000];
 /// A cost counts as flat when the dearest level is at most so many times the cheapest, as measured
@@ -61,12 +58,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
         );
     }
     flat(&levels, table);
-    table.add(Line::new(
-        NAME,
-        "library: start of the 101st to 1,000th",
-        Unit::Ms,
-        last_stretch.median(),
-    ));
+    table.add(Line::new(NAME, "library: start, 101st to 1,000th", Unit::Ms, last_stretch.median()));
     for level in &levels {
         let what = format!("`siding stop ID` beside {}", level.tasks);
         table.add(Line::new(NAME, what, Unit::Ms, level.stop));
@@ -78,34 +70,19 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let started = Instant::now();
     place.stop_all()?;
     let each = started.elapsed().as_secs_f64() * 1e3 / lives as f64;
-    table.add(Line::new(
-        NAME,
-        "`siding stop --all` of 1,000, each",
-        Unit::Ms,
-        each,
-    ));
+    table.add(Line::new(NAME, "`siding stop --all` of 1,000, each", Unit::Ms, each));
     Ok(())
 }
 
 fn level(bench: &Bench, place: &Place, client: &Client, tasks: usize) -> Result<Level> {
-    let mut turns: [Turn<'_>; 2] = [
-        Box::new(|| Ok(client.run(shell("true"))?.known)),
-        Box::new(|| timed(&mut bash())),
-    ];
-    let rounds = Rounds {
-        warm_up: 5,
-        counted: bench.pace.of(40, 200),
-    };
+    let mut turns: [Turn<'_>; 2] =
+        [Box::new(|| Ok(client.run(shell("true"))?.known)), Box::new(|| timed(&mut bash()))];
+    let rounds = Rounds { warm_up: 5, counted: bench.pace.of(40, 200) };
     let times = turns::take(rounds, &mut turns)?;
     drop(turns);
-    let mut others: [Turn<'_>; 2] = [
-        Box::new(|| stop(place, client, tasks)),
-        Box::new(|| list(place, tasks)),
-    ];
-    let rounds = Rounds {
-        warm_up: 1,
-        counted: bench.pace.of(3, 9),
-    };
+    let mut others: [Turn<'_>; 2] =
+        [Box::new(|| stop(place, client, tasks)), Box::new(|| list(place, tasks))];
+    let rounds = Rounds { warm_up: 1, counted: bench.pace.of(3, 9) };
     let slow = turns::take(rounds, &mut others)?;
     Ok(Level {
         tasks,
@@ -122,10 +99,7 @@ fn stop(place: &Place, client: &Client, tasks: usize) -> Result<Duration> {
     let took = timed(&mut place.siding(["stop", &id]))?;
     let until = Instant::now() + Duration::from_secs(10);
     while client.live()? > tasks {
-        ensure!(
-            Instant::now() < until,
-            "task {id} is marked live after its stop"
-        );
+        ensure!(Instant::now() < until, "task {id} is marked live after its stop");
         std::thread::sleep(Duration::from_micros(500));
     }
     Ok(took)

@@ -28,10 +28,7 @@ pub(super) fn bash() -> Command {
 }
 
 fn quiet(mut command: Command) -> Command {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
@@ -55,10 +52,7 @@ fn library(bench: &Bench, table: &mut Table) -> Result<()> {
         Box::new(|| Ok(client.run(argv(["true"]))?.known)),
         Box::new(|| timed(&mut quiet(Command::new("true")))),
     ];
-    let rounds = Rounds {
-        warm_up: 10,
-        counted: bench.pace.of(200, 1000),
-    };
+    let rounds = Rounds { warm_up: 10, counted: bench.pace.of(200, 1000) };
     let times = turns::take(rounds, &mut turns)?;
     drop(turns);
     let line = |what: &str, name: &str, ours: f64, theirs: f64| {
@@ -66,29 +60,14 @@ fn library(bench: &Bench, table: &mut Table) -> Result<()> {
     };
     let bash = "`bash -c true`, spawned and waited for by the same process";
     table.add(
-        line(
-            "library: bash text, median",
-            bash,
-            times[0].median(),
-            times[1].median(),
-        )
-        .target(Target::RatioAtMost(1.5)),
+        line("library: bash text, median", bash, times[0].median(), times[1].median())
+            .target(Target::RatioAtMost(1.5)),
     );
     let (ours, theirs) = (times[0].percentile(90.0), times[1].percentile(90.0));
     table.add(line("library: bash text, p90", bash, ours, theirs));
     let alone = "`true`, spawned and waited for by the same process";
-    table.add(line(
-        "library: program, median",
-        alone,
-        times[2].median(),
-        times[3].median(),
-    ));
-    table.add(Line::new(
-        NAME,
-        "library: until the shim has left",
-        Unit::Ms,
-        left.median(),
-    ));
+    table.add(line("library: program, median", alone, times[2].median(), times[3].median()));
+    table.add(Line::new(NAME, "library: until the shim has left", Unit::Ms, left.median()));
     place.until_quiet()
 }
 
@@ -111,35 +90,20 @@ fn program(bench: &Bench, table: &mut Table) -> Result<()> {
     if let Some(spooler) = &spooler {
         turns.push(Box::new(|| timed(&mut spooler.command(["-fn", "true"]))));
     }
-    let rounds = Rounds {
-        warm_up: 10,
-        counted: bench.pace.of(100, 500),
-    };
+    let rounds = Rounds { warm_up: 10, counted: bench.pace.of(100, 500) };
     let times = turns::take(rounds, &mut turns)?;
     let line = |what: &str, name: &str, theirs: f64| {
         Line::new(NAME, what, Unit::Ms, times[0].median()).against(name, theirs)
     };
     table.add(
-        line(
-            "`siding run true`, median",
-            "`bash -c true`",
-            times[1].median(),
-        )
-        .target(Target::RatioAtMost(2.5)),
+        line("`siding run true`, median", "`bash -c true`", times[1].median())
+            .target(Target::RatioAtMost(2.5)),
     );
-    table.add(line(
-        "`siding run true`, median",
-        "`nohup bash -c true`",
-        times[2].median(),
-    ));
+    table.add(line("`siding run true`, median", "`nohup bash -c true`", times[2].median()));
     match times.get(3) {
         Some(theirs) => table.add(
-            line(
-                "`siding run true`, median",
-                "`tsp -fn true` (task-spooler)",
-                theirs.median(),
-            )
-            .target(Target::RatioAtMost(1.0)),
+            line("`siding run true`, median", "`tsp -fn true` (task-spooler)", theirs.median())
+                .target(Target::RatioAtMost(1.0)),
         ),
         None => table.note(NAME, "task-spooler (`tsp`) is not installed"),
     }
@@ -155,9 +119,7 @@ struct Spooler {
 impl Spooler {
     /// Starts a server, `None` when the program is not installed.
     fn find(dir: &Path) -> Option<Self> {
-        let spooler = Self {
-            socket: dir.join("tsp"),
-        };
+        let spooler = Self { socket: dir.join("tsp") };
         // The first call starts the server, which stays.
         timed(&mut spooler.command(["-fn", "true"])).ok()?;
         Some(spooler)
@@ -165,10 +127,7 @@ impl Spooler {
 
     fn command<const N: usize>(&self, words: [&str; N]) -> Command {
         let mut command = Command::new("tsp");
-        command
-            .args(words)
-            .env("TS_SOCKET", &self.socket)
-            .env("TS_MAXFINISHED", "10");
+        command.args(words).env("TS_SOCKET", &self.socket).env("TS_MAXFINISHED", "10");
         quiet(command)
     }
 }

@@ -1,0 +1,213 @@
+//! No file of the state is rewritten in place or replaced by an empty one.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use siding_e2e::{Finished, Sandbox, words};
+
+use crate::{Task, assert_gone, assert_refused, assert_sane, shell};
+
+/// Calls that read what there is.
+fn looks(id: &str) -> [Vec<&str>; 6] {
+    [
+        vec!["show", id],
+        vec!["ps", "--all"],
+        vec!["output", "--all", id],
+        vec!["wait", "--timeout", "1s", id],
+        vec!["stop", id],
+        vec!["reap", "--dry-run"],
+    ]
+}
+
+/// A task that has ended, and another beside it that must not suffer.
+#[derive(Debug)]
+struct Scene {
+    sandbox: Sandbox,
+    id: String,
+    other: String,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let [id, other] = ["echo one; exit 4", "echo other; exit 5"].map(|text| {
+            let task = Task::of(&shell(&sandbox, text).run());
+            assert_gone(task.id());
+            task.id().to_owned()
+        });
+        Self { sandbox, id, other }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.sandbox.state_dir().join("tasks").join(&self.id).join("journal")
+    }
+
+    /// Makes it look like a task whose shim was killed.
+    fn mark_live(&self) {
+        std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "")
+            .expect("own file");
+    }
+
+    #[track_caller]
+    fn assert_other_is_fine(&self) {
+        let call = ["show", "--json", &self.other];
+        let other = Task::of(&self.sandbox.siding(&call).run().expect_code(0));
+        assert_eq!(other.number("/outcome/code"), 5);
+        let listed = self.sandbox.siding(&["ps", "--all"]).run();
+        assert!(listed.out().contains(&self.other), "{listed}");
+    }
+
+    /// What was set aside.
+    fn aside(&self) -> Vec<PathBuf> {
+        let mut found = vec![];
+        crate::entries(&self.sandbox.state_dir().join("aside"), &mut found);
+        found.retain(|path| path.ends_with("journal"));
+        found
+    }
+}
+
+/// Damages that no crash leaves.
+fn damages(journal: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut flipped = journal.to_vec();
+    flipped[journal.len() / 2] ^= 0x20;
+    let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
+    let mut turned = lines.clone();
+    turned.swap(1, 2);
+    vec![
+        ("a bit flipped", flipped),
+        ("lines exchanged", turned.concat()),
+        ("a line lost", [&lines[..1], &lines[2..]].concat().concat()),
+        ("zeros in front", [&[0; 4096][..], journal].concat()),
+        ("another file", b"#!/bin/sh\necho hello\n".to_vec()),
+        ("garbage", (0..5000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
+        ("an end twice", [journal, lines[lines.len() - 1]].concat()),
+    ]
+}
+
+#[test]
+fn a_damaged_journal_is_set_aside_and_told_by_the_next_command() {
+    let whole = std::fs::read(Scene::new().journal()).expect("own file");
+    let count = damages(&whole).len();
+    for number in 0..count {
+        // Each command is the first to see it once, of an ended task and of one marked live.
+        for (at, live) in [(number, false), (number + 1, true)] {
+            let scene = Scene::new();
+            let whole = std::fs::read(scene.journal()).expect("own file");
+            let (damage, bytes) = damages(&whole).swap_remove(number);
+            std::fs::write(scene.journal(), &bytes).expect("own file");
+            if live {
+                scene.mark_live();
+            }
+            let look = &looks(&scene.id)[at % 2];
+            let first = scene.sandbox.siding(look).run();
+            assert_sane(&first);
+            assert!(first.err().contains("aside"), "{damage}, live {live}: {first}");
+            assert!(first.err().contains(&scene.id), "{damage}, live {live}: {first}");
+            let [aside] = &scene.aside()[..] else { panic!("{damage}: {:?}", scene.aside()) };
+            assert_eq!(std::fs::read(aside).expect("own file"), bytes, "{damage}: every byte");
+            assert!(!scene.journal().exists());
+            scene.assert_other_is_fine();
+            // It is told once, and then it is a task that is not there.
+            let second = scene.sandbox.siding(&["show", &scene.id]).run();
+            assert_refused(&second, "no task");
+        }
+    }
+}
+
+#[test]
+fn a_newer_journal_is_told_and_left_alone() {
+    for live in [false, true] {
+        let scene = Scene::new();
+        let mut newer = vec![];
+        let first = json!({"record": "accepted", "format": 2, "unheard": {"of": [1, 2]}});
+        siding_model::record::write_line(&mut newer, 0, &first);
+        siding_model::record::write_line(&mut newer, 1, &json!({"record": "dreamt", "at": 7}));
+        std::fs::write(scene.journal(), &newer).expect("own file");
+        if live {
+            scene.mark_live();
+        }
+        let dir = scene.journal().parent().map(Path::to_owned).expect("in a directory");
+        let before = picture(&dir);
+        for args in looks(&scene.id) {
+            let done = scene.sandbox.siding(&args).run();
+            assert_sane(&done);
+            if args[0] != "reap" {
+                assert!(done.err().contains("format 2"), "{done}");
+            }
+        }
+        let _reaped = scene.sandbox.siding(&["reap"]).run();
+        assert_eq!(picture(&dir), before, "not a byte of it is touched");
+        assert_eq!(scene.aside(), Vec::<PathBuf>::new());
+        scene.assert_other_is_fine();
+    }
+}
+
+/// Every file below a directory with its bytes.
+fn picture(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths = vec![];
+    crate::entries(dir, &mut paths);
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("own file"))).collect()
+}
+
+/// What was in a file is there for ever, in the same file.
+#[derive(Debug)]
+struct Growing {
+    path: PathBuf,
+    inode: u64,
+    bytes: Vec<u8>,
+}
+
+impl Growing {
+    fn new(path: PathBuf) -> Self {
+        Self { inode: inode(&path), bytes: std::fs::read(&path).expect("own file"), path }
+    }
+
+    #[track_caller]
+    fn assert_grown(&mut self, after: &str) {
+        let now = std::fs::read(&self.path).expect("own file");
+        assert!(now.starts_with(&self.bytes), "{after} rewrote {}", self.path.display());
+        assert_eq!(inode(&self.path), self.inode, "{after} replaced {}", self.path.display());
+        self.bytes = now;
+    }
+}
+
+fn inode(path: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("own file"))
+}
+
+#[test]
+fn records_are_only_ever_added() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let argv = sandbox.puppet_argv(&words("say hello mark here hang"));
+    let args = ["run", "--background", "--json", "--"].map(str::to_owned);
+    let task = Task::of(&sandbox.siding(&[&args[..], &argv].concat()).run().expect_code(0));
+    let (id, keeper) = (task.id(), crate::shim(&task));
+    let _here = sandbox.marked("here");
+    let dir = sandbox.state_dir().join("tasks").join(id);
+    let mut journal = Growing::new(dir.join("journal"));
+    let mut output = Growing::new(dir.join("output"));
+    let call = |args: &[&str]| -> Finished { sandbox.siding(args).run() };
+    let _seen = call(&["output", id]).expect_code(0);
+    let mut seen = Growing::new(dir.join("seen.cli"));
+    let mut all = |after: &str| {
+        for file in [&mut journal, &mut output, &mut seen] {
+            file.assert_grown(after);
+        }
+    };
+    for args in [&["extend", id, "2h"][..], &["show", id], &["output", id], &["ps"], &["reap"]] {
+        let _done = call(args);
+        all(args[0]);
+    }
+    keeper.kill();
+    let _rescued = call(&["ps"]).expect_code(0);
+    all("a rescue");
+    let _stopped = call(&["stop", "--grace", "0s", id]).expect_code(0);
+    all("a stop");
+    assert_gone(id);
+    for args in [&["show", id][..], &["output", id], &["output", "--all", id], &["reap"]] {
+        let _done = call(args).expect_code(0);
+        all(args[0]);
+    }
+}

@@ -1,0 +1,205 @@
+//! What `--json` prints is what the committed schemas promise, in every phase of a task.
+
+mod validator;
+
+use serde_json::{Value, json};
+use siding_e2e::{Process, Sandbox, words};
+use siding_model::process::ProcRef;
+use siding_model::record::{self, Record};
+use validator::Schema;
+
+use crate::{Task, gate, shell};
+
+const TASK: &str = include_str!("../../../../docs/schema/task.schema.json");
+const WAIT: &str = include_str!("../../../../docs/schema/wait.schema.json");
+
+/// Checks one task, and gives it back.
+#[track_caller]
+fn promised(value: Value) -> Task {
+    Schema::new(TASK).assert_valid(&value);
+    Task(value)
+}
+
+/// Asks about a task in every way there is, and gives how it stands.
+#[track_caller]
+fn look(sandbox: &Sandbox, id: &str) -> Task {
+    let shown = promised(sandbox.siding(&["show", "--json", id]).run().expect_code(0).json());
+    let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    let listed = listed.as_array().expect("a list");
+    assert!(listed.iter().any(|task| task["task_id"] == id), "{listed:?}");
+    for task in listed {
+        assert!(task["output"]["text"].is_null(), "`ps` lists no text: {task:#}");
+        let _task = promised(task.clone());
+    }
+    let args = ["wait", "--json", "--timeout", "1ms", id];
+    let waited = sandbox.siding(&args).run();
+    Schema::new(WAIT).assert_valid(&waited.json());
+    let over = shown.text("/phase") == "ended";
+    assert_eq!(waited.code, Some(if over { 0 } else { 124 }), "{waited}");
+    shown
+}
+
+#[track_caller]
+fn background(sandbox: &Sandbox, flags: &[&str], command: &[String]) -> Task {
+    let args = ["run", "--background", "--json"].iter().chain(flags).chain(&["--"]);
+    let args: Vec<String> = args.map(|word| (*word).to_owned()).chain(command.to_vec()).collect();
+    promised(sandbox.siding(&args).run().json())
+}
+
+#[track_caller]
+fn stop(sandbox: &Sandbox, id: &str) -> Task {
+    let args = ["stop", "--json", "--grace", "0s", id];
+    promised(sandbox.siding(&args).run().expect_code(0).json())
+}
+
+#[test]
+fn ended_tasks_are_as_promised() {
+    let sandbox = Sandbox::new();
+    for (text, code, outcome) in [
+        ("exit 0", 0, json!({"kind": "exited", "code": 0})),
+        ("cd /; false | true | exit 9", 9, json!({"kind": "exited", "code": 9})),
+        ("kill -9 $$", 137, json!({"kind": "signaled", "signal": "SIGKILL", "by": null})),
+        ("head -c 300000 /dev/urandom", 0, json!({"kind": "exited", "code": 0})),
+        ("printf 'a\\0\\033[31m\\xff\\r\\n'", 0, json!({"kind": "exited", "code": 0})),
+    ] {
+        let call = shell(&sandbox, text).env("SIDING_OUTPUT_KEEP_HEAD", "4KiB");
+        let done = call.env("SIDING_OUTPUT_KEEP_TAIL", "8KiB").run().expect_code(code);
+        let task = promised(done.json());
+        assert_eq!(task.0["outcome"], outcome);
+        assert_eq!(look(&sandbox, task.id()).0["outcome"], outcome);
+    }
+    let args = ["run", "--json", "--", "/no/such/program", "argument"];
+    let task = promised(sandbox.siding(&args).run().expect_code(127).json());
+    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "failed_to_start");
+}
+
+#[test]
+fn ended_by_siding_they_are_as_promised() {
+    let sandbox = Sandbox::new();
+    let port = sandbox.path("port").display().to_string();
+    let argv = sandbox.puppet_argv(&["listen", &port, "fork", "setsid", "hang", "--", "mark", "up", "hang"]);
+    let task = background(&sandbox, &["--name", "a name", "--stdin", "pipe"], &argv);
+    let _up = sandbox.marked("up");
+    let running = look(&sandbox, task.id());
+    assert_eq!(running.text("/phase"), "running");
+    assert_eq!(running.0["listening"].as_array().map(Vec::len), Some(1));
+    assert_eq!(running.0["processes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(stop(&sandbox, task.id()).number("/stop_report/ended_total"), 2);
+    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "stopped");
+    let args = ["--timeout", "100ms", "--grace", "0s"];
+    let task = background(&sandbox, &args, &sandbox.puppet_argv(&["hang"]));
+    let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
+    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "deadline");
+}
+
+#[test]
+fn lingering_and_stopping_tasks_are_as_promised() {
+    let sandbox = Sandbox::new();
+    let gate = gate(&sandbox);
+    let text = format!("(read -r x < {}) & exit 3", gate.display());
+    let task = promised(shell(&sandbox, &text).run().expect_code(3).json());
+    let lingering = look(&sandbox, task.id());
+    assert_eq!(lingering.text("/phase"), "lingering");
+    assert_eq!(lingering.0["leader_outcome"], json!({"kind": "exited", "code": 3}));
+    let _stopped = stop(&sandbox, task.id());
+    let argv = sandbox.puppet_argv(&words("ignore TERM mark deaf hang"));
+    let task = background(&sandbox, &["--grace", "50s"], &argv);
+    let _deaf = sandbox.marked("deaf");
+    let asking = sandbox.siding(&["stop", "--json", task.id()]).spawn();
+    siding_e2e::eventually("it is being stopped", || {
+        look(&sandbox, task.id()).text("/phase") == "stopping"
+    });
+    let _killed = stop(&sandbox, task.id());
+    let _asked = promised(asking.wait().expect_code(0).json());
+}
+
+#[test]
+fn starting_and_lost_tasks_are_as_promised() {
+    let sandbox = Sandbox::new();
+    let task = promised(shell(&sandbox, "true").run().expect_code(0).json());
+    siding_e2e::eventually("its shim has left", || {
+        siding_e2e::processes::with_birthmark(task.id()).is_empty()
+    });
+    // Only the acceptance, by a shim that lives: the moment before anything is started.
+    let me = Process::me();
+    let pid = i32::try_from(me.pid).expect("a process number");
+    let dir = sandbox.state_dir().join("tasks").join(task.id());
+    let journal = std::fs::read(dir.join("journal")).expect("own file");
+    let first = journal.split(|byte| *byte == b'\n').next().expect("a line");
+    let (seq, mut accepted) = record::read_line(first).expect("siding's own line");
+    let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
+    inner.shim = ProcRef { pid, start_ticks: me.start };
+    let write = |accepted: &Record| {
+        let mut line = vec![];
+        record::write_line(&mut line, seq, accepted);
+        std::fs::write(dir.join("journal"), line).expect("own file");
+    };
+    write(&accepted);
+    std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("own file");
+    let shown = promised(sandbox.siding(&["show", "--json", task.id()]).run().json());
+    assert_eq!(shown.text("/phase"), "starting");
+    // And the same when that shim is dead.
+    let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
+    inner.shim.start_ticks += 1;
+    write(&accepted);
+    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "lost");
+}
+
+#[test]
+fn lists_duplicates_and_nested_tasks_are_as_promised() {
+    let sandbox = Sandbox::new();
+    let argv = sandbox.puppet_argv(&["hang"]);
+    let first = background(&sandbox, &[], &argv);
+    let again = background(&sandbox, &[], &argv);
+    assert_eq!(again.text("/duplicate_of"), first.id());
+    let second = background(&sandbox, &["--allow-duplicate"], &argv);
+    assert_eq!(second.text("/duplicate_of"), first.id());
+    let inner = sandbox.siding_line(&["run", "--json", "--", "true"]);
+    let outer = promised(shell(&sandbox, &inner).run().expect_code(0).json());
+    let nested: Value = serde_json::from_str(outer.text("/output/text")).expect("JSON inside");
+    assert_eq!(promised(nested).text("/parent_task"), outer.id());
+    let args = ["show", "--json", first.id(), second.id()];
+    let both = sandbox.siding(&args).run().expect_code(0).json();
+    let args = ["wait", "--json", "--any", "--timeout", "1ms", first.id(), second.id()];
+    Schema::new(WAIT).assert_valid(&sandbox.siding(&args).run().expect_code(124).json());
+    let ended = sandbox.siding(&["stop", "--json", "--all", "--grace", "0s"]).run();
+    for list in [both, ended.expect_code(0).json()] {
+        let list = list.as_array().expect("a list").clone();
+        assert_eq!(list.len(), 2, "{list:?}");
+        list.into_iter().map(promised).for_each(drop);
+    }
+}
+
+/// The promise is one that can be broken.
+#[test]
+fn a_broken_promise_is_noticed() {
+    let sandbox = Sandbox::new();
+    let whole = shell(&sandbox, "true").run().expect_code(0).json();
+    let schema = Schema::new(TASK);
+    schema.assert_valid(&whole);
+    for (pointer, wrong) in [
+        ("/task_id", json!("b-1")),
+        ("/phase", json!("paused")),
+        ("/placement", json!({"kind": "foreground"})),
+        ("/placement/why", json!("whim")),
+        ("/outcome", json!({"kind": "exited"})),
+        ("/outcome/code", json!(256)),
+        ("/outcome", json!({"kind": "signaled", "signal": 9})),
+        ("/started_at", json!("yesterday")),
+        ("/elapsed_ms", json!("9")),
+        ("/processes", json!([{"pid": 1}])),
+        ("/output/bytes", json!(-1.5)),
+        ("/output/gap", json!({"from": 1})),
+        ("/unheard_of", json!(1)),
+    ] {
+        let mut broken = whole.clone();
+        match broken.pointer_mut(pointer) {
+            Some(value) => *value = wrong,
+            None => broken["unheard_of"] = wrong,
+        }
+        assert!(!schema.faults(&broken).is_empty(), "{pointer} went unnoticed");
+    }
+    let mut broken = whole;
+    broken.as_object_mut().expect("an object").remove("output");
+    assert!(!schema.faults(&broken).is_empty());
+}
