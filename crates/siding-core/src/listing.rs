@@ -117,3 +117,110 @@ fn fold(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Folded> {
 fn journal_of(id: TaskId) -> String {
     format!("{id}/{}", journal_file::NAME)
 }
+
+#[cfg(test)]
+mod tests {
+    use siding_model::lifecycle::{Event, Tree};
+    use siding_model::outcome::{LeaderEnd, Outcome, Placement};
+    use siding_model::process::{BootId, Mono, ProcRef, Wall};
+    use siding_model::record::{Accepted, Closed, FORMAT, OutputTotals, Record};
+    use siding_model::signal::Signal;
+    use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+
+    use super::*;
+    use crate::journal_file::JournalFile;
+
+    const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
+
+    fn ended(root: &Root, code: u8) -> TaskId {
+        let id = root.new_id().unwrap();
+        let accepted = Accepted {
+            format: FORMAT,
+            boot: BootId("an earlier one".to_owned()),
+            at: Mono(1),
+            wall: Wall(1),
+            shim: GONE,
+            // Every second journal is longer than what is read at first.
+            spec: spec(id, if code % 2 == 0 { 1 } else { BUFFER }),
+        };
+        let end = LeaderEnd::Exited { code };
+        let ended = Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None };
+        let output = OutputTotals { bytes: 7, gap: None, lost: 0 };
+        let dir = root.create_task(id).unwrap();
+        JournalFile::create(&dir)
+            .unwrap()
+            .append(&[
+                Record::Accepted(Box::new(accepted)),
+                Record::Event { at: Mono(2), event: Event::Spawned { leader: GONE } },
+                Record::Event { at: Mono(3), event: ended },
+                Record::Closed(Box::new(Closed { output, ..Closed::default() })),
+            ])
+            .unwrap();
+        id
+    }
+
+    fn spec(task_id: TaskId, command: usize) -> TaskSpec {
+        TaskSpec {
+            task_id,
+            session_id: "cli".parse().unwrap(),
+            parent_task: None,
+            name: None,
+            command: Command::Argv { argv: vec!["x".repeat(command)] },
+            cwd: "/".to_owned(),
+            stdin: Stdin::Null,
+            placement: Placement::Foreground,
+            deadline_ms: 1,
+            cap_ms: 1,
+            signal: Signal::TERM,
+            grace_ms: 0,
+            on_leader_exit: OnLeaderExit::Linger,
+            keep: false,
+            session_grace_ms: 0,
+            keep_head: 0,
+            keep_tail: 0,
+            same_key: String::new(),
+            duplicate_of: None,
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_hides_no_other() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = Root::open(&temporary.path().join("state")).unwrap();
+        let mut ids: Vec<TaskId> = (0..200).map(|code| ended(&root, code)).collect();
+        let damaged = ids[150];
+        std::fs::write(root.task(damaged).unwrap().path().join("journal"), "damaged\n").unwrap();
+        let removed = root.new_id().unwrap();
+        ids.push(removed);
+        for (code, (id, view)) in views(&root, &ids).unwrap().into_iter().enumerate() {
+            assert_eq!(id, ids[code], "the order is kept");
+            match view {
+                Ok(Some(view)) => {
+                    let code = u8::try_from(code).unwrap();
+                    assert_eq!((view.task_id, view.output.bytes), (id, 7));
+                    assert_eq!(view.outcome, Some(Outcome::Exited { code }));
+                }
+                Ok(None) => assert_eq!(id, removed),
+                Err(_) => assert_eq!(id, damaged),
+            }
+        }
+    }
+
+    #[test]
+    fn the_latest_are_those_written_last() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = Root::open(&temporary.path().join("state")).unwrap();
+        let ids: Vec<TaskId> = (0..9).map(|code| ended(&root, code)).collect();
+        for (age, id) in ids.iter().enumerate() {
+            let path = root.task(*id).unwrap().path().join("journal");
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            let before = std::time::SystemTime::now() - std::time::Duration::from_secs(age as u64);
+            file.set_modified(before).unwrap();
+        }
+        let mut found = latest(&root, ids.clone(), 3);
+        found.sort_unstable_by_key(|id| ids.iter().position(|other| other == id));
+        assert_eq!(found, ids[..3]);
+        assert_eq!(latest(&root, ids.clone(), 9), ids);
+        assert!(latest(&root, ids, 0).is_empty());
+    }
+}

@@ -277,9 +277,9 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
         Some(end @ (LeaderEnd::Exited { .. } | LeaderEnd::Signaled { .. })) => {
             Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None }
         }
-        Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => Event::Vanished {
-            why: "its shim was killed while it was being started".to_owned(),
-        },
+        Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => {
+            Event::Vanished { why: "its shim was killed while it was being started".to_owned() }
+        }
         Some(LeaderEnd::Unknown { .. }) | None => Event::Vanished {
             why: "its shim was killed, and it ended before another could take over".to_owned(),
         },

@@ -189,7 +189,8 @@ fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
                 return Err(JournalError::TooNew { found: format });
             }
             SessionRecord::Opened { boot, owner, wall, .. } => {
-                session = Some(Session { id: id.clone(), boot, owner, opened: wall, closed: false });
+                session =
+                    Some(Session { id: id.clone(), boot, owner, opened: wall, closed: false });
             }
             SessionRecord::Closed { .. } => {
                 if let Some(session) = &mut session {

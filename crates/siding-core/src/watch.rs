@@ -66,8 +66,6 @@ pub struct Watch<'r> {
     program: &'r CStr,
     id: TaskId,
     link: Option<Link>,
-    /// Whether the next shim, too, is to tell of output.
-    follows: bool,
     /// Whether its shim has said nothing yet, so that it may not even be on record.
     is_new: bool,
 }
@@ -76,7 +74,7 @@ impl<'r> Watch<'r> {
     /// Begins to watch a task with a connection that exists already and is subscribed.
     #[must_use]
     pub const fn over(root: &'r Root, program: &'r CStr, id: TaskId, link: Link) -> Self {
-        Self { root, program, id, link: Some(link), follows: false, is_new: true }
+        Self { root, program, id, link: Some(link), is_new: true }
     }
 
     /// Begins to watch a task: connects to its shim, or to a new one when that was killed. Every
@@ -86,7 +84,7 @@ impl<'r> Watch<'r> {
     ///
     /// [`WatchError`].
     pub fn open(root: &'r Root, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
-        let mut watch = Self { root, program, id, link: None, follows: false, is_new: false };
+        let mut watch = Self { root, program, id, link: None, is_new: false };
         watch.reconnect()?;
         Ok(watch)
     }
@@ -160,9 +158,6 @@ impl<'r> Watch<'r> {
     /// [`WatchError::Io`].
     pub fn send(&mut self, request: &Request) -> Result<(), WatchError> {
         let Some(link) = &self.link else { return Ok(()) };
-        if let Request::Subscribe { follow } = request {
-            self.follows = *follow;
-        }
         match link.send(request) {
             // What its death means is found out when it is read from.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -253,7 +248,7 @@ impl<'r> Watch<'r> {
     }
 
     fn subscribe(&self, link: &Link) -> Result<bool, WatchError> {
-        let subscribe = Request::Subscribe { follow: self.follows };
+        let subscribe = Request::Subscribe { follow: false };
         match link.ask(&subscribe, ANSWER_MS, drop) {
             Ok(()) => Ok(true),
             Err(AskError::Gone) => Ok(false),

@@ -13,9 +13,9 @@ const MOST_KIB: u64 = 8 << 10;
 
 /// Returns the most memory this process has had in use (`VmHWM`, proc_pid_status(5)).
 fn high_water_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM is there");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 #[test]

@@ -53,7 +53,12 @@ pub(crate) struct Pump {
 
 impl Pump {
     /// Goes on at the end of `file`.
-    pub(crate) fn new(fifo: OwnedFd, file: OwnedFd, keep_head: u64, keep_tail: u64) -> io::Result<Self> {
+    pub(crate) fn new(
+        fifo: OwnedFd,
+        file: OwnedFd,
+        keep_head: u64,
+        keep_tail: u64,
+    ) -> io::Result<Self> {
         let offset = file::facts(&file)?.len;
         // Refused only when the pipe holds more than a page: then data flows, and it is large.
         let _flows = file::set_pipe_size(&fifo, QUIET_PIPE);

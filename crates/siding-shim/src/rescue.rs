@@ -115,7 +115,11 @@ fn find_leader(keeper: &mut Keeper, id: TaskId) {
     let leaders = members.into_iter().filter(leads).filter_map(procfs::identify);
     if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
         let held = PidFd::open(leader).map_or(Stranger::Missed, |held| {
-            if runs_our_text(keeper, leader) { Stranger::Held(held) } else { Stranger::Guessed(held) }
+            if runs_our_text(keeper, leader) {
+                Stranger::Held(held)
+            } else {
+                Stranger::Guessed(held)
+            }
         });
         keeper.kin = Kin::strays(id, held);
         keeper.happen(&Event::Spawned { leader });

@@ -19,7 +19,7 @@ use crate::print;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding config show                     every setting, its value, and who set it
+  siding config show                     every setting, its value, who set it
   siding config check my-config.toml     mistakes in a file, each with its line
   siding config schema > siding.json     for an editor")]
 pub(crate) struct Args {

@@ -23,7 +23,8 @@ Examples:
   siding doctor
   siding doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-Exit codes: 0 when every guarantee holds, 1 when one is weaker, 125 when siding cannot work.")]
+Exit codes: 0 when every guarantee holds, 1 when one is weaker, 125 when siding
+cannot work.")]
 pub(crate) struct Args {
     /// Print the verdict and all checks as JSON
     #[arg(long)]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::output::INPUT_FIFO;
 use siding_core::store::Root;
@@ -58,11 +59,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
+/// What `--json` prints. `docs/schema/input.schema.json` is the contract.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "input")]
 struct InputView {
+    /// Name of the task.
     task_id: TaskId,
+    /// Bytes the task can read now, or has read.
     written_bytes: u64,
+    /// Whether the input was closed after them.
     closed: bool,
 }
 
@@ -129,8 +134,9 @@ impl Input {
                 .with_hint(format!("`siding show {id}` tells how it ended")));
         }
         if task.state.spec.stdin != Stdin::Pipe {
-            return Err(Failure::new(format!("task {id} reads /dev/null"))
-                .with_hint("only a task started with `siding run --stdin pipe` can be written to"));
+            return Err(Failure::new(format!("task {id} reads /dev/null")).with_hint(
+                "only a task started with `siding run --stdin pipe` can be written to",
+            ));
         }
         match file::open_at(&task.dir, INPUT_FIFO, file::Open::FifoWrite) {
             Ok(fifo) => Ok(Self { id, fifo }),
@@ -202,5 +208,25 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 fn closed(id: TaskId) -> Failure {
-    Failure::new(format!("the input of task {id} is closed: it was closed with --eof, or the task does not read any more"))
+    Failure::new(format!(
+        "the input of task {id} is closed: it was closed with --eof, or the task does not read any more"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        schema::assert_committed::<InputView>("input");
+    }
+
+    #[test]
+    fn a_closed_input_is_told_from_other_failures() {
+        assert!(is_closed(&io::Error::from_raw_os_error(6)));
+        assert!(is_closed(&ErrorKind::BrokenPipe.into()) && is_closed(&ErrorKind::NotFound.into()));
+        assert!(!is_closed(&ErrorKind::PermissionDenied.into()));
+    }
 }

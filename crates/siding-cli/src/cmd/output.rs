@@ -1,28 +1,26 @@
 //! `siding output`: what a task wrote.
 
 mod follow;
+mod remark;
+mod view;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use regex::Regex;
-use serde::Serialize;
 use siding_core::output::{self, Choose, Query, Reading, Size, Stream};
-use siding_core::sys::clock;
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
-use siding_model::record::Gap;
-use siding_model::report::PhaseName;
 use siding_model::size::Bytes;
-use siding_model::span::human;
-use siding_model::text::one_line;
 
 use crate::context::{self, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
+
+use self::remark::{Manner, Printed, remark};
+use self::view::OutputView;
 
 /// Prints what a task wrote: by default what is new since the last look.
 ///
@@ -31,17 +29,17 @@ use crate::render::{self, out};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding output b-4k7q                 what is new since the last look
-  siding output b-4k7q --all           everything, its middle cut out if it is long
-  siding output b-4k7q --since 8192    page by page: says where the next page begins
-  siding output b-4k7q --tail 20       the last lines
-  siding output b-4k7q --errors        lines that look like errors, two around each
+  siding output b-4k7q                what is new since the last look
+  siding output b-4k7q --all          everything; the middle of much is cut out
+  siding output b-4k7q --since 8192   a page; says where the next one begins
+  siding output b-4k7q --tail 20      the last lines
+  siding output b-4k7q --errors       what looks like errors, and lines around
   siding output b-4k7q --grep 'FAIL|panic'
-  siding output b-4k7q --raw > log     the exact bytes
-  siding output b-4k7q --follow        until the task ends
+  siding output b-4k7q --raw > log    the exact bytes
+  siding output b-4k7q --follow       until the task ends
 
-Only a look without --tail, --grep, --errors and --raw counts as a look. Looks are
-counted for each session ($SIDING_SESSION) by itself.")]
+Looks are counted for each session ($SIDING_SESSION) by itself. One with --tail,
+--grep, --errors or --raw does not count.")]
 pub(crate) struct Args {
     /// The task
     #[arg(value_name = "ID")]
@@ -93,20 +91,6 @@ fn max_bytes(text: &str) -> Result<MaxBytes, String> {
     }
 }
 
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct OutputView {
-    task_id: TaskId,
-    from: u64,
-    next: u64,
-    bytes: u64,
-    gap: Option<Gap>,
-    text: String,
-    truncated: bool,
-    phase: PhaseName,
-    outcome: Option<Outcome>,
-}
-
 /// Where a look begins, and whether it counts as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Begin {
@@ -128,7 +112,9 @@ impl Args {
         } else {
             self.print(&task, begin)?
         };
-        if let Some(next) = next.filter(|next| self.is_look() && begin.from <= begin.seen && *next > begin.seen)
+        // Only what follows without a break on what was seen counts as seen.
+        let counts = self.is_look() && begin.from <= begin.seen;
+        if let Some(next) = next.filter(|next| counts && *next > begin.seen)
             && let Err(error) = output::mark_seen(&task.dir, &consumer, next)
         {
             eprintln!("siding: could not note what was seen, it will be shown again: {error}");
@@ -205,7 +191,16 @@ impl Args {
         if !ends_line && out::print("\n")? == out::Reader::Gone {
             return Ok(None);
         }
-        self.say(task, printed, &reading);
+        let manner = if self.is_look() && self.since.is_some() {
+            Manner::Page
+        } else if self.is_look() {
+            Manner::Look
+        } else {
+            Manner::Choice
+        };
+        if let Some(remark) = remark(task, manner, printed, &reading) {
+            eprintln!("siding: {remark}");
+        }
         Ok(Some(reading.next))
     }
 
@@ -242,47 +237,6 @@ impl Args {
         }
         Ok(copied.map(|copied| copied.next))
     }
-
-    /// Says on standard error what the text does not: how the task stands and what to do next.
-    fn say(&self, task: &Task, printed: Printed, reading: &Reading) {
-        let id = task.dir.id();
-        let ended = outcome(&task.state).map(|outcome| one_line(&outcome.to_string(), 200));
-        let elapsed = human(Duration::from_millis(task.state.elapsed_ms(clock::mono())));
-        if printed == Printed::Nothing {
-            let what = match (self.is_look(), reading.bytes) {
-                (_, 0) => format!("{id} has written nothing"),
-                (true, _) => format!("nothing new from {id}"),
-                (false, _) => format!("no such line from {id}"),
-            };
-            match ended {
-                Some(ended) if self.is_look() && reading.bytes > 0 => {
-                    eprintln!("siding: {what}, {ended}; --all shows everything again");
-                }
-                Some(ended) => eprintln!("siding: {what}, {ended}"),
-                None => {
-                    let phase = PhaseName::from(task.state.life.phase()).as_str();
-                    eprintln!(
-                        "siding: {what}, {phase} for {elapsed}; `siding wait {id}` waits for its end"
-                    );
-                }
-            }
-        } else if self.since.is_some() && self.is_look() && reading.truncated && reading.next < reading.bytes {
-            eprintln!(
-                "siding: {} more bytes of {id}: `siding output {id} --since {}`",
-                reading.bytes - reading.next,
-                reading.next
-            );
-        } else if let Some(ended) = ended {
-            eprintln!("siding: {id} {ended} after {elapsed}");
-        }
-    }
-}
-
-/// Whether there was anything to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Printed {
-    Something,
-    Nothing,
 }
 
 fn read(

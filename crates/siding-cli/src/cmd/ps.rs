@@ -49,7 +49,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let recovered = recover(&root)?;
-        let Found { mut views, kept, unread } = self.look(&root)?;
+        let Found { mut views, unopened, unread } = self.look(&root)?;
         if let Some(session) = &self.session {
             views.retain(|view| view.session_id == *session);
         }
@@ -60,7 +60,7 @@ impl Args {
         if self.json {
             render::json::print(&views)?;
         } else {
-            self.print(&views, kept)?;
+            self.print(&views, unopened)?;
         }
         Ok(if recovered && unread == 0 {
             ExitCode::SUCCESS
@@ -80,11 +80,14 @@ impl Args {
         ids.extend(live);
         ids.sort_unstable();
         ids.dedup();
-        let mut found = Found { views: Vec::with_capacity(ids.len()), kept, unread: 0 };
+        let unopened = kept.saturating_sub(ids.len());
+        let mut found = Found { views: Vec::with_capacity(ids.len()), unopened, unread: 0 };
         for (id, view) in listing::views(root, &ids)? {
             match view {
                 Ok(view) => found.views.extend(view),
-                Err(error) => found.unread += usize::from(report(root, id, &error) == Report::Failed),
+                Err(error) => {
+                    found.unread += usize::from(report(root, id, &error) == Report::Failed)
+                }
             }
         }
         Ok(found)
@@ -95,7 +98,7 @@ impl Args {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
 
-    fn print(&self, views: &[TaskView], kept: usize) -> Result<(), Failure> {
+    fn print(&self, views: &[TaskView], unopened: usize) -> Result<(), Failure> {
         if views.is_empty() {
             eprintln!("siding: no tasks; `siding run -- COMMAND` starts one");
             return Ok(());
@@ -103,8 +106,9 @@ impl Args {
         let running = views.iter().take_while(|view| view.outcome.is_none()).count();
         let shown = if self.is_short() { views.len().min(running + RECENT) } else { views.len() };
         out::print(&render::table(&views[..shown], Colour::of_stdout()))?;
-        if self.is_short() && kept > shown {
-            eprintln!("siding: {} more have ended; --all lists them", kept - shown);
+        let more = unopened + views.len() - shown;
+        if more > 0 {
+            eprintln!("siding: {more} more have ended; --all lists them");
         }
         Ok(())
     }
@@ -113,8 +117,8 @@ impl Args {
 /// What there is.
 struct Found {
     views: Vec<TaskView>,
-    /// Tasks in the state directory, read or not.
-    kept: usize,
+    /// Tasks that ended so long ago that they were not looked at.
+    unopened: usize,
     /// Tasks that could not be read.
     unread: usize,
 }

@@ -28,8 +28,8 @@ Examples:
   siding session list
   siding session close chat-7
 
-`siding run` takes the session from --session, else from SIDING_SESSION, else it is `cli`, which
-is always there and never ends.")]
+`siding run` takes the session from --session, else from SIDING_SESSION, else it
+is `cli`, which is always there and never ends.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -66,8 +66,10 @@ impl Args {
 fn view(root: &Root, text: &str, max_bytes: usize) -> Result<TaskView, Failure> {
     let task = Task::find(root, text)?;
     let mut view = task.view(root, Detail::Full);
-    let excerpt = output::excerpt(&task.dir, task.state.spec.keep_head, max_bytes)
-        .map_err(|error| Failure::new(format!("task {}: could not read its output: {error}", view.task_id)))?;
+    let excerpt =
+        output::excerpt(&task.dir, task.state.spec.keep_head, max_bytes).map_err(|error| {
+            Failure::new(format!("task {}: could not read its output: {error}", view.task_id))
+        })?;
     view.output.text = Some(excerpt.text);
     view.output.truncated = excerpt.truncated;
     view.message = render::advice(&view);

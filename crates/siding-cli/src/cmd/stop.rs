@@ -10,14 +10,17 @@ use siding_model::id::TaskId;
 use siding_model::protocol::Request;
 use siding_model::report::TaskView;
 use siding_model::signal::Signal;
+use siding_model::text::one_line;
 
 use crate::context::{self, PROGRAM, Task};
 use crate::failure::Failure;
-use crate::render;
+use crate::{print, render};
 
 /// What a stop takes at most beyond its grace: the kill gives up after 10 s, and the rest is for a
 /// busy machine.
 const BEYOND_GRACE: Duration = Duration::from_secs(30);
+/// Columns beside an id.
+const OUTCOME: usize = 64;
 
 /// Ends tasks with everything they started.
 ///
@@ -144,7 +147,8 @@ fn millis(duration: Duration) -> u64 {
 /// Prints what came of one task.
 fn say(view: &TaskView) {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    println!("{}  {outcome}", view.task_id);
+    // An outcome may name a program that could not be started, whatever it is called.
+    println!("{}  {}", view.task_id, one_line(&outcome, OUTCOME));
     let Some(report) = &view.stop_report else { return };
     for ended in &report.ended {
         println!("  ended {:>7}  {:<8} {}", ended.pid, ended.signal, short(&ended.command));
@@ -154,15 +158,17 @@ fn say(view: &TaskView) {
         println!("  … and {} more", report.ended_total - listed);
     }
     for survivor in &report.survivors {
-        println!("  STILL ALIVE {}  {}: {}", survivor.pid, short(&survivor.command), survivor.why);
+        println!("  STILL ALIVE {}  {}", survivor.pid, short(&survivor.command));
+        println!("{}", print::wrapped(&one_line(&survivor.why, 400), 14, print::WIDTH));
     }
     if !report.ports_freed.is_empty() {
         let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
-        println!("  ports freed: {}", ports.join(", "));
+        let ports = format!("ports freed: {}", ports.join(", "));
+        println!("{}", print::wrapped(&ports, 2, print::WIDTH));
     }
 }
 
 /// Returns what fits beside a pid and a signal in 80 columns.
 fn short(command: &str) -> String {
-    siding_model::text::one_line(command, 54)
+    one_line(command, 54)
 }

@@ -28,9 +28,7 @@ pub(crate) fn advice(view: &TaskView) -> Option<String> {
 fn at(view: &TaskView, now: Wall) -> Option<String> {
     let id = view.task_id;
     match view.phase {
-        PhaseName::Starting => {
-            Some(format!("it is being started; `siding show {id}` looks again"))
-        }
+        PhaseName::Starting => Some(format!("it is being started; `siding show {id}` looks again")),
         PhaseName::Running => Some(running(view, now)),
         PhaseName::Lingering => Some(lingering(view, now)),
         PhaseName::Stopping => Some(format!(
@@ -65,7 +63,10 @@ fn running(view: &TaskView, now: Wall) -> String {
 
 fn lingering(view: &TaskView, now: Wall) -> String {
     let id = view.task_id;
-    let end = view.leader_outcome.as_ref().map_or_else(String::new, |end| format!(" ({end})"));
+    let end = view
+        .leader_outcome
+        .as_ref()
+        .map_or_else(String::new, |end| format!(" ({})", one_line(&end.to_string(), 100)));
     let processes = match view.processes.len() {
         0 => String::new(),
         count => format!(
@@ -98,14 +99,14 @@ fn ended(view: &TaskView) -> Option<String> {
              `siding extend` while it runs",
             human(Duration::from_millis(*limit_ms))
         )),
-        outcome @ (Outcome::Stopped { .. } | Outcome::FailedToStart { .. }) => {
-            told.push(one_line(&outcome.to_string(), 400));
-        }
         Outcome::Lost { why } => told.push(format!(
             "how it ended is not known: {}; its output may tell what was done",
             one_line(why, 200)
         )),
-        outcome => told.push(one_line(&outcome.to_string(), 400)),
+        outcome @ (Outcome::Stopped { .. }
+        | Outcome::FailedToStart { .. }
+        | Outcome::Limit { .. }
+        | _) => told.push(one_line(&outcome.to_string(), 400)),
     }
     if let Some(report) = &view.stop_report {
         told.extend(swept(report));

@@ -14,6 +14,10 @@ mod wrap;
 
 pub(crate) mod json;
 pub(crate) mod out;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+pub(crate) mod schema;
 
 pub(crate) use advice::advice;
 pub(crate) use state::ended_line;

@@ -61,3 +61,22 @@ pub(crate) fn ended_line(view: &TaskView) -> String {
     }
     format!("{line}{}", one_line(&view.command, room))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{HOSTILE, ended, running};
+    use super::*;
+
+    #[test]
+    fn one_line_tells_how_it_ended() {
+        assert_eq!(
+            ended_line(&ended(Outcome::Exited { code: 7 })),
+            "b-4k7q0n2m8x5t  exited 7 after 15s  npm test"
+        );
+        assert_eq!(ended_line(&running()), "b-4k7q0n2m8x5t  running after 15s  npm test");
+        let view = TaskView { command: HOSTILE.to_owned(), ..running() };
+        assert_eq!(ended_line(&view), one_line(&ended_line(&view), COLUMNS));
+        let view = ended(Outcome::Lost { why: HOSTILE.to_owned() });
+        assert_eq!(ended_line(&view), one_line(&ended_line(&view), usize::MAX));
+    }
+}

@@ -99,3 +99,58 @@ fn command(view: &TaskView, room: usize) -> String {
         None => one_line(&view.command, room),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use siding_model::outcome::Outcome;
+
+    use super::super::sample::{HOSTILE, ended, running};
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_columns_it_needs() {
+        let views = [running(), ended(Outcome::Exited { code: 7 })];
+        assert_eq!(
+            table(&views, Colour::Off),
+            "ID              STATE     ELAPSED  OUTPUT  COMMAND\n\
+             b-4k7q0n2m8x5t  running       15s  1.4KiB  npm test\n\
+             b-4k7q0n2m8x5t  exited 7      15s  1.4KiB  npm test\n"
+        );
+        let mut other = running();
+        other.session_id = "s1".parse().expect("a name");
+        other.listening = vec![3000, 65_535, 65_534];
+        other.name = Some("web".to_owned());
+        assert_eq!(
+            table(&[other], Colour::Off),
+            "ID              STATE    ELAPSED  SESSION  PORTS        OUTPUT  COMMAND\n\
+             b-4k7q0n2m8x5t  running      15s  s1       3000,65535…  1.4KiB  [web] npm test\n"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_or_forged() {
+        let mut view = running();
+        view.command = HOSTILE.to_owned();
+        view.name = Some(HOSTILE.to_owned());
+        view.session_id = "a-very-long-session-name-that-is-allowed".parse().expect("a name");
+        view.listening = (10_000..10_009).collect();
+        view.elapsed_ms = u64::MAX;
+        view.output.bytes = u64::MAX;
+        let text = table(&[view.clone(), view], Colour::Off);
+        assert_eq!(text.lines().count(), 3);
+        for line in text.lines() {
+            assert_eq!(line, one_line(line, usize::MAX));
+        }
+        let text = table(&[TaskView { elapsed_ms: 1, ..running() }], Colour::Off);
+        assert!(text.lines().all(|line| line == one_line(line, COLUMNS)));
+    }
+
+    #[test]
+    fn colour_is_only_added() {
+        let plain = table(&[running()], Colour::Off);
+        let painted = table(&[running()], Colour::On);
+        assert!(painted.contains("\x1b[36mrunning\x1b[m"));
+        let stripped = siding_model::text::fold(painted.as_bytes(), Default::default());
+        assert_eq!(stripped, plain);
+    }
+}

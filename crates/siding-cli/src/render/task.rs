@@ -16,7 +16,7 @@ use super::state;
 use super::wrap::{words, wrap};
 
 /// Columns before the values.
-const INDENT: usize = 12;
+const INDENT: usize = 13;
 /// Columns of a value.
 const VALUE: usize = COLUMNS - INDENT;
 /// Lines a long command takes at most.
@@ -91,9 +91,9 @@ impl Sheet {
         if let (PlacementKind::Background, Some(why)) = (view.placement.kind, view.placement.why) {
             self.line("background", &format!("{why:?}").to_lowercase());
         }
-        if let Some(leader) = view.leader_outcome.as_ref().filter(|_| {
-            view.leader_outcome != view.outcome
-        }) {
+        if let Some(leader) =
+            view.leader_outcome.as_ref().filter(|_| view.leader_outcome != view.outcome)
+        {
             self.line("shell", &one_line(&leader.to_string(), VALUE));
         }
         if let Some(statuses) = &view.pipeline_statuses {
@@ -168,7 +168,9 @@ impl Sheet {
     }
 
     fn last_lines(&mut self, view: &TaskView) {
-        let Some(text) = view.output.text.as_deref().filter(|text| !text.is_empty()) else { return };
+        let Some(text) = view.output.text.as_deref().filter(|text| !text.is_empty()) else {
+            return;
+        };
         let lines: Vec<&str> = text.lines().collect();
         let skipped = lines.len().saturating_sub(OUTPUT_LINES);
         let title = match (skipped, view.output.truncated) {
@@ -204,4 +206,66 @@ impl Sheet {
 
 fn more(total: usize, shown: usize) -> Option<String> {
     total.checked_sub(shown).filter(|more| *more > 0).map(|more| format!("… and {more} more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::outcome::Outcome;
+    use siding_model::record::{EndedProcess, Gap, Survivor};
+
+    use super::super::sample::{HOSTILE, ended, process, running};
+    use super::*;
+
+    #[test]
+    fn an_ended_task_is_one_screen() {
+        let mut view = ended(Outcome::Exited { code: 7 });
+        view.pipeline_statuses = Some(vec![0, 7]);
+        view.output.gap = Some(Gap { from: 500, to: 1000 });
+        view.output.text = Some((0..12).map(|line| format!("line {line}\n")).collect());
+        view.message = Some("look at line 11".to_owned());
+        let lines: String = (2..12).map(|line| format!("line {line}\n")).collect();
+        assert_eq!(
+            task(&view, Colour::Off),
+            format!(
+                "b-4k7q0n2m8x5t  exited 7\n\
+                 command      npm test\n\
+                 directory    /home/p\n\
+                 session      cli\n\
+                 started      2025-11-21T22:41:12.345Z\n\
+                 ended        2025-11-21T22:41:27.348Z, after 15s\n\
+                 background   budget\n\
+                 pipeline     0 | 7\n\
+                 output       1500 bytes, 500B gone for good from offset 500 to 1000\n\
+                 \x20            /s/tasks/b-4k7q0n2m8x5t/output\n\
+                 -- last 10 lines --\n{lines}--\n\
+                 next         look at line 11\n"
+            )
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_or_forged() {
+        let mut view = running();
+        view.command = HOSTILE.repeat(9);
+        view.name = Some(HOSTILE.to_owned());
+        view.processes = (1..40).map(|pid| process(pid, HOSTILE)).collect();
+        view.listening = (10_000..10_050).collect();
+        view.outcome = Some(Outcome::Lost { why: HOSTILE.to_owned() });
+        view.leader_outcome = Some(Outcome::FailedToStart { error: HOSTILE.to_owned() });
+        view.pipeline_statuses = Some(vec![141; 100]);
+        view.output.text = Some(format!("{HOSTILE}\n").repeat(30));
+        let (command, why) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+        let signal = "SIGKILL".to_owned();
+        view.stop_report = Some(StopReport {
+            ended: vec![EndedProcess { pid: 7, command: command.clone(), signal }; 20],
+            ended_total: 4000,
+            survivors: vec![Survivor { pid: 8, command, uid: 1, why }],
+            ports_freed: (10_000..10_050).collect(),
+        });
+        let text = task(&view, Colour::Off);
+        assert!(text.lines().count() < 70);
+        for line in text.lines() {
+            assert_eq!(line, one_line(line, COLUMNS));
+        }
+    }
 }

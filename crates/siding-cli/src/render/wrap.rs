@@ -38,6 +38,15 @@ pub(super) fn words(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Says something of siding's own on standard error, where it does not mix with a command's
+/// output, in lines that fit a terminal.
+pub(crate) fn say(text: &str) {
+    for (number, line) in words(text, super::COLUMNS - 8).into_iter().enumerate() {
+        let lead = if number == 0 { "siding:" } else { "       " };
+        eprintln!("{lead} {line}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,14 +66,5 @@ mod tests {
     fn sentences_break_between_words() {
         assert_eq!(words("one two three", 7), ["one two", "three"]);
         assert_eq!(words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
-    }
-}
-
-/// Says something of siding's own on standard error, where it does not mix with a command's
-/// output, in lines that fit a terminal.
-pub(crate) fn say(text: &str) {
-    for (number, line) in words(text, super::COLUMNS - 8).into_iter().enumerate() {
-        let lead = if number == 0 { "siding:" } else { "       " };
-        eprintln!("{lead} {line}");
     }
 }

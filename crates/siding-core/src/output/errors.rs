@@ -15,7 +15,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-static WORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i:\b(?:error|failed|failure|fatal)\b)"));
+static WORD: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i:\b(?:error|failed|failure|fatal)\b)"));
 
 static EXACT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
@@ -55,7 +56,9 @@ fn is_name(line: &str, start: usize, end: usize) -> bool {
 /// `0 failed`, `no error`, `failed: 0`, `error=0`, `error=null`.
 fn counts_nothing(before: &str, after: &str) -> bool {
     let word = before.trim_end().rsplit(|c: char| !c.is_alphanumeric()).next();
-    if before.ends_with(' ') && word.is_some_and(|word| matches!(word, "0" | "no" | "No" | "without")) {
+    if before.ends_with(' ')
+        && word.is_some_and(|word| matches!(word, "0" | "no" | "No" | "without"))
+    {
         return true;
     }
     let after = after.trim_start_matches('"');

@@ -189,9 +189,7 @@ fn choose(
     // Without a choice the place of the last lines is known already.
     let last = query.last.filter(|_| !matches!(query.choose, Choose::Everything));
     match last {
-        Some(last) => {
-            all(chunks, (from, to), Select::new(&query.choose, Last::new(last, repeats)))
-        }
+        Some(last) => all(chunks, (from, to), Select::new(&query.choose, Last::new(last, repeats))),
         None => all(chunks, (from, to), Select::new(&query.choose, repeats)),
     }
 }

@@ -36,8 +36,8 @@ impl Machine {
         let Self { cpu, cores, memory_mib, kernel, load, file_system, user } = self;
         format!(
             "cpu     {cpu}, {cores} cores; memory {memory_mib} MiB\n\
-             kernel  {kernel}; state on {file_system}; user {user}\n\
-             load    {load} before the first row\n"
+             kernel  {kernel}; user {user}; load {load} before the first row\n\
+             state   {file_system}\n"
         )
     }
 
@@ -74,18 +74,41 @@ fn memory_mib(meminfo: &str) -> u64 {
         .map_or(0, |kib| kib / 1024)
 }
 
-/// Returns type and options of the file system of `dir`: of all mount points above it the longest,
-/// and of equal ones the last, which lies over the others.
+/// Returns the type of the file system of `dir`, and what about it distorts figures.
 fn file_system(mountinfo: &str, dir: &Path) -> String {
+    let Some((device, kind)) = mount(mountinfo, dir) else {
+        return "an unknown file system".to_owned();
+    };
+    if kind == "ext4" && !has_journal(device) {
+        // It passes over every inode that was removed in the last minutes, one by one.
+        return "ext4 without a journal (slow to create files after others were removed)"
+            .to_owned();
+    }
+    kind.to_owned()
+}
+
+/// Returns device and type of the file system of `dir`: of all mount points above it the longest,
+/// and of equal ones the last, which lies over the others.
+fn mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
-        let point = left.split(' ').nth(4)?;
+        let mut left = left.split(' ').skip(2);
+        let (device, _, point) = (left.next()?, left.next()?, left.next()?);
         let kind = right.split(' ').next()?;
-        dir.starts_with(point).then(|| (point.len(), kind.to_owned()))
+        dir.starts_with(point).then_some((point.len(), device, kind))
     });
-    mounts
-        .max_by_key(|(length, _)| *length)
-        .map_or_else(|| "an unknown file system".to_owned(), |(_, kind)| kind)
+    mounts.max_by_key(|(length, ..)| *length).map(|(_, device, kind)| (device, kind))
+}
+
+/// Whether an ext4 file system keeps a journal: then the kernel shows it as `DEVICE-INODE`.
+fn has_journal(device: &str) -> bool {
+    let link = std::fs::read_link(format!("/sys/dev/block/{device}")).ok();
+    let name = link.as_deref().and_then(Path::file_name);
+    let Some(name) = name.and_then(|name| name.to_str()) else { return true };
+    std::fs::read_dir("/proc/fs/jbd2").is_ok_and(|journals| {
+        let prefix = format!("{name}-");
+        journals.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+    })
 }
 
 #[cfg(test)]
@@ -98,7 +121,7 @@ mod tests {
                       2 1 0:5 / /tmp rw shared:1 - tmpfs none rw\n\
                       3 1 0:6 / /tmp rw - xfs /dev/b rw\n\
                       4 1 0:7 / /tmpfiles rw - nfs h:/x rw\n";
-        assert_eq!(file_system(mounts, Path::new("/tmp/x")), "xfs");
-        assert_eq!(file_system(mounts, Path::new("/home")), "ext4");
+        assert_eq!(mount(mounts, Path::new("/tmp/x")), Some(("0:6", "xfs")));
+        assert_eq!(mount(mounts, Path::new("/home")), Some(("8:1", "ext4")));
     }
 }

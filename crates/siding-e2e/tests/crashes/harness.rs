@@ -36,9 +36,8 @@ fn victims(shell: Process, blow: Blow) -> Vec<Process> {
 
 /// A shell in a session of its own that runs a task in the foreground.
 fn shell(sandbox: &Sandbox, task: &Task, before: &str) -> Running {
-    let mut run = ["run", "--budget", "none", "--json", "--grace", GRACE, "--"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut run =
+        ["run", "--budget", "none", "--json", "--grace", GRACE, "--"].map(str::to_owned).to_vec();
     run.extend(task.command(sandbox));
     // The shell must not become the command.
     let line = format!("{before}{}; true", sandbox.siding_line(&run));

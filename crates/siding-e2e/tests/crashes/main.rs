@@ -9,6 +9,7 @@ mod rescue;
 mod sessions;
 mod state;
 mod tasks;
+mod unseen;
 
 /// A number that the environment may choose.
 fn number_from(variable: &str, default: u64) -> u64 {

@@ -165,10 +165,12 @@ impl Visit {
         }
         self.check(sandbox, &id);
         let outcome = state::ended(sandbox, &id);
-        let code = match &outcome {
-            Outcome::Exited { code } => i32::from(*code),
-            Outcome::Stopped { .. } => 128 + 15,
-            _ => 125,
+        let code = if let Outcome::Exited { code } = &outcome {
+            i32::from(*code)
+        } else if matches!(outcome, Outcome::Stopped { .. }) {
+            128 + 15
+        } else {
+            125
         };
         // The polite signal was ignored, so it took the other.
         let killed = (code == 128 + 15).then_some(128 + 9);
@@ -261,10 +263,8 @@ impl Visit {
         }
         let outcome = state::assert_over(sandbox, id);
         let lost = matches!(outcome, Outcome::Lost { .. });
-        let stopped = match &outcome {
-            Outcome::Stopped { by } => by == "user" || self.victims == Victims::OwnerThenShim,
-            _ => false,
-        };
+        let by_owner = self.victims == Victims::OwnerThenShim;
+        let stopped = matches!(&outcome, Outcome::Stopped { by } if by == "user" || by_owner);
         let holds = match (self.truth, self.task.kind) {
             (Truth::NeverWas | Truth::NeverRan, _) => lost && !self.task.ran(sandbox, id),
             (Truth::Ran, Kind::Brief) => state::is_true_or_lost(&outcome, CODE),

@@ -43,7 +43,13 @@ impl Disk {
         let options = options.as_ref().map_or(std::ptr::null(), |options| options.as_ptr());
         // SAFETY: all pointers are to strings that live until the call returns.
         let done = unsafe {
-            libc::mount(c"siding-test".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), flags, options.cast())
+            libc::mount(
+                c"siding-test".as_ptr(),
+                path.as_ptr(),
+                c"tmpfs".as_ptr(),
+                flags,
+                options.cast(),
+            )
         };
         check(done)
     }
@@ -65,7 +71,8 @@ impl Disk {
         let name = |number: usize| taken.join(number.to_string());
         let most = (0..).find(|number| std::fs::File::create(name(*number)).is_err());
         for number in 0..left {
-            std::fs::remove_file(name(most.expect("it is bounded") - 1 - number)).expect("own file");
+            std::fs::remove_file(name(most.expect("it is bounded") - 1 - number))
+                .expect("own file");
         }
     }
 }
@@ -159,7 +166,8 @@ fn the_end_of_a_long_command_is_recorded_on_a_full_disk() {
     let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
     let long = "x".repeat(100 << 10);
     let flood = sandbox.puppet_line(&words("--quiet fill 2M exit 0"));
-    let task = Task::of(&shell(&sandbox, &format!("{flood}; exit 9 # {long}")).run().expect_code(9));
+    let task =
+        Task::of(&shell(&sandbox, &format!("{flood}; exit 9 # {long}")).run().expect_code(9));
     assert!(task.number("/output/lost_bytes") > 0);
     assert_eq!(look(&sandbox, task.id()).number("/outcome/code"), 9);
 }

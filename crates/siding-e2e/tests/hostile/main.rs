@@ -5,9 +5,9 @@ mod forged;
 mod records;
 mod scarce;
 mod strangers;
-mod vandals;
 #[path = "../output/task.rs"]
 mod task;
+mod vandals;
 
 use std::path::{Path, PathBuf};
 

@@ -44,8 +44,7 @@ impl Scene {
 
     /// Makes it look like a task whose shim was killed.
     fn mark_live(&self) {
-        std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "")
-            .expect("own file");
+        std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "").expect("own file");
     }
 
     #[track_caller]
@@ -209,5 +208,46 @@ fn records_are_only_ever_added() {
     for args in [&["show", id][..], &["output", id], &["output", "--all", id], &["reap"]] {
         let _done = call(args).expect_code(0);
         all(args[0]);
+    }
+}
+
+/// The journals of every released format, as the tests of the model keep them.
+fn released() -> Vec<PathBuf> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../siding-model/tests/fixtures");
+    let mut found = vec![];
+    crate::entries(&fixtures, &mut found);
+    found.retain(|path| path.ends_with("journal"));
+    assert!(!found.is_empty(), "nothing in {}", fixtures.display());
+    found
+}
+
+#[test]
+fn journals_of_every_released_format_are_shown() {
+    let sandbox = Sandbox::new();
+    let _made = sandbox.siding(&["run", "--", "true"]).run().expect_code(0);
+    let mut ids = vec![];
+    for fixture in released() {
+        let bytes = std::fs::read(&fixture).expect("a fixture");
+        let first = bytes.split(|byte| *byte == b'\n').next().expect("a line");
+        let (_, body) = siding_model::record::frame(first).expect("a whole line");
+        let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+        let named = accepted["spec"]["task_id"].as_str().expect("an id");
+        // Several fixtures may tell of the same task: each gets a directory of its own.
+        let id = format!("{}{:02}", &named[..named.len() - 2], 10 + ids.len());
+        let dir = sandbox.state_dir().join("tasks").join(&id);
+        std::fs::create_dir(&dir).expect("own directory");
+        std::fs::write(dir.join("journal"), &bytes).expect("own file");
+        for args in [&["show", &id][..], &["show", "--json", &id], &["output", "--all", &id]] {
+            let done = sandbox.siding(args).run().expect_code(0);
+            assert!(args.contains(&"--all") || done.out().contains(named), "{done}");
+        }
+        let shown = Task::of(&sandbox.siding(&["show", "--json", &id]).run().expect_code(0));
+        assert_eq!(shown.text("/phase"), "ended", "{}", fixture.display());
+        ids.push((dir.join("journal"), bytes));
+    }
+    let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(ids.len() + 1), "{listed:#}");
+    for (journal, bytes) in ids {
+        assert_eq!(std::fs::read(journal).expect("own file"), bytes, "left as it was");
     }
 }

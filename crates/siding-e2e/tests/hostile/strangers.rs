@@ -35,8 +35,7 @@ fn as_stranger<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// Sends a request to stop the task, and gives what came back.
 fn ask_to_stop(socket: &Path) -> Result<usize> {
     let flags = SocketFlags::CLOEXEC;
-    let caller =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let caller = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     rustix::net::connect(&caller, &SocketAddrUnix::new(socket)?)?;
     let request = br#"{"do":"stop","by":"stranger","grace_ms":0}"#;
     rustix::net::send(&caller, request, SendFlags::NOSIGNAL)?;

@@ -42,7 +42,8 @@ fn a_pipe_that_the_task_enlarged_is_emptied_to_the_end() {
         return;
     }
     for _ in 0..5 {
-        let args = ["run", "--json", "--budget", "none", "--allow-duplicate", "--", "python3", "-c", wide];
+        let args =
+            ["run", "--json", "--budget", "none", "--allow-duplicate", "--", "python3", "-c", wide];
         let task = Task::of(&sandbox.siding(&args).run().expect_code(3));
         assert_eq!(task.file().len(), 1 << 20);
     }

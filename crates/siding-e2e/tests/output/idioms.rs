@@ -1,7 +1,7 @@
 //! No way of opening the standard streams again wipes what was written before.
 
-use siding_e2e::fill::Shape;
 use siding_e2e::Sandbox;
+use siding_e2e::fill::Shape;
 
 use crate::{Task, assert_same, perform, shell};
 
@@ -114,9 +114,7 @@ fn no_way_of_opening_a_stream_again_wipes_the_log() {
         ] {
             let around = &["fill", "80000"][..];
             let script = [around, verbs, around, &["exit", "4"]].concat();
-            let task = Task::of(
-                &perform(&sandbox, &script).run().expect_code(4),
-            );
+            let task = Task::of(&perform(&sandbox, &script).run().expect_code(4));
             let wanted = [shape.bytes(0, 80_000), b"new\n".to_vec(), shape.bytes(0, 80_000)];
             assert_same(&task.file(), &wanted.concat(), &format!("{verbs:?}"));
         }

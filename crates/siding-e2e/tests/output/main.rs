@@ -5,5 +5,6 @@ mod exact;
 mod idioms;
 mod schema;
 mod task;
+mod text;
 
 use task::{Task, assert_same, gate, perform, shell};

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use siding_e2e::tree::Dice;
-use siding_e2e::{Sandbox, eventually};
+use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
 
 use crate::support::{Task, as_each_user, make_file, pids, prompt, sandbox, until_file};
 
@@ -127,4 +128,26 @@ fn agree(sandbox: &Sandbox, done: siding_e2e::Finished, newest: Option<String>) 
     assert!([75, code].contains(&done.code.expect("an exit")), "{outcome} of {done}");
     task.expect_one_end();
     assert_eq!(task.outcome(), outcome, "told again");
+}
+
+/// Output that comes before the caller has asked to be told of it is shown all the same, not only
+/// with the next.
+#[test]
+#[ignore = "bug: growth between a look and the next request to be told of growth is not told"]
+fn early_output_is_shown_at_once() {
+    let sandbox = sandbox();
+    let line = sandbox.puppet_line(&words("--quiet say early mark said hang"));
+    let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).pause_at("running");
+    let mut call = call.spawn();
+    let _said = sandbox.marked("said");
+    let task = Task::only(&sandbox);
+    let shim = eventually_some("its shim has stopped", || {
+        let mut marked = processes::with_birthmark(&task.id).into_iter();
+        marked.find(|process| processes::state(process.pid) == Some('T'))
+    });
+    let client = call.process().pid;
+    eventually("the client waits", || processes::state(client) == Some('S'));
+    shim.signal(Signal::CONT);
+    let _shown = call.until_out_has("early\n");
+    let _view = task.stop(&[]);
 }

@@ -107,9 +107,8 @@ fn a_terminal_is_neither_given_nor_missed() {
     );
     let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
     let host = sandbox.host("script", &["-qefc", &line, "/dev/null"]);
-    let mut host = host.env("SHELL", "/bin/sh").stdin_open().spawn();
+    let host = host.env("SHELL", "/bin/sh").stdin_open().spawn();
     let process = sandbox.marked("held");
-    let _shown = host.until_out_has("none");
     host.signal(Signal::KILL);
     let _killed = host.wait();
     let task = Task::only(&sandbox);

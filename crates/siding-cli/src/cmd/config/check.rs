@@ -18,9 +18,9 @@ const MISTAKES: u8 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding config check                            all files and variables in force here
-  siding config check .siding/config.toml        one file
-  siding config check new.toml --layer system    a file that may lock keys
+  siding config check                           all that is in force here
+  siding config check .siding/config.toml       one file
+  siding config check new.toml --layer system   a file that may lock keys
 
 Exit codes: 0 without mistakes, 1 with some, 125 when the file cannot be read.")]
 pub(super) struct Args {

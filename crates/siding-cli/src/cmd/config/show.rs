@@ -13,8 +13,8 @@ use crate::{print, render};
 
 /// Shows every setting, its value, and who set it.
 ///
-/// What is wrong in a file or variable is named with its line and left out; every other command
-/// refuses to run until it is mended.
+/// What is wrong in a file or variable is named with its line and left out; commands that need
+/// settings, such as `run`, refuse until it is mended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -27,7 +27,8 @@ pub(super) fn run(
     let printer = if args.raw {
         Printer::Raw { next: from }
     } else {
-        Printer::Text(Following::new(from, &choose, |text: &str| out::write(text.as_bytes())))
+        let print = |text: &str| out::write(text.as_bytes());
+        Printer::Text(Box::new(Following::new(from, &choose, print)))
     };
     follow(printer, root, task)
 }
@@ -35,7 +36,7 @@ pub(super) fn run(
 /// What prints.
 enum Printer<'c, F> {
     Raw { next: u64 },
-    Text(Following<'c, F>),
+    Text(Box<Following<'c, F>>),
 }
 
 impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {

@@ -102,9 +102,13 @@ fn table(views: &[SessionView]) -> String {
     for view in views {
         let owner = view.owner_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
+        let mut name = format!("{:<width$}", view.session_id.as_str());
+        if name.len() > width {
+            // Whole, so that it can be copied, and what is said about it on the next line.
+            name = format!("{name}\n{:<width$}", "");
+        }
         text.push_str(&format!(
-            "{:<width$}  {:<7}  {owner:<7}  {:>5}  {opened}\n",
-            view.session_id.as_str(),
+            "{name}  {:<7}  {owner:<7}  {:>5}  {opened}\n",
             view.state.as_str(),
             view.running.len(),
         ));
@@ -126,9 +130,14 @@ mod tests {
             running: Vec::new(),
             reaped: None,
         };
-        let long = "x".repeat(30);
+        let (long, longest) = ("x".repeat(30), "y".repeat(64));
         let opened = Some("2025-11-21T22:41:12.345Z");
-        let text = table(&[view("cli", None, None), view(&long, Some(4_194_304), opened)]);
+        let owner = Some(4_194_304);
+        let text = table(&[
+            view("cli", None, None),
+            view(&long, owner, opened),
+            view(&longest, owner, opened),
+        ]);
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(text.contains("2025-11-21T22:41:12\n"), "{text}");
         assert!(text.starts_with("SESSION "), "{text}");

@@ -1,0 +1,69 @@
+//! What the text of a look does not say: how the task stands, and what to do next.
+
+use std::time::Duration;
+
+use siding_core::output::Reading;
+use siding_core::sys::clock;
+use siding_model::report::PhaseName;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::context::Task;
+
+/// Columns of an outcome among other words.
+const OUTCOME: usize = 200;
+
+/// Which kind of look it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// At all that is there, or is new.
+    Look,
+    /// At one page.
+    Page,
+    /// At chosen lines.
+    Choice,
+}
+
+/// Whether there was anything to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Printed {
+    /// There was.
+    Something,
+    /// There was not: then the remark is the answer, and a short one.
+    Nothing,
+}
+
+/// Returns one line for standard error.
+pub(super) fn remark(
+    task: &Task,
+    manner: Manner,
+    printed: Printed,
+    reading: &Reading,
+) -> Option<String> {
+    let id = task.dir.id();
+    let elapsed = human(Duration::from_millis(task.state.elapsed_ms(clock::mono())));
+    let ended = super::outcome(&task.state).map(|outcome| one_line(&outcome.to_string(), OUTCOME));
+    let Reading { next, bytes, .. } = *reading;
+    if printed == Printed::Something {
+        if manner == Manner::Page && next < bytes && reading.truncated {
+            let more = bytes - next;
+            return Some(format!("{more} more bytes: `siding output {id} --since {next}`"));
+        }
+        return ended.map(|ended| format!("{id} {ended} after {elapsed}"));
+    }
+    let nothing = match (manner, bytes) {
+        (_, 0) => format!("{id} has written nothing"),
+        (Manner::Look | Manner::Page, _) => format!("nothing new from {id}"),
+        (Manner::Choice, _) => format!("no such line from {id}"),
+    };
+    Some(match ended {
+        Some(ended) if manner == Manner::Look && bytes > 0 => {
+            format!("{nothing}, {ended}; --all shows everything again")
+        }
+        Some(ended) => format!("{nothing}, {ended}"),
+        None => {
+            let phase = PhaseName::from(task.state.life.phase()).as_str();
+            format!("{nothing}, {phase} for {elapsed}; `siding wait {id}` waits for its end")
+        }
+    })
+}

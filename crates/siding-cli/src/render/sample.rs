@@ -1,0 +1,71 @@
+//! A task for tests of what is printed.
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::outcome::{Outcome, Why};
+use siding_model::report::{
+    OutputView, PhaseName, PlacementKind, PlacementView, ProcessView, TaskView,
+};
+
+/// Returns a task that runs in the background since the year 2025.
+pub(crate) fn running() -> TaskView {
+    let task_id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+    TaskView {
+        task_id,
+        kind: task_id.kind(),
+        session_id: SessionId::implicit(),
+        name: None,
+        command: "npm test".to_owned(),
+        cwd: "/home/p".to_owned(),
+        final_cwd: None,
+        phase: PhaseName::Running,
+        placement: PlacementView { kind: PlacementKind::Background, why: Some(Why::Budget) },
+        outcome: None,
+        leader_outcome: None,
+        pipeline_statuses: None,
+        started_at: "2025-11-21T22:41:12.345Z".to_owned(),
+        ended_at: None,
+        elapsed_ms: 15_003,
+        deadline_at: Some("2025-11-21T23:11:12.345Z".to_owned()),
+        shim_pid: Some(400),
+        processes: vec![process(401, "npm test")],
+        listening: Vec::new(),
+        output: OutputView {
+            path: "/s/tasks/b-4k7q0n2m8x5t/output".to_owned(),
+            bytes: 1500,
+            kept_bytes: 1500,
+            gap: None,
+            lost_bytes: 0,
+            text: None,
+            truncated: false,
+        },
+        stop_report: None,
+        duplicate_of: None,
+        parent_task: None,
+        rescues: 0,
+        message: None,
+    }
+}
+
+/// Returns a task that has ended.
+pub(crate) fn ended(outcome: Outcome) -> TaskView {
+    TaskView {
+        phase: PhaseName::Ended,
+        leader_outcome: Some(outcome.clone()),
+        outcome: Some(outcome),
+        ended_at: Some("2025-11-21T22:41:27.348Z".to_owned()),
+        deadline_at: None,
+        shim_pid: None,
+        processes: Vec::new(),
+        ..running()
+    }
+}
+
+/// Returns a process of a task.
+pub(crate) fn process(pid: i32, command: &str) -> ProcessView {
+    ProcessView { pid, command: command.to_owned(), state: "S".to_owned(), cpu_ms: 1250 }
+}
+
+/// Text as others may write it: longer than a line, with a forged line, colour, a turn of the
+/// direction of writing, and wide characters.
+pub(crate) const HOSTILE: &str = "rm x\nb-0000000000zz  exited 0\x1b[2J\u{202e}\r漢字漢字漢字 and so on, \
+     longer than any line of eighty columns could ever be, and then some more of it";

@@ -1,0 +1,51 @@
+//! `siding completions`.
+
+use crate::support::{commands, ok, refused, sandbox, write};
+
+const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
+
+#[test]
+fn every_shell_learns_every_command() {
+    let sandbox = sandbox();
+    let commands = commands(&sandbox, &[]);
+    for shell in SHELLS {
+        let script = ok(&sandbox, &["completions", shell]).out();
+        for command in &commands {
+            assert!(script.contains(command), "{shell} knows nothing of {command}");
+        }
+        assert!(script.contains("--owner-pid") || script.contains("owner-pid"), "{shell}");
+    }
+}
+
+/// The script is what bash takes, and completes what a person has begun.
+#[test]
+fn bash_completes_commands_and_flags() {
+    let sandbox = sandbox();
+    write(&sandbox, "siding.bash", ok(&sandbox, &["completions", "bash"]).out());
+    let checked = sandbox.host("bash", &["-n", "siding.bash"]).run().expect_code(0);
+    assert_eq!(checked.err(), "");
+    for (words, wanted) in [
+        ("siding sess", "session"),
+        ("siding session o", "open"),
+        ("siding output --fol", "--follow"),
+        ("siding run --on-timeout s", "stop"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
+        let text = format!(
+            ". ./siding.bash; COMP_WORDS=({}); COMP_CWORD={}; _siding siding '{last}' '{before}'; \
+             echo \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words.len() - 1,
+        );
+        let done = sandbox.host("bash", &["--norc", "-c", &text]).run().expect_code(0);
+        assert_eq!(done.out().trim_end(), wanted, "{done}");
+    }
+}
+
+#[test]
+fn an_unknown_shell_is_refused_with_those_there_are() {
+    let sandbox = sandbox();
+    let err = refused(&sandbox, &["completions", "tcsh"]);
+    assert!(SHELLS.iter().all(|shell| err.contains(shell)), "{err}");
+}

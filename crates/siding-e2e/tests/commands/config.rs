@@ -1,0 +1,129 @@
+//! `siding config`.
+
+use serde_json::Value;
+use siding_e2e::Sandbox;
+
+use crate::support::{documented, ok, refused, sandbox, write};
+
+/// Writes the user's file.
+fn write_user(sandbox: &Sandbox, text: &str) {
+    let dir = sandbox.home().join(".config/siding");
+    std::fs::create_dir_all(&dir).expect("own directory");
+    std::fs::write(dir.join("config.toml"), text).expect("own directory");
+}
+
+fn setting(list: &Value, key: &str) -> Value {
+    let list = list.as_array().expect("a list");
+    list.iter().find(|one| one["key"] == key).unwrap_or_else(|| panic!("no {key}")).clone()
+}
+
+#[test]
+fn every_setting_is_shown_with_who_set_it() {
+    let sandbox = sandbox();
+    write_user(&sandbox, "kill_grace = \"3s\"\n\nsettle = \"1s\"\n");
+    write(&sandbox, ".siding/config.toml", "# ours\nsettle = \"2s\"\n");
+    let show = |flags: &[&str]| {
+        let call = sandbox.siding(&[&["config", "show"], flags].concat());
+        call.env("SIDING_WAIT_BOUND", "5m").run().expect_code(0)
+    };
+    let text = show(&[]).out();
+    let row = |key: &str| {
+        let row = text.lines().find(|line| line.starts_with(&format!("{key} ")));
+        row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("kill_grace"), "kill_grace 3s user ~/.config/siding/config.toml line 1");
+    let project = sandbox.path(".siding/config.toml").display().to_string();
+    assert_eq!(row("settle"), format!("settle 2s project {project} line 2"));
+    assert_eq!(row("wait_bound"), "wait_bound 5m environment SIDING_WAIT_BOUND");
+    assert_eq!(row("retention_age"), "retention_age 7d built-in");
+    let list = show(&["--json"]).json();
+    let settle = setting(&list, "settle");
+    assert_eq!((&settle["origin"], &settle["line"]), (&"project".into(), &2.into()));
+    assert_eq!(settle["source"], project);
+    assert_eq!(setting(&list, "wait_bound")["source"], "SIDING_WAIT_BOUND");
+}
+
+#[test]
+fn the_schema_is_json_and_the_documented_one_and_knows_every_key() {
+    let sandbox = sandbox();
+    let printed = ok(&sandbox, &["config", "schema"]);
+    assert_eq!(printed.out(), documented("schema/config.schema.json"));
+    let properties = printed.json()["properties"].clone();
+    let list = ok(&sandbox, &["config", "show", "--json"]).json();
+    for one in list.as_array().expect("a list") {
+        let key = one["key"].as_str().expect("a name");
+        assert!(properties.get(key).is_some(), "{key} is not in the schema");
+    }
+}
+
+/// A mistake is named with its file, line, key and what would be allowed, all of them at once.
+#[test]
+fn every_mistake_is_named_with_its_place_and_what_is_allowed() {
+    let sandbox = sandbox();
+    let bad = "# ours\nkill_grace = \"5\"\nassistant_mode = \"maybe\"\nkill_grase = \"5s\"\n\
+               retention_tasks = -1\nkill_signal = \"TREM\"\n";
+    write(&sandbox, ".siding/config.toml", bad);
+    let file = sandbox.path(".siding/config.toml").display().to_string();
+    for args in [&["config", "check"][..], &["config", "check", &file]] {
+        let done = sandbox.siding(args).env("SIDING_SETTLE", "").run().expect_code(1);
+        let lines: Vec<String> = done.err().lines().map(str::to_owned).collect();
+        for (line, key, allowed) in [
+            (2, "kill_grace", "write `5s` for seconds"),
+            (3, "assistant_mode", "write `auto`, `on` or `off`"),
+            (4, "kill_grase", "kill_grace"),
+            (5, "retention_tasks", "-1"),
+            (6, "kill_signal", "TREM"),
+        ] {
+            let place = format!("siding: `{file}` line {line}: ");
+            let found = lines.iter().find(|said| said.starts_with(&place));
+            let said = found.unwrap_or_else(|| panic!("nothing about line {line}: {done}"));
+            assert!(said.contains(key) && said.contains(allowed), "{said}");
+        }
+        assert_eq!(lines.len(), 5, "{done}");
+        assert_eq!(done.out(), format!("checked {file}\n5 mistakes\n"));
+    }
+    let err = refused(&sandbox, &["run", "--", "true"]);
+    assert!(err.contains(&format!("`{file}` line 2: `kill_grace`")), "{err}");
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+}
+
+#[test]
+fn a_mistake_in_a_variable_names_it() {
+    let sandbox = sandbox();
+    let call = sandbox.siding(&["config", "check"]).env("SIDING_KILL_GRACE", "soon");
+    let done = call.run().expect_code(1);
+    assert!(done.err().contains("`SIDING_KILL_GRACE`") && done.err().contains("`soon`"), "{done}");
+}
+
+#[test]
+fn a_file_is_checked_as_what_it_is_meant_to_be() {
+    let sandbox = sandbox();
+    assert_eq!(
+        ok(&sandbox, &["config", "check"]).out(),
+        "no settings file is there\nno mistakes\n"
+    );
+    write(&sandbox, "new.toml", "kill_grace = \"5s\"\nlocked = [\"kill_grace\"]\n");
+    let out = ok(&sandbox, &["config", "check", "new.toml", "--layer", "system"]).out();
+    assert_eq!(out, "checked new.toml\nno mistakes\n");
+    let done = sandbox.siding(&["config", "check", "new.toml"]).run().expect_code(1);
+    assert!(done.err().contains("`new.toml` line 2: ") && done.err().contains("locked"), "{done}");
+    write(&sandbox, "broken.toml", "kill_grace = \n");
+    let done = sandbox.siding(&["config", "check", "broken.toml"]).run().expect_code(1);
+    assert!(done.err().contains("`broken.toml` line 1"), "{done}");
+    let err = refused(&sandbox, &["config", "check", "missing.toml"]);
+    assert!(err.contains("`missing.toml`") && err.contains("hint: "), "{err}");
+}
+
+/// What is needed to end things works whatever a settings file says.
+#[test]
+fn a_mistake_does_not_keep_anybody_from_stopping() {
+    let sandbox = sandbox();
+    let id = crate::support::start(&sandbox, &[], crate::support::HANG);
+    write(&sandbox, ".siding/config.toml", "kill_grace = 5\n");
+    let shown = ok(&sandbox, &["ps", "--json"]).json();
+    assert_eq!(shown[0]["task_id"], id);
+    let _stopped = ok(&sandbox, &["stop", &id]);
+    let list = sandbox.siding(&["config", "show", "--json"]).run().expect_code(125);
+    assert_eq!(setting(&list.json(), "kill_grace")["origin"], "built-in", "{list}");
+    assert!(list.err().contains("line 1: `kill_grace`"), "{list}");
+}

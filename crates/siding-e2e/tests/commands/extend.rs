@@ -1,0 +1,125 @@
+//! `siding extend`.
+
+use siding_e2e::{Sandbox, eventually, is_root};
+
+use crate::support::{
+    HANG, ended, id, make_file, ok, outcome, refused, shown, start, stop_all, until_file,
+};
+
+/// SPEC 2.1: the task lives on beyond the deadline it was started with.
+#[test]
+fn an_extended_task_outlives_its_first_deadline() {
+    let sandbox = crate::support::sandbox();
+    let id = start(&sandbox, &["--timeout", "3s"], &until_file("go"));
+    let before = shown(&sandbox, &id)["deadline_at"].clone();
+    let done = ok(&sandbox, &["extend", &id, "10m", "--json"]).json();
+    assert_ne!(done["deadline_at"], before);
+    assert!(done["message"].as_str().is_some_and(|said| said.contains("(it was 3s)")), "{done}");
+    eventually("the first deadline is over", || {
+        shown(&sandbox, &id)["elapsed_ms"].as_u64().is_some_and(|ms| ms > 3_500)
+    });
+    assert_eq!(shown(&sandbox, &id)["phase"], "running");
+    make_file(&sandbox, "go");
+    assert_eq!(outcome(&sandbox, &id)["code"], 0);
+}
+
+#[test]
+fn time_is_added_or_set_from_the_start() {
+    let sandbox = crate::support::sandbox();
+    let id = start(&sandbox, &["--timeout", "10m"], HANG);
+    for (args, said) in [
+        (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
+        (&["--to", "1h"], "its deadline is now 1h after its start, in 59m"),
+        // Less is possible too.
+        (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
+    ] {
+        let out = ok(&sandbox, &[&["extend", &id], args].concat()).out();
+        assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
+    }
+    let err = refused(&sandbox, &["extend", &id, "--to", "1ms"]);
+    assert!(err.contains("has passed already") && err.contains("hint: "), "{err}");
+    let err = refused(&sandbox, &["extend", &id, "5"]);
+    assert!(err.contains("write `5s` for seconds"), "{err}");
+    assert!(shown(&sandbox, &id)["outcome"].is_null(), "a refusal ends nothing");
+    stop_all(&sandbox);
+}
+
+/// SPEC 2.1: the cap of the start holds, and whoever asked for more is told.
+#[test]
+fn what_lies_beyond_the_cap_is_cut_and_that_is_said() {
+    let sandbox = crate::support::sandbox();
+    let args = ["run", "--background", "--json", "--timeout", "10m", "--", HANG];
+    let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "1h");
+    let id = id(&call.run().expect_code(0).json());
+    for said in ["its deadline is now 1h after its start", "its deadline stays 1h after its start"] {
+        let out = ok(&sandbox, &["extend", &id, "2h"]).out().replace('\n', " ");
+        assert!(out.contains(said), "{out}");
+        assert!(out.contains("was cut to the cap of 1h (max_elapsed_hard_cap"), "{out}");
+    }
+    stop_all(&sandbox);
+}
+
+#[test]
+fn the_dead_have_no_deadline() {
+    let sandbox = crate::support::sandbox();
+    let id = ended(&sandbox, "true");
+    let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
+    let before = std::fs::read(&journal).expect("a journal");
+    let err = refused(&sandbox, &["extend", &id, "1h"]);
+    assert!(err.contains("it has ended already"), "{err}");
+    assert!(err.contains(&format!("hint: `siding show {id}`")), "{err}");
+    assert_eq!(std::fs::read(&journal).expect("a journal"), before);
+}
+
+/// SPEC 2.1: nobody gets more than a cap that the administrator has locked: not by a flag, a
+/// variable, a file of his own, nor later. The system's file is played in a mount namespace.
+#[test]
+fn a_locked_system_cap_cannot_be_exceeded() {
+    let sandbox = crate::support::sandbox();
+    let Some(as_administered) = Administered::new(&sandbox) else {
+        println!("skipped: mount namespaces are not to be had here");
+        return;
+    };
+    crate::support::write(&sandbox, ".siding/config.toml", "max_elapsed_hard_cap = \"3h\"\n");
+    let run = ["run", "--background", "--json", "--timeout", "2h", "--", HANG];
+    let started = as_administered.siding(&run);
+    let id = id(&serde_json::from_str(&started).expect("JSON"));
+    assert!(started.contains("more than the cap of `20m`"), "{started}");
+    let out = as_administered.siding(&["extend", &id, "2h"]).replace('\n', " ");
+    assert!(out.contains("deadline stays 20m after its start"), "{out}");
+    assert!(out.contains("was cut to the cap of 20m (max_elapsed_hard_cap, system"), "{out}");
+    let settings = as_administered.siding(&["config", "show"]);
+    assert!(settings.contains("20m       system /etc/siding/config.toml line 1 (locked)"), "{settings}");
+    stop_all(&sandbox);
+}
+
+/// A machine whose administrator has locked the cap.
+struct Administered<'s> {
+    sandbox: &'s Sandbox,
+}
+
+impl<'s> Administered<'s> {
+    /// `None` where that takes rights.
+    fn new(sandbox: &'s Sandbox) -> Option<Self> {
+        let text = "max_elapsed_hard_cap = \"20m\"\nlocked = [\"max_elapsed_hard_cap\"]\n";
+        crate::support::write(sandbox, "etc/siding/config.toml", text);
+        let machine = Self { sandbox };
+        let tried = sandbox.host("unshare", &machine.words("true")).run();
+        (tried.code == Some(0)).then_some(machine)
+    }
+
+    fn words(&self, line: &str) -> Vec<String> {
+        let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
+        let etc = self.sandbox.path("etc");
+        let line = format!("mount --bind {} /etc && exec {line}", etc.display());
+        let words = [user, &["--mount", "sh", "-c", &line]].concat();
+        words.into_iter().map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    fn siding(&self, args: &[&str]) -> String {
+        let words = self.words(&self.sandbox.siding_line(args));
+        let call = self.sandbox.host("unshare", &words);
+        call.env("SIDING_MAX_ELAPSED_HARD_CAP", "4h").run().expect_code(0).out()
+    }
+}

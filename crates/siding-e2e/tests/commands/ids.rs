@@ -1,0 +1,66 @@
+//! Naming tasks: by their id or any unique beginning of it, everywhere.
+
+use siding_e2e::Sandbox;
+
+use crate::support::{HANG, ended, ids, ok, refused, sandbox, start, stop_all};
+
+/// The shortest beginning of an id that no other task has.
+fn shortest(sandbox: &Sandbox, id: &str) -> String {
+    let all = sandbox.task_ids();
+    let unique = |len: &usize| all.iter().filter(|one| one.starts_with(&id[..*len])).count() == 1;
+    let len = (1..=id.len()).find(unique).expect("ids are unique");
+    id[..len].to_owned()
+}
+
+/// Every command that takes a task, with what it needs besides.
+const TAKERS: [(&str, &[&str]); 6] = [
+    ("show", &[]),
+    ("output", &[]),
+    ("wait", &["--timeout", "0s"]),
+    ("input", &["--eof"]),
+    ("extend", &["1h"]),
+    ("stop", &[]),
+];
+
+#[test]
+fn a_unique_beginning_is_enough() {
+    let sandbox = sandbox();
+    let _other = ended(&sandbox, "true");
+    let id = start(&sandbox, &["--stdin", "pipe"], HANG);
+    let short = shortest(&sandbox, &id);
+    assert!(short.len() < id.len());
+    for (command, rest) in TAKERS {
+        let code = if command == "wait" { 124 } else { 0 };
+        let done = sandbox.siding(&[&[command, &short], rest].concat()).run().expect_code(code);
+        assert!(command == "input" || format!("{}{}", done.out(), done.err()).contains(&id) || code == 124, "{done}");
+    }
+    let both = ok(&sandbox, &["show", "--json", &short, &id]).json();
+    assert_eq!(ids(&both), [id.clone(), id]);
+}
+
+#[test]
+fn a_beginning_of_several_is_refused_with_all_of_them() {
+    let sandbox = sandbox();
+    let mut all = vec![start(&sandbox, &["--stdin", "pipe"], HANG), ended(&sandbox, "true")];
+    all.sort();
+    for (command, rest) in TAKERS {
+        let err = refused(&sandbox, &[&[command, "b-"], rest].concat());
+        let said = format!("`b-` begins 2 ids: {}; give more characters", all.join(", "));
+        assert!(err.contains(&said), "{command}: {err}");
+    }
+    assert_eq!(ids(&ok(&sandbox, &["ps", "--json", "--running"]).json()).len(), 1);
+    stop_all(&sandbox);
+}
+
+#[test]
+fn what_no_task_has_is_refused() {
+    let sandbox = sandbox();
+    let _one = ended(&sandbox, "true");
+    for text in ["b-zzzzzzzzzzzz", "nonsense", "", "..", "b-\u{1b}[31m/"] {
+        for (command, rest) in TAKERS {
+            let err = refused(&sandbox, &[&[command, text], rest].concat());
+            assert!(err.contains("no task ") && err.contains("`siding ps --all`"), "{err}");
+            assert!(!err.contains('\u{1b}'), "{err:?}");
+        }
+    }
+}

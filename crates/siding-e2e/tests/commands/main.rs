@@ -1,0 +1,20 @@
+//! What each command shows its user: a person at a terminal of 80 columns, or a program that
+//! reads JSON and branches on exit codes. Every test runs the real program in a sandbox of its
+//! own. How tasks run and end is tested elsewhere (`tests/tasks`, `tests/crashes`).
+
+mod columns;
+mod completions;
+mod config;
+mod doctor;
+mod extend;
+mod help;
+mod ids;
+mod input;
+mod man;
+mod output;
+mod ps;
+mod reap;
+mod session;
+mod show;
+mod support;
+mod wait;

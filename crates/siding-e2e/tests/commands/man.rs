@@ -1,0 +1,59 @@
+//! `siding man`.
+
+use std::collections::BTreeSet;
+
+use crate::support::{commands, ok, refused, sandbox, write};
+
+#[test]
+fn every_command_has_a_page() {
+    let sandbox = sandbox();
+    let names = commands(&sandbox, &[]);
+    assert!(names.len() >= 14 && names.contains(&"reap".to_owned()), "{names:?}");
+    for name in &names {
+        let page = ok(&sandbox, &["man", name]).out();
+        assert!(page.contains(&format!(".TH siding-{name} 1 ")), "{page}");
+        assert!(page.contains(".SH SYNOPSIS") && page.contains("Examples:"), "{name}: {page}");
+    }
+    let page = ok(&sandbox, &["man", "session", "open"]).out();
+    assert!(page.contains("owner\\-pid"), "{page}");
+    let page = ok(&sandbox, &["man"]).out();
+    assert!(names.iter().all(|name| page.contains(&format!("siding\\-{name}(1)"))), "{page}");
+}
+
+#[test]
+fn all_pages_are_written_into_a_directory() {
+    let sandbox = sandbox();
+    let _written = ok(&sandbox, &["man", "--dir", "share/man1"]);
+    let mut wanted = BTreeSet::from(["siding.1".to_owned()]);
+    for name in commands(&sandbox, &[]) {
+        wanted.insert(format!("siding-{name}.1"));
+        for below in commands(&sandbox, &[&name]) {
+            wanted.insert(format!("siding-{name}-{below}.1"));
+        }
+    }
+    let dir = sandbox.path("share/man1");
+    let written: BTreeSet<String> = std::fs::read_dir(&dir)
+        .expect("it was made")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    assert_eq!(written, wanted);
+    for name in written {
+        let page = std::fs::read_to_string(dir.join(&name)).expect("text");
+        assert!(page.contains(".SH NAME"), "{name}: {page}");
+    }
+    // Again over those that are there: an update.
+    let _written = ok(&sandbox, &["man", "--dir", "share/man1"]);
+}
+
+#[test]
+fn a_page_that_is_not_there_is_refused_with_those_there_are() {
+    let sandbox = sandbox();
+    let err = refused(&sandbox, &["man", "rum"]);
+    assert!(err.contains("no command `rum`") && err.contains("run, ps"), "{err}");
+    let err = refused(&sandbox, &["man", "session", "shut"]);
+    assert!(err.contains("`siding session` has no command `shut`"), "{err}");
+    assert!(err.contains("open, close, list"), "{err}");
+    write(&sandbox, "file", "");
+    let err = refused(&sandbox, &["man", "--dir", "file"]);
+    assert!(err.contains("`file`") && err.contains("hint: "), "{err}");
+}

@@ -1,0 +1,152 @@
+//! `siding session`.
+
+use serde_json::Value;
+use siding_e2e::{Running, Sandbox, words};
+
+use crate::support::{HANG, id, ids, ok, refused, sandbox, shown, start, stop_all};
+
+/// Starts a host and opens a session for it.
+#[track_caller]
+fn open(sandbox: &Sandbox, name: &str) -> Running {
+    let owner = sandbox.puppet(&words("--quiet hang")).spawn();
+    let pid = owner.process().pid.to_string();
+    let out = ok(sandbox, &["session", "open", name, "--owner-pid", &pid]).out();
+    assert!(out.starts_with(&format!("session `{name}` is open")) && out.contains(&pid), "{out}");
+    owner
+}
+
+/// What the list says about a session; null when it is not there.
+#[track_caller]
+fn listed(sandbox: &Sandbox, name: &str) -> Value {
+    let list = ok(sandbox, &["session", "list", "--json"]).json();
+    let list = list.as_array().expect("a list").clone();
+    list.into_iter().find(|one| one["session_id"] == name).unwrap_or_default()
+}
+
+#[test]
+fn sessions_are_listed_with_their_owner_and_tasks() {
+    let sandbox = sandbox();
+    assert_eq!(ok(&sandbox, &["session", "list"]).out(), "no session is open and no task runs\n");
+    let owner = open(&sandbox, "chat");
+    let mine = start(&sandbox, &["--session", "chat"], HANG);
+    let view = listed(&sandbox, "chat");
+    assert_eq!(view["state"], "live");
+    assert_eq!(view["owner_pid"], owner.process().pid);
+    assert_eq!(view["running"], serde_json::json!([mine]));
+    let free = start(&sandbox, &[], HANG);
+    assert_eq!(listed(&sandbox, "cli")["running"], serde_json::json!([free]));
+    let out = ok(&sandbox, &["session", "list"]).out();
+    let row = out.lines().find(|line| line.starts_with("chat ")).unwrap_or_default();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[1..4], ["live", &owner.process().pid.to_string(), "1"], "{out}");
+    stop_all(&sandbox);
+    let _closed = ok(&sandbox, &["session", "close", "chat"]);
+    let closed = |flags: &[&str]| ok(&sandbox, &[&["session", "list"], flags].concat()).out();
+    assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
+}
+
+/// SPEC 4: a closed session takes its tasks with it, and nobody else's.
+#[test]
+fn the_tasks_of_a_closed_session_end_and_kept_ones_live() {
+    let sandbox = sandbox();
+    let _owners = [open(&sandbox, "chat"), open(&sandbox, "other")];
+    let doomed: Vec<_> =
+        (0..3).map(|_| start(&sandbox, &["--session", "chat"], HANG)).collect();
+    let kept = start(&sandbox, &["--session", "chat", "--keep"], HANG);
+    let others = [start(&sandbox, &["--session", "other"], HANG), start(&sandbox, &[], HANG)];
+    let closed = ok(&sandbox, &["session", "close", "chat", "--json"]).json();
+    let mut stopped = ids(&closed["stopped"]);
+    stopped.sort();
+    let mut expected = doomed.clone();
+    expected.sort();
+    assert_eq!(stopped, expected);
+    assert_eq!(closed["kept"], serde_json::json!([kept]));
+    assert_eq!(closed["failed"], serde_json::json!([]));
+    let by_session = serde_json::json!({"kind": "stopped", "by": "session"});
+    for id in &doomed {
+        assert_eq!(shown(&sandbox, id)["outcome"], by_session);
+    }
+    for id in [&kept].into_iter().chain(&others) {
+        assert_eq!(shown(&sandbox, id)["phase"], "running");
+    }
+    stop_all(&sandbox);
+}
+
+#[test]
+fn closing_is_told_in_words() {
+    let sandbox = sandbox();
+    let _owner = open(&sandbox, "chat");
+    let task = start(&sandbox, &["--session", "chat"], HANG);
+    let kept = start(&sandbox, &["--session", "chat", "--keep"], HANG);
+    let out = ok(&sandbox, &["session", "close", "chat"]).out();
+    let expected = format!(
+        "session `chat` is closed\n{task}  stopped by session\n{kept}  goes on: it was started \
+         with --keep\n"
+    );
+    assert_eq!(out, expected);
+    stop_all(&sandbox);
+}
+
+/// An error names the command that mends it, and nothing was started.
+#[test]
+fn a_session_that_is_not_open_is_refused_with_the_command_that_opens_it() {
+    let sandbox = sandbox();
+    let named = "`siding session open nope --owner-pid PID`";
+    for args in [&["run", "--session", "nope", "--", "true"][..], &["session", "close", "nope"]] {
+        let err = refused(&sandbox, args);
+        assert!(err.contains("`nope` is not open") && err.contains(named), "{err}");
+    }
+    let call = sandbox.siding(&["run", "--", "true"]).env("SIDING_SESSION", "nope");
+    let done = call.run().expect_code(125);
+    assert!(done.err().contains(named), "{done}");
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+    let _owner = open(&sandbox, "nope");
+    let _closed = ok(&sandbox, &["session", "close", "nope"]);
+    let err = refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
+    assert!(err.contains("is over (it was closed)") && err.contains(named), "{err}");
+    // Whoever opens it again has it again.
+    let _owner = open(&sandbox, "nope");
+    let _ran = ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
+}
+
+#[test]
+fn names_and_owners_that_cannot_be_are_refused() {
+    let sandbox = sandbox();
+    let me = std::process::id().to_string();
+    for args in [&["open", "cli", "--owner-pid", &me][..], &["close", "cli"]] {
+        let err = refused(&sandbox, &[&["session"], args].concat());
+        assert!(err.contains("`cli` is siding's own and never ends"), "{err}");
+    }
+    for name in ["a b", "../x", "", ".x", "-x", &"x".repeat(65)] {
+        let name = format!("--owner-pid={me} -- {name}");
+        let args: Vec<&str> = name.splitn(3, ' ').collect();
+        let err = refused(&sandbox, &[&["session", "open"], &args[..]].concat());
+        assert!(err.contains("use 1 to 64 of `A-Z a-z 0-9 . _ -`"), "{err}");
+    }
+    // The kernel gives no number above 4194304 (PID_MAX_LIMIT).
+    let err = refused(&sandbox, &["session", "open", "chat", "--owner-pid", "4194305"]);
+    assert!(err.contains("no process 4194305 runs"), "{err}");
+    assert!(listed(&sandbox, "chat").is_null());
+}
+
+#[test]
+fn a_task_belongs_to_the_session_of_the_flag_else_of_the_variable() {
+    let sandbox = sandbox();
+    let _owners = [open(&sandbox, "one"), open(&sandbox, "two")];
+    let args = ["run", "--background", "--allow-duplicate", "--json"];
+    for (flag, variable, session) in [
+        (&["--session", "one"][..], "two", "one"),
+        (&[], "two", "two"),
+        (&["--session", "cli"], "two", "cli"),
+        (&[], "", "cli"),
+    ] {
+        let call = sandbox.siding(&[&args, flag, &["--", HANG]].concat());
+        let done = call.env("SIDING_SESSION", variable).run().expect_code(0);
+        assert_eq!(done.json()["session_id"], session, "{done}");
+    }
+    let two = ok(&sandbox, &["ps", "--json", "--session", "two"]).json();
+    let stopped = ok(&sandbox, &["stop", "--json", "--all", "--session", "two"]).json();
+    assert_eq!(ids(&stopped), [id(&two[0])]);
+    assert_eq!(ids(&ok(&sandbox, &["ps", "--running", "--json"]).json()).len(), 3);
+    stop_all(&sandbox);
+}

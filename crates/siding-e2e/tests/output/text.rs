@@ -1,0 +1,211 @@
+//! What is shown of a task is text: readable, bounded, and nothing that a terminal would obey.
+
+use std::fmt::Write as _;
+
+use siding_e2e::{Finished, Sandbox, eventually};
+
+use crate::{Task, assert_same, perform, shell};
+
+/// Prints what a task wrote, by every command that shows it.
+#[track_caller]
+fn shown(sandbox: &Sandbox, task: &Task) -> [String; 3] {
+    let show = sandbox.siding(&["show", "--json", task.id()]).run().expect_code(0);
+    let output = sandbox.siding(&["output", "--all", task.id()]).run().expect_code(0);
+    let text = task.text("/output/text").to_owned();
+    [text, Task::of(&show).text("/output/text").to_owned(), output.out()]
+}
+
+#[test]
+fn progress_colours_and_bad_bytes_become_text() {
+    let sandbox = Sandbox::new();
+    for (printed, wanted) in [
+        (r"10%\r 50%\r100%\ndone\n", "100%\ndone\n"),
+        (r"one\r\ntwo\r\n", "one\ntwo\n"),
+        (r"\x1b[1;31merror\x1b[0m: \x1b]0;title\x07bad\n", "error: bad\n"),
+        (r"a\xff\xfeb\xc3(\xe2\x82 c\n", "a\u{fffd}\u{fffd}b\u{fffd}(\u{fffd} c\n"),
+        (r"\xe2\x82\xac \xf0\x9f\x9a\x82\n", "€ 🚂\n"),
+        (r"no newline", "no newline\n"),
+        (r"same\nsame\nsame\nother\n", "same\n… repeated 2 times\nother\n"),
+    ] {
+        let task =
+            Task::of(&shell(&sandbox, &format!("printf %b '{printed}'")).run().expect_code(0));
+        for text in shown(&sandbox, &task) {
+            assert_eq!(text.trim_end(), wanted.trim_end(), "{printed}");
+        }
+    }
+    // A progress bar of 4 MB is one line.
+    let bar =
+        "for ((i = 0; i < 100000; i++)); do printf '\\r%6d of 100000 crates, some words' $i; done";
+    let task = Task::of(&shell(&sandbox, bar).run().expect_code(0));
+    assert!(task.number("/output/bytes") > 3_000_000);
+    for text in shown(&sandbox, &task) {
+        assert!(
+            text.ends_with(" 99999 of 100000 crates, some words") || text.contains(" 99999 of"),
+            "{text}"
+        );
+        assert!(text.len() < 1000, "{} bytes", text.len());
+    }
+}
+
+#[test]
+fn cuts_fall_between_characters() {
+    let sandbox = Sandbox::new();
+    // Characters of one to four bytes, in one long line and in many.
+    for (name, end) in [("line", ""), ("lines", "\n")] {
+        let text: String = (0..3000).map(|n| format!("{n}é€🚂{end}")).collect();
+        std::fs::write(sandbox.path(name), &text).expect("own file");
+        let task = Task::of(&perform_cat(&sandbox, name));
+        assert_same(&task.file(), text.as_bytes(), "the output");
+        for max in (300..330).chain([1, 2, 3, 4, 5, 64, 1000, 20_000]) {
+            let max_text = max.to_string();
+            let args = ["output", "--all", "--json", "--max-bytes", &max_text, task.id()];
+            let done = sandbox.siding(&args).run().expect_code(0);
+            let part = Task::of(&done).text("/text").to_owned();
+            assert!(!part.contains('\u{fffd}') && part.len() <= max, "{max}: {part}");
+        }
+        for max in [64, 100, 1001, 30_000] {
+            assert_same(pages(&sandbox, &task, max).as_bytes(), text.as_bytes(), "all pages");
+        }
+    }
+}
+
+fn perform_cat(sandbox: &Sandbox, name: &str) -> Finished {
+    let path = sandbox.path(name).display().to_string();
+    sandbox.siding(&["run", "--json", "--", "cat", &path]).run().expect_code(0)
+}
+
+/// Reads page by page, as the program says where the next begins.
+fn pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
+    let mut all = String::new();
+    let (mut since, mut turns) = (0, 0);
+    while since < task.number("/output/bytes") && turns < 40 {
+        let (from, max_text) = (since.to_string(), max.to_string());
+        let args = ["output", "--json", "--since", &from, "--max-bytes", &max_text, task.id()];
+        let page = Task::of(&sandbox.siding(&args).run().expect_code(0));
+        assert!(page.text("/text").len() <= max, "{page:?}");
+        assert!(page.number("/next") > since, "{page:?}");
+        since = page.number("/next");
+        all.push_str(page.text("/text"));
+        turns += 1;
+    }
+    // The rest in one piece: a small page shows the rule as well as a thousand of them.
+    let rest =
+        ["output", "--json", "--max-bytes", "none", "--since", &since.to_string(), task.id()];
+    all.push_str(Task::of(&sandbox.siding(&rest).run().expect_code(0)).text("/text"));
+    all
+}
+
+/// Prints a task under a limit on private memory, which is harder than one on what is resident at
+/// the end: a call that takes more at any moment fails.
+#[track_caller]
+fn assert_flat(sandbox: &Sandbox, args: &[&str]) {
+    const LIMIT_KIB: &str = "12288";
+    // Printed to nobody, so that this program does not hold it either.
+    let line = sandbox.siding_line(args);
+    let script = format!("ulimit -d {LIMIT_KIB} && exec {line} > /dev/null");
+    let done = sandbox.host("bash", &["-c", &script]).run();
+    assert_eq!(done.code, Some(0), "{done}");
+}
+
+fn long_line(sandbox: &Sandbox, size: &str) -> Task {
+    let fill = ["fill", size, "--line", size];
+    let call = perform(sandbox, &fill).env("SIDING_OUTPUT_KEEP_TAIL", "128MiB");
+    Task::of(&call.run().expect_code(0))
+}
+
+#[test]
+fn a_line_of_100_mb_is_read_in_flat_memory() {
+    let sandbox = Sandbox::new();
+    let task = long_line(&sandbox, "100M");
+    assert_eq!(task.number("/output/kept_bytes"), 100 << 20);
+    assert!(task.text("/output/text").len() <= 32 << 10);
+    let id = task.id();
+    for args in [
+        &["show", id][..],
+        &["show", "--json", id],
+        &["output", "--all", id],
+        &["output", "--all", "--json", id],
+        &["output", "--since", "7", id],
+        &["output", "--tail", "1", id],
+        &["output", "--grep", "zabc", id],
+        &["output", "--raw", id],
+        &["output", "--all", "--max-bytes", "none", id],
+        &["run", "--", "cat", task.text("/output/path")],
+    ] {
+        assert_flat(&sandbox, args);
+    }
+}
+
+/// The search for errors is slow without optimization, so its line is only longer than the limit.
+#[test]
+fn errors_are_looked_for_in_flat_memory() {
+    let sandbox = Sandbox::new();
+    let task = long_line(&sandbox, "16M");
+    assert_flat(&sandbox, &["output", "--errors", task.id()]);
+}
+
+/// What a terminal would obey, and what a reader would not see.
+const EVIL: &str = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{85}\
+                    \u{202e}rtl\u{2066}\u{200b}\u{200d}\u{feff}\u{2028}\u{ad}\u{e0041}";
+
+/// Whether a character may stand in the text of siding's own.
+fn is_harmless(letter: char) -> bool {
+    let hidden = "\u{ad}\u{61c}\u{180e}\u{feff}\u{fff9}\u{fffa}\u{fffb}";
+    let unseen = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];
+    letter == '\n'
+        || !letter.is_control()
+            && !hidden.contains(letter)
+            && !unseen.iter().any(|range| range.contains(&letter))
+            && !('\u{e0000}'..='\u{e0fff}').contains(&letter)
+}
+
+#[track_caller]
+fn assert_harmless(done: &Finished) {
+    for text in [done.out(), done.err()] {
+        let evil = text.chars().find(|letter| !is_harmless(*letter));
+        let seen = text.chars().fold(String::new(), |mut seen, letter| {
+            let _always = write!(seen, "{}", letter.escape_debug());
+            seen
+        });
+        assert_eq!(evil, None, "{seen}");
+    }
+}
+
+#[test]
+fn no_field_of_a_task_reaches_the_terminal_as_it_is() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let dir = sandbox.path(&format!("dir{EVIL}"));
+    std::fs::create_dir(&dir).expect("own directory");
+    let dir = dir.display().to_string();
+    let name = format!("name{EVIL}\nb-000000000000  exited 0  forged");
+    let renamed = format!("{EVIL}\nforged");
+    let script = ["fork", "rename", &renamed, "hang", "--", "say", EVIL, "mark", "up", "hang"];
+    let head = ["run", "--background", "--name", &name, "--cwd", &dir, "--"].map(str::to_owned);
+    let argv = sandbox.puppet_argv(&script);
+    let started = sandbox.siding(&[&head[..], &argv].concat()).run().expect_code(0);
+    assert_harmless(&started);
+    let id = started.out().trim().to_owned();
+    let _up = sandbox.marked("up");
+    let look = |args: &[&str]| {
+        let done = sandbox.siding(args).run();
+        assert_harmless(&done);
+        assert!(!done.out().lines().any(|line| line.starts_with("b-000000000000")), "{done}");
+        assert!(!done.out().lines().any(|line| line.starts_with("forged")), "{done}");
+        done.out()
+    };
+    for args in [&["show", &id][..], &["ps"], &["ps", "--all"], &["reap", "--dry-run"]] {
+        let _text = look(args);
+    }
+    let _bound = look(&["wait", "--timeout", "1ms", &id]);
+    let stopped = look(&["stop", "--grace", "0s", &id]);
+    assert!(stopped.contains("stopped"), "{stopped}");
+    for args in [&["show", &id][..], &["ps"], &["wait", &id]] {
+        assert!(look(args).contains(&id));
+    }
+    let missing = format!("/nowhere/{EVIL}");
+    let call = ["run", "--background", "--", &missing, "argument"];
+    assert_harmless(&sandbox.siding(&call).run().expect_code(127));
+    let _failed = look(&["ps"]);
+    eventually("nothing of it is left", || siding_e2e::processes::with_birthmark(&id).is_empty());
+}
