@@ -33,7 +33,7 @@ const BLOCK: usize = 64 << 10;
 Examples:
   siding input b-4k7q yes                   the line `yes`
   siding input b-4k7q --no-newline y        one character
-  siding input b-4k7q --file answers.txt    a file as it is; `-` is standard input
+  siding input b-4k7q --file answers.txt    a file as it is; `-` is stdin
   siding input b-4k7q --eof                 nothing more will come
   siding input b-4k7q last line --eof       both
 

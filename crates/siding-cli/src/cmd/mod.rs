@@ -32,10 +32,10 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  siding run --budget 15s -- 'npm test'        go on in the background after 15 s
+  siding run --budget 15s -- 'npm test'        in the background after 15 s
   siding ps                                    what runs
   siding wait b-4k7q && siding output b-4k7q   wait for the end, then read
-  siding stop --all                            end all, with all that they started
+  siding stop --all                            end all, with all they started
 
 Tasks are named by their id or any unique beginning of it.
 State is kept in $SIDING_STATE_DIR, else in $XDG_STATE_HOME/siding.";

@@ -29,7 +29,7 @@ Examples:
   siding ps --all           everything that is kept
   siding ps --running       what runs
   siding ps --session S     of one session
-  siding ps --json          everything that is kept, as a list; --running for less")]
+  siding ps --json          all that is kept, as a list; --running for less")]
 pub(crate) struct Args {
     /// Every task that is kept
     #[arg(long, conflicts_with = "running")]

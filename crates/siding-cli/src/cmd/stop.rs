@@ -21,6 +21,8 @@ use crate::{print, render};
 const BEYOND_GRACE: Duration = Duration::from_secs(30);
 /// Columns beside an id.
 const OUTCOME: usize = 64;
+/// Longest reason of a survival.
+const WHY: usize = 400;
 
 /// Ends tasks with everything they started.
 ///
@@ -75,7 +77,7 @@ impl Args {
                 views => render::json::print(&views)?,
             }
         } else {
-            views.iter().for_each(say);
+            print::text(&views.iter().map(words).collect::<String>())?;
         }
         let survived = views.iter().any(|view| {
             view.stop_report.as_ref().is_some_and(|report| !report.survivors.is_empty())
@@ -144,31 +146,35 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Prints what came of one task.
-fn say(view: &TaskView) {
+/// Returns what came of one task. Nothing in it is wider than 80 columns.
+fn words(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    // An outcome may name a program that could not be started, whatever it is called.
-    println!("{}  {}", view.task_id, one_line(&outcome, OUTCOME));
-    let Some(report) = &view.stop_report else { return };
+    // An outcome may name a program that could not be started, whatever that is called.
+    let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME));
+    let Some(report) = &view.stop_report else { return text };
+    let mut line = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
     for ended in &report.ended {
-        println!("  ended {:>7}  {:<8} {}", ended.pid, ended.signal, short(&ended.command));
+        line(&format!("  ended {:>7}  {:<8} {}", ended.pid, ended.signal, short(&ended.command)));
     }
     let listed = u32::try_from(report.ended.len()).unwrap_or(u32::MAX);
     if report.ended_total > listed {
-        println!("  … and {} more", report.ended_total - listed);
+        line(&format!("  … and {} more", report.ended_total - listed));
     }
     for survivor in &report.survivors {
-        println!("  STILL ALIVE {}  {}", survivor.pid, short(&survivor.command));
-        println!("{}", print::wrapped(&one_line(&survivor.why, 400), 14, print::WIDTH));
+        line(&format!("  STILL ALIVE {:>7}  {}", survivor.pid, short(&survivor.command)));
+        line(&print::wrapped(&one_line(&survivor.why, WHY), 14, print::WIDTH));
     }
     if !report.ports_freed.is_empty() {
         let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
-        let ports = format!("ports freed: {}", ports.join(", "));
-        println!("{}", print::wrapped(&ports, 2, print::WIDTH));
+        line(&print::wrapped(&format!("ports freed: {}", ports.join(", ")), 2, print::WIDTH));
     }
+    text
 }
 
-/// Returns what fits beside a pid and a signal in 80 columns.
+/// Returns what fits beside a pid and what became of it in 80 columns.
 fn short(command: &str) -> String {
     one_line(command, 54)
 }

@@ -13,7 +13,7 @@ use siding_model::report::{TaskView, WaitHit, WaitReason, WaitView};
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::render;
+use crate::{print, render};
 
 /// Waits for tasks to end.
 ///
@@ -97,9 +97,8 @@ impl Args {
             .map(|watch| Ok(Task::read(root, watch.id())?.view(root, Detail::Brief)))
             .collect::<Result<Vec<TaskView>, Failure>>()?;
         if !self.json {
-            for view in &ended {
-                println!("{}", render::ended_line(view));
-            }
+            let line = |view| format!("{}\n", render::ended_line(view));
+            print::text(&ended.iter().map(line).collect::<String>())?;
             if !satisfied {
                 let bound = siding_model::span::human(Duration::from_millis(bound_ms));
                 eprintln!("siding: not ended within the bound of {bound}; they go on");

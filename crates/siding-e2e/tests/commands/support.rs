@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{Finished, Sandbox};
+use siding_e2e::{Finished, Sandbox, eventually, processes};
 
 /// A task that goes on until it is stopped. It dies of the polite signal.
 pub(crate) const HANG: &str = "sleep 300";
@@ -42,13 +42,16 @@ pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], command: &str) -> String 
     id(&ok(sandbox, &[&head, flags, &["--", command]].concat()).json())
 }
 
-/// Runs a shell text to its end, whatever that is, and returns the task's id.
+/// Runs a shell text to its end, whatever that is, and returns the task's id. Its shim has tidied
+/// up and left.
 #[track_caller]
 pub(crate) fn ended(sandbox: &Sandbox, command: &str) -> String {
     let args = ["run", "--budget", "none", "--json", "--", command];
     let done = sandbox.siding(&args).run();
     assert_eq!(done.json()["phase"], "ended", "{done}");
-    id(&done.json())
+    let id = id(&done.json());
+    eventually("its shim has left", || processes::with_birthmark(&id).is_empty());
+    id
 }
 
 /// The id in a task's JSON.

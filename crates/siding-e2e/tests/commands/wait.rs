@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    HANG, PROMPT, documented, ended, make_file, ok, refused, sandbox, start, stop_all, until_file,
+    HANG, PROMPT, ended, make_file, ok, refused, sandbox, start, stop_all, until_file,
 };
 
 #[test]
@@ -69,17 +69,6 @@ fn at_the_bound_the_answer_says_so_and_the_tasks_go_on() {
     let shown = ok(&sandbox, &["show", "--json", &ids[1]]).json();
     assert_eq!(shown["phase"], "running");
     stop_all(&sandbox);
-}
-
-#[test]
-fn json_is_what_the_schema_says() {
-    let sandbox = sandbox();
-    let schema: Value = serde_json::from_str(&documented("schema/wait.schema.json")).expect("JSON");
-    let known = schema["properties"].as_object().expect("an object");
-    let id = ended(&sandbox, "true");
-    let view = ok(&sandbox, &["wait", "--json", &id]).json();
-    let view = view.as_object().expect("an object");
-    assert!(view.keys().eq(known.keys()), "{view:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::protocol::Request;
 use siding_model::report::TaskView;
 use siding_model::spec::TaskSpec;
+use siding_model::text::one_line;
 
 use crate::context::{self, PROGRAM};
 use crate::exit;
@@ -124,18 +125,19 @@ fn stop(root: &Root, spec: &TaskSpec) -> Result<TaskView, WatchError> {
 
 impl Closed {
     fn words(&self) -> String {
-        let mut text = format!("session `{}` is closed\n", self.session_id);
+        let closed = format!("session `{}` is closed", self.session_id);
+        let mut text = print::wrapped(&closed, 0, print::WIDTH) + "\n";
         let mut line = |id: TaskId, said: &str| {
             let said = print::wrapped(said, 16, print::WIDTH);
             text.push_str(&format!("{:<16}{}\n", id.to_string(), said.trim_start()));
         };
         for view in &self.stopped {
             let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-            line(view.task_id, &outcome);
+            line(view.task_id, &one_line(&outcome, 400));
             for survivor in view.stop_report.iter().flat_map(|report| &report.survivors) {
-                let said =
-                    format!("STILL ALIVE {}: {}: {}", survivor.pid, survivor.command, survivor.why);
-                line(view.task_id, &said);
+                let command = one_line(&survivor.command, 100);
+                let why = one_line(&survivor.why, 400);
+                line(view.task_id, &format!("STILL ALIVE {}: {command}: {why}", survivor.pid));
             }
         }
         for id in &self.kept {

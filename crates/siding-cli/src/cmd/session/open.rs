@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use siding_core::session;
 use siding_core::tree;
 use siding_model::id::{SessionId, TaskId};
+use siding_model::text::one_line;
 
 use super::{SessionView, Standing};
 use crate::cmd::reap;
@@ -55,7 +56,7 @@ impl Args {
             render::json::print(&view)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let owner = tree::command_of(self.owner_pid);
+        let owner = one_line(&tree::command_of(self.owner_pid), 100);
         let mut text = format!(
             "session `{}` is open; it ends with process {}, {owner}",
             self.id, self.owner_pid

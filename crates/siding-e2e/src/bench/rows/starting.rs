@@ -40,18 +40,22 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
 fn library(bench: &Bench, table: &mut Table) -> Result<()> {
     let place = bench.stage.place("true-library")?;
     let client = place.client()?;
+    let in_memory = bench.stage.place_in_memory(NAME)?.map(|place| place.client()).transpose()?;
     let mut left = Samples::default();
     let shell_text: Turn<'_> = Box::new(|| {
         let ran = client.run(shell("true"))?;
         left.push_time(ran.left);
         Ok(ran.known)
     });
-    let mut turns: [Turn<'_>; 4] = [
+    let mut turns: Vec<Turn<'_>> = vec![
         shell_text,
         Box::new(|| timed(&mut bash())),
         Box::new(|| Ok(client.run(argv(["true"]))?.known)),
         Box::new(|| timed(&mut quiet(Command::new("true")))),
     ];
+    if let Some(client) = &in_memory {
+        turns.push(Box::new(|| Ok(client.run(shell("true"))?.known)));
+    }
     let rounds = Rounds { warm_up: 10, counted: bench.pace.of(200, 1000) };
     let times = turns::take(rounds, &mut turns)?;
     drop(turns);
@@ -65,6 +69,10 @@ fn library(bench: &Bench, table: &mut Table) -> Result<()> {
     );
     let (ours, theirs) = (times[0].percentile(90.0), times[1].percentile(90.0));
     table.add(line("library: bash text, p90", bash, ours, theirs));
+    if let Some(ours) = times.get(4) {
+        let what = "library: bash text, state in tmpfs";
+        table.add(line(what, bash, ours.median(), times[1].median()));
+    }
     let alone = "`true`, spawned and waited for by the same process";
     table.add(line("library: program, median", alone, times[2].median(), times[3].median()));
     table.add(Line::new(NAME, "library: until the shim has left", Unit::Ms, left.median()));
