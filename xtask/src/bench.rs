@@ -37,10 +37,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     // One at a time: together they would share features, and the shipped program has none of the
     // tests' pause points.
     build(&workspace, &["--package", "siding-cli"])?;
-    build(
-        &workspace,
-        &["--package", "siding-e2e", "--bin", "siding-bench"],
-    )?;
+    build(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
     eprintln!("built in {}", readable(started.elapsed()));
     let directory = workspace.metadata.target_directory.join("release");
     let status = Command::new(directory.join("siding-bench"))
@@ -50,11 +47,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
         .status()
         .context("could not start `siding-bench`")?;
     eprintln!("took {} in all", readable(started.elapsed()));
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Builds a release program. Cargo talks on stderr, so that stdout is the table's alone.

@@ -100,10 +100,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
 
 /// Runs every step up to the first failure.
 pub(crate) fn everything(workspace: &Workspace) -> Ending {
-    let request = Request {
-        steps: STEPS.iter().collect(),
-        after_failure: AfterFailure::Stop,
-    };
+    let request = Request { steps: STEPS.iter().collect(), after_failure: AfterFailure::Stop };
     request.carry_out(workspace)
 }
 
@@ -128,15 +125,10 @@ impl Request {
                 },
             }
         }
-        let everything = STEPS
-            .iter()
-            .filter(|step| slowest == Pace::Thorough || step.pace == Pace::Quick);
+        let everything =
+            STEPS.iter().filter(|step| slowest == Pace::Thorough || step.pace == Pace::Quick);
         Ok(Self {
-            steps: if named.is_empty() {
-                everything.collect()
-            } else {
-                named
-            },
+            steps: if named.is_empty() { everything.collect() } else { named },
             after_failure,
         })
     }
@@ -160,9 +152,7 @@ mod tests {
     fn quick_leaves_out_exactly_the_slow_steps() {
         assert_eq!(
             names(&["--quick"]),
-            [
-                "format", "crates", "source", "lock", "links", "clippy", "docs"
-            ]
+            ["format", "crates", "source", "lock", "links", "clippy", "docs"]
         );
         assert_eq!(names(&[]).len(), STEPS.len());
     }

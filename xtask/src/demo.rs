@@ -45,9 +45,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     println!("Builds siding. The first time takes about two minutes on two cores.");
     let building = Instant::now();
-    workspace
-        .cargo(&["build", "--release", "--locked", "-p", "siding-cli"])
-        .run()?;
+    workspace.cargo(&["build", "--release", "--locked", "-p", "siding-cli"]).run()?;
     println!("  built in {}", readable(building.elapsed()));
     let release = workspace.metadata.target_directory.join("release");
     let stage = Stage::build(release.join("siding"), workspace.root.clone())?;
@@ -55,15 +53,9 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     escaping_tree(&stage)?;
     stage.clear()?;
     println!();
-    println!(
-        "That was all of it, in {}. Type next:",
-        readable(started.elapsed())
-    );
+    println!("That was all of it, in {}. Type next:", readable(started.elapsed()));
     println!();
-    println!(
-        "  alias siding={}",
-        short(&workspace, &release.join("siding"))
-    );
+    println!("  alias siding={}", short(&workspace, &release.join("siding")));
     println!("  siding run --budget 5s -- 'sleep 8; echo done'");
     println!("  siding --help");
     println!("  cargo xtask test      runs every test");
@@ -120,10 +112,7 @@ fn slow_command(stage: &Stage) -> Result<()> {
     say("It is the same process; nothing was started again. What runs:");
     let listed = stage.quiet(&["ps", "--running", "--json"])?;
     let listed: Value = serde_json::from_str(&listed).context("unreadable list of tasks")?;
-    let id = listed[0]["task_id"]
-        .as_str()
-        .context("no task is listed")?
-        .to_owned();
+    let id = listed[0]["task_id"].as_str().context("no task is listed")?.to_owned();
     let shown = stage.shown(&["ps"])?;
     ensure!(shown.contains(&id), "the task is not listed");
 
@@ -141,21 +130,15 @@ fn slow_command(stage: &Stage) -> Result<()> {
 
 /// A tree that leaves its session, its parent and its environment is ended all the same.
 fn escaping_tree(stage: &Stage) -> Result<()> {
-    say(
-        "A command whose processes try to get away: one into a session of its own, one\n\
-         that has no parent and no environment either.",
-    );
+    say("A command whose processes try to get away: one into a session of its own, one\n\
+         that has no parent and no environment either.");
     // Seconds that nobody else sleeps, to know the processes by.
     let own = std::process::id();
     let marks = [1, 2, 3].map(|number| format!("{number}{own}"));
     let [session, orphan, plain] = &marks;
     let text = format!("setsid sleep {session} & (env -i setsid sleep {orphan} &); sleep {plain}");
     let shown = stage.shown(&["run", "--background", "--", &text])?;
-    let id = shown
-        .split_whitespace()
-        .next()
-        .context("no id was printed")?
-        .to_owned();
+    let id = shown.split_whitespace().next().context("no id was printed")?.to_owned();
     let sleepers = wait_for_sleepers(&marks, 3)?;
     println!();
     println!("What /proc says:");
@@ -166,18 +149,11 @@ fn escaping_tree(stage: &Stage) -> Result<()> {
     say("One word ends all of it, and proves it:");
     let report = stage.shown(&["stop", &id])?;
     for (pid, text) in &sleepers {
-        ensure!(
-            report.contains(&pid.to_string()),
-            "the report does not name {pid} ({text})"
-        );
+        ensure!(report.contains(&pid.to_string()), "the report does not name {pid} ({text})");
     }
     let left = wait_for_sleepers(&marks, 0)?;
     println!();
-    println!(
-        "What /proc says: {} of {} are left.",
-        left.len(),
-        sleepers.len()
-    );
+    println!("What /proc says: {} of {} are left.", left.len(), sleepers.len());
     Ok(())
 }
 
@@ -201,23 +177,13 @@ fn wait_for_sleepers(marks: &[String], count: usize) -> Result<Vec<(u32, String)
 /// Returns every process whose command line is `sleep MARK`.
 fn sleepers(marks: &[String]) -> Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")
-        .context("could not list `/proc`")?
-        .flatten()
-    {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
+    for entry in fs::read_dir("/proc").context("could not list `/proc`")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         // Gone meanwhile, or a zombie, which has no command line.
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<_> = words
-            .split(|&byte| byte == 0)
-            .map(String::from_utf8_lossy)
-            .collect();
+        let words: Vec<_> = words.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
         if let [program, argument, ..] = words.as_slice()
             && program.ends_with("sleep")
             && marks.iter().any(|mark| mark == argument)
@@ -234,9 +200,7 @@ fn say(text: &str) {
 }
 
 fn code(status: ExitStatus) -> String {
-    status
-        .code()
-        .map_or_else(|| status.to_string(), |code| code.to_string())
+    status.code().map_or_else(|| status.to_string(), |code| code.to_string())
 }
 
 /// A state directory of our own, and the program. Whatever was started is ended when it is dropped.
@@ -287,18 +251,11 @@ impl Stage {
 
     /// Returns what a call printed. It must succeed.
     fn quiet(&self, words: &[&str]) -> Result<String> {
-        let output = self
-            .call(words)
-            .output()
-            .context("could not start siding")?;
+        let output = self.call(words).output().context("could not start siding")?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed.push_str(&String::from_utf8_lossy(&output.stderr));
         if !output.status.success() {
-            bail!(
-                "`siding {}` ended with {}: {printed}",
-                words.join(" "),
-                code(output.status)
-            );
+            bail!("`siding {}` ended with {}: {printed}", words.join(" "), code(output.status));
         }
         Ok(printed)
     }
@@ -328,11 +285,7 @@ fn typed(words: &[&str]) -> String {
     let mut column = text.len();
     for word in words {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-        let word = if word.chars().all(plain) {
-            (*word).to_owned()
-        } else {
-            format!("'{word}'")
-        };
+        let word = if word.chars().all(plain) { (*word).to_owned() } else { format!("'{word}'") };
         if column + 1 + word.len() > WIDTH {
             text.push_str(" \\\n   ");
             column = 3;

@@ -35,10 +35,8 @@ impl Metadata {
     /// Reads the answer of `cargo metadata --format-version 1`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(json).context("unreadable cargo metadata")?;
-        let members: Vec<&str> = list(&value, "workspace_members")?
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
+        let members: Vec<&str> =
+            list(&value, "workspace_members")?.iter().filter_map(Value::as_str).collect();
         let mut parsed = Self {
             target_directory: PathBuf::from(text(&value, "target_directory")?),
             members: BTreeMap::new(),
@@ -49,18 +47,13 @@ impl Metadata {
             let (id, name) = (text(package, "id")?, text(package, "name")?);
             parsed.names.insert(id.to_owned(), name.to_owned());
             if members.contains(&id) {
-                parsed
-                    .members
-                    .insert(name.to_owned(), Member::parse(package)?);
+                parsed.members.insert(name.to_owned(), Member::parse(package)?);
             }
         }
         for node in list(&value["resolve"], "nodes")? {
             let mut normal = Vec::new();
             for dependency in list(node, "deps")? {
-                if list(dependency, "dep_kinds")?
-                    .iter()
-                    .any(|kind| kind["kind"].is_null())
-                {
+                if list(dependency, "dep_kinds")?.iter().any(|kind| kind["kind"].is_null()) {
                     normal.push(text(dependency, "pkg")?.to_owned());
                 }
             }
@@ -127,15 +120,11 @@ impl Member {
 }
 
 fn list<'v>(value: &'v Value, key: &str) -> Result<&'v Vec<Value>> {
-    value[key]
-        .as_array()
-        .with_context(|| format!("cargo metadata without a list `{key}`"))
+    value[key].as_array().with_context(|| format!("cargo metadata without a list `{key}`"))
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
-    value[key]
-        .as_str()
-        .with_context(|| format!("cargo metadata without a text `{key}`"))
+    value[key].as_str().with_context(|| format!("cargo metadata without a text `{key}`"))
 }
 
 #[cfg(test)]
@@ -150,22 +139,15 @@ pub(crate) mod sample {
     /// `build`; packages called `siding…` and `xtask` are members.
     pub(crate) fn metadata(packages: &[(&str, &[(&str, &str)])]) -> Metadata {
         let is_member = |name: &str| name.starts_with("siding") || name == "xtask";
-        let members: Vec<&str> = packages
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|name| is_member(name))
-            .collect();
+        let members: Vec<&str> =
+            packages.iter().map(|(name, _)| *name).filter(|name| is_member(name)).collect();
         let nodes: Vec<Value> = packages
             .iter()
             .map(|(name, dependencies)| {
                 let dependencies: Vec<Value> = dependencies
                     .iter()
                     .map(|(name, kind)| {
-                        let kind = if *kind == "normal" {
-                            Value::Null
-                        } else {
-                            json!(kind)
-                        };
+                        let kind = if *kind == "normal" { Value::Null } else { json!(kind) };
                         json!({ "pkg": name, "dep_kinds": [{ "kind": kind, "target": null }] })
                     })
                     .collect();
@@ -175,10 +157,8 @@ pub(crate) mod sample {
         let packages: Vec<Value> = packages
             .iter()
             .map(|(name, dependencies)| {
-                let direct: Vec<Value> = dependencies
-                    .iter()
-                    .map(|(name, _)| json!({ "name": name }))
-                    .collect();
+                let direct: Vec<Value> =
+                    dependencies.iter().map(|(name, _)| json!({ "name": name })).collect();
                 json!({
                     "id": name,
                     "name": name,

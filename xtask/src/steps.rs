@@ -74,31 +74,18 @@ pub(crate) fn run(steps: &[&Step], workspace: &Workspace, after_failure: AfterFa
     let started = Instant::now();
     let mut entries = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        println!(
-            "\n[{}/{}] {}: {}",
-            number + 1,
-            steps.len(),
-            step.name,
-            step.about
-        );
+        println!("\n[{}/{}] {}: {}", number + 1, steps.len(), step.name, step.about);
         let began = Instant::now();
         let result = (step.run)(workspace);
         let took = began.elapsed();
         println!("  {}", verdict(step.name, &result, took));
         let failed = result.is_err();
-        entries.push(Entry {
-            name: step.name,
-            result,
-            took,
-        });
+        entries.push(Entry { name: step.name, result, took });
         if failed && after_failure == AfterFailure::Stop {
             break;
         }
     }
-    let unrun: Vec<&str> = steps[entries.len()..]
-        .iter()
-        .map(|step| step.name)
-        .collect();
+    let unrun: Vec<&str> = steps[entries.len()..].iter().map(|step| step.name).collect();
     print!("\n{}", table(&entries, &unrun, started.elapsed()));
     ending(&entries)
 }
@@ -136,11 +123,7 @@ fn table(entries: &[Entry], unrun: &[&str], total: Duration) -> String {
             Ok(Finding::LeftOut(why)) => ("LEFT OUT", why.as_str()),
             Err(_) => ("FAILED", "see above"),
         };
-        let row = format!(
-            "{:<11}{result:<9}{:>12}  {note}",
-            entry.name,
-            readable(entry.took)
-        );
+        let row = format!("{:<11}{result:<9}{:>12}  {note}", entry.name, readable(entry.took));
         text.push_str(row.trim_end());
         text.push('\n');
     }
@@ -156,11 +139,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &'static str, result: Result<Finding>) -> Entry {
-        Entry {
-            name,
-            result,
-            took: Duration::from_millis(1_500),
-        }
+        Entry { name, result, took: Duration::from_millis(1_500) }
     }
 
     #[test]

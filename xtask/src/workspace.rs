@@ -26,10 +26,7 @@ impl Workspace {
         // Set by `cargo run`; the other one is right as long as nobody moved the checkout.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-        let root = here
-            .parent()
-            .context("xtask lies in the workspace")?
-            .to_path_buf();
+        let root = here.parent().context("xtask lies in the workspace")?.to_path_buf();
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let answer = Command::new(&cargo)
             .args(["metadata", "--format-version", "1", "--locked"])
@@ -113,10 +110,7 @@ impl Call {
     /// Runs it and returns what it wrote to stdout, or `None` if it could not start or failed.
     pub(crate) fn answer(mut self) -> Option<String> {
         let output = self.command.stdin(Stdio::null()).output().ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Returns whether it starts and succeeds, its output thrown away.

@@ -1,7 +1,7 @@
 //! The program `siding`: commands, what they print, and their exit codes.
 //!
-//! One file per command in [`cmd`]. What a command finds out it gets from `siding-core`; what it
-//! means is decided in `siding-model`; here it becomes text. Exactly one place, [`failure`], turns
+//! One file per command in `cmd`. What a command finds out it gets from `siding-core`; what it
+//! means is decided in `siding-model`; here it becomes text. Exactly one place, `failure`, turns
 //! errors into a message, a hint and an exit code.
 
 #![forbid(unsafe_code)]

@@ -80,6 +80,11 @@ fn shim(
         .chain(arguments.iter().map(String::as_str))
         .map(|word| CString::new(word).map_err(io::Error::from))
         .collect::<io::Result<Vec<_>>>()?;
-    spawn::detached(&spawn::Detached { program, argv: &argv, environment, descriptors: &descriptors })?;
+    spawn::detached(&spawn::Detached {
+        program,
+        argv: &argv,
+        environment,
+        descriptors: &descriptors,
+    })?;
     Ok(Link::over(ours))
 }

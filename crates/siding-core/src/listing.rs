@@ -141,7 +141,7 @@ mod tests {
             wall: Wall(1),
             shim: GONE,
             // Every second journal is longer than what is read at first.
-            spec: spec(id, if code % 2 == 0 { 1 } else { BUFFER }),
+            spec: spec(id, if code.is_multiple_of(2) { 1 } else { BUFFER }),
         };
         let end = LeaderEnd::Exited { code };
         let ended = Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None };

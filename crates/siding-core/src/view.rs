@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::Mono;
-use siding_model::lifecycle::Phase;
 use siding_model::record::OutputTotals;
 use siding_model::report::{OutputView, ProcessView, TaskView};
 

@@ -42,11 +42,7 @@ impl Announced {
         }
         let pid = fields.remove("pid")?.parse().ok()?;
         let start = fields.remove("start")?.parse().ok()?;
-        Some(Self {
-            verb: verb.to_owned(),
-            process: Process { pid, start },
-            fields,
-        })
+        Some(Self { verb: verb.to_owned(), process: Process { pid, start }, fields })
     }
 
     /// Reads all announcements of a text, in order, and passes over everything else.
@@ -58,11 +54,7 @@ impl Announced {
     pub fn render(verb: &str, process: Process, fields: &[(&str, String)]) -> String {
         let mut line = format!("{HEAD}{verb} pid={} start={}", process.pid, process.start);
         for (key, value) in fields {
-            let value = if *key == "text" {
-                escape(value)
-            } else {
-                value.clone()
-            };
+            let value = if *key == "text" { escape(value) } else { value.clone() };
             line.push_str(&format!(" {key}={value}"));
         }
         line.push('\n');
@@ -113,16 +105,9 @@ mod tests {
     #[test]
     fn what_is_rendered_is_read_back() {
         let process = Process { pid: 12, start: 99 };
-        let fields = [
-            ("child", "13".to_owned()),
-            ("text", "a=b \\ c\nd".to_owned()),
-        ];
+        let fields = [("child", "13".to_owned()), ("text", "a=b \\ c\nd".to_owned())];
         let line = Announced::render("fork", process, &fields);
-        assert_eq!(
-            line.matches('\n').count(),
-            1,
-            "one step is one line: {line:?}"
-        );
+        assert_eq!(line.matches('\n').count(), 1, "one step is one line: {line:?}");
         let read = Announced::parse(line.trim_end()).expect("our own line is readable");
         assert_eq!(read.process, process);
         assert_eq!(read.field::<u32>("child"), 13);
@@ -131,9 +116,6 @@ mod tests {
 
     #[test]
     fn other_lines_are_passed_over() {
-        assert_eq!(
-            Announced::all_in("hello\npuppet: \npuppet: x pid=a start=1\n"),
-            vec![]
-        );
+        assert_eq!(Announced::all_in("hello\npuppet: \npuppet: x pid=a start=1\n"), vec![]);
     }
 }

@@ -71,10 +71,7 @@ mod tests {
         let text = String::from_utf8(Shape::Lines(20).bytes(0, 60)).expect("text");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(
-            lines[2].starts_with("000000000002") && lines[2].len() == 19,
-            "{text}"
-        );
+        assert!(lines[2].starts_with("000000000002") && lines[2].len() == 19, "{text}");
     }
 
     #[test]

@@ -29,14 +29,7 @@ impl Finished {
         elapsed: Duration,
         shown: String,
     ) -> Self {
-        Self {
-            code: status.code(),
-            signal: status.signal(),
-            stdout,
-            stderr,
-            elapsed,
-            shown,
-        }
+        Self { code: status.code(), signal: status.signal(), stdout, stderr, elapsed, shown }
     }
 
     /// Stdout as text, unreadable bytes replaced.
@@ -87,28 +80,15 @@ impl Finished {
 
 impl std::fmt::Display for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            code,
-            signal,
-            elapsed,
-            shown,
-            ..
-        } = self;
+        let Self { code, signal, elapsed, shown, .. } = self;
         let text = transcript(&self.stdout, &self.stderr);
-        write!(
-            f,
-            "`{shown}`: code {code:?}, signal {signal:?}, after {elapsed:?}{text}"
-        )
+        write!(f, "`{shown}`: code {code:?}, signal {signal:?}, after {elapsed:?}{text}")
     }
 }
 
 /// Both streams for a message of failure, each cut to its first and last bytes.
 pub(crate) fn transcript(out: &[u8], err: &[u8]) -> String {
-    format!(
-        "\n--- stdout\n{}\n--- stderr\n{}\n---",
-        excerpt(out),
-        excerpt(err)
-    )
+    format!("\n--- stdout\n{}\n--- stderr\n{}\n---", excerpt(out), excerpt(err))
 }
 
 fn excerpt(bytes: &[u8]) -> String {

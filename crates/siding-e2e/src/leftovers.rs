@@ -39,11 +39,7 @@ pub(crate) struct Leftover {
 
 impl std::fmt::Display for Leftover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "pid {} ({}), known by its {}",
-            self.process.pid, self.described, self.because
-        )
+        write!(f, "pid {} ({}), known by its {}", self.process.pid, self.described, self.because)
     }
 }
 
@@ -72,11 +68,7 @@ impl Traces {
                     processes::command_line(pid),
                     processes::state(pid).unwrap_or('?')
                 );
-                process.alive().then_some(Leftover {
-                    process,
-                    because,
-                    described,
-                })
+                process.alive().then_some(Leftover { process, because, described })
             })
             .collect()
     }
@@ -92,10 +84,7 @@ impl Traces {
             Some("environment")
         } else if std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| inside(&cwd)) {
             Some("working directory")
-        } else if processes::descriptors(pid)
-            .iter()
-            .any(|(_, path)| inside(path))
-        {
+        } else if processes::descriptors(pid).iter().any(|(_, path)| inside(path)) {
             Some("open files in the sandbox")
         } else {
             None

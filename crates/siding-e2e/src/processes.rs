@@ -26,10 +26,7 @@ pub struct Process {
 impl Process {
     /// The process that has this number now.
     pub fn of(pid: u32) -> Option<Self> {
-        Some(Self {
-            pid,
-            start: start_ticks(pid)?,
-        })
+        Some(Self { pid, start: start_ticks(pid)? })
     }
 
     /// The calling process.
@@ -53,9 +50,7 @@ impl Process {
 
     /// Sends `signal`, unless the process is gone or its number belongs to another by now.
     pub fn signal(self, signal: rustix::process::Signal) {
-        let Some(pid) = i32::try_from(self.pid)
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw)
         else {
             return;
         };
@@ -148,10 +143,7 @@ fn numbered(dir: &Path) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return vec![];
     };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// All processes below `pid` by parent links, zombies included, nearest first.
@@ -159,20 +151,13 @@ fn numbered(dir: &Path) -> Vec<u32> {
 /// Whoever lost its parent is below the reaper that took it in, so it is found only when that
 /// is `pid` or below it.
 pub fn descendants(pid: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> = all()
-        .into_iter()
-        .filter_map(|pid| Some((pid, stat(pid)?.parent)))
-        .collect();
+    let parents: Vec<(u32, u32)> =
+        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
     let mut found = vec![pid];
     let mut looked_at = 0;
     while let Some(&above) = found.get(looked_at) {
         looked_at += 1;
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, parent)| *parent == above)
-                .map(|(pid, _)| *pid),
-        );
+        found.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid));
     }
     found.split_off(1)
 }
@@ -185,11 +170,7 @@ pub fn command_line(pid: u32) -> String {
         .filter(|word| !word.is_empty())
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect();
-    if words.is_empty() {
-        format!("[{}]", name(pid))
-    } else {
-        words.join(" ")
-    }
+    if words.is_empty() { format!("[{}]", name(pid)) } else { words.join(" ") }
 }
 
 /// Name of a process (`comm`), empty when there is no such process.
@@ -232,17 +213,13 @@ pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
 pub fn birthmark(id: &str) -> Option<u64> {
     const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
     let digits = id.strip_prefix("b-").filter(|digits| digits.len() == 12)?;
-    digits.chars().try_fold(0, |sum, digit| {
-        Some(sum << 5 | ALPHABET.find(digit)? as u64)
-    })
+    digits.chars().try_fold(0, |sum, digit| Some(sum << 5 | ALPHABET.find(digit)? as u64))
 }
 
 /// The birthmark a process carries: equal soft and hard RLIMIT_RTTIME, as microseconds.
 pub fn birthmark_of(pid: u32) -> Option<u64> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     let mut values = line.split_ascii_whitespace();
     let soft: u64 = values.next()?.parse().ok()?;
     let hard: u64 = values.next()?.parse().ok()?;
@@ -288,10 +265,7 @@ mod tests {
     fn a_name_with_brackets_does_not_shift_the_fields() {
         let line = b"42 (a) S (b) T 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
         let stat = parse_stat(line).expect("a whole line");
-        assert_eq!(
-            (stat.state, stat.parent, stat.group, stat.session),
-            ('T', 1, 2, 3)
-        );
+        assert_eq!((stat.state, stat.parent, stat.group, stat.session), ('T', 1, 2, 3));
         assert_eq!(stat.start, 777);
     }
 

@@ -17,19 +17,9 @@ pub(crate) fn keep_descriptors_to_ourselves() {
         // SAFETY: takes only numbers; nothing is closed here, and Rust opens every descriptor
         // of its own with the same mark anyway.
         let marked = unsafe {
-            libc::syscall(
-                libc::SYS_close_range,
-                3_u32,
-                u32::MAX,
-                libc::CLOSE_RANGE_CLOEXEC,
-            )
+            libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
         };
-        assert_eq!(
-            marked,
-            0,
-            "close_range: {}",
-            std::io::Error::last_os_error()
-        );
+        assert_eq!(marked, 0, "close_range: {}", std::io::Error::last_os_error());
     });
 }
 

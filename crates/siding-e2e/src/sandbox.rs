@@ -71,19 +71,9 @@ impl Sandbox {
     fn build(uid: Option<u32>) -> Self {
         keep_descriptors_to_ourselves();
         let root = directory::make();
-        let name = root
-            .file_name()
-            .expect("a directory in /tmp has a name")
-            .display()
-            .to_string();
+        let name = root.file_name().expect("a directory in /tmp has a name").display().to_string();
         let tag = format!("{name}-{}", std::process::id());
-        let sandbox = Self {
-            root,
-            tag,
-            uid,
-            expect_clean: false,
-            task_ids: Mutex::default(),
-        };
+        let sandbox = Self { root, tag, uid, expect_clean: false, task_ids: Mutex::default() };
         for dir in ["", "st", "h", "h/run", "w"] {
             let dir = sandbox.root.join(dir);
             std::fs::create_dir_all(&dir).expect("the own directory can be written");
@@ -174,11 +164,7 @@ impl Sandbox {
     fn call_program<A: AsRef<str>>(&self, program: &Path, args: &[A]) -> Invocation {
         let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
         let mut command = Command::new(program);
-        command
-            .args(&args)
-            .env_clear()
-            .envs(self.environment())
-            .current_dir(self.path(""));
+        command.args(&args).env_clear().envs(self.environment()).current_dir(self.path(""));
         let name = program.file_name().unwrap_or_default().display();
         let call = Invocation::new(command, format!("{name} {}", args.join(" ")));
         match self.uid {
@@ -190,11 +176,7 @@ impl Sandbox {
     fn program(&self, name: &str) -> PathBuf {
         let found = program(name);
         // Only root can make a call as another user.
-        if is_root() {
-            executable_by_others(&found, &self.root)
-        } else {
-            found
-        }
+        if is_root() { executable_by_others(&found, &self.root) } else { found }
     }
 
     /// The words of a command that runs `puppet` with these verbs. It announces itself in the
@@ -202,8 +184,7 @@ impl Sandbox {
     pub fn puppet_argv<A: AsRef<str>>(&self, verbs: &[A]) -> Vec<String> {
         let head = [self.program("puppet"), "--log".into(), self.log()];
         let head = head.iter().map(|word| word.display().to_string());
-        head.chain(verbs.iter().map(|verb| verb.as_ref().to_owned()))
-            .collect()
+        head.chain(verbs.iter().map(|verb| verb.as_ref().to_owned())).collect()
     }
 
     /// The same command as one line for a shell, each word quoted where it must be.
@@ -225,12 +206,7 @@ impl Sandbox {
     /// When another thread has panicked in here.
     pub fn task_ids(&self) -> Vec<String> {
         self.note_tasks();
-        self.task_ids
-            .lock()
-            .expect("nobody panics in here")
-            .iter()
-            .cloned()
-            .collect()
+        self.task_ids.lock().expect("nobody panics in here").iter().cloned().collect()
     }
 
     /// Keeps the ids, since a test may remove the records of processes that still live.
@@ -238,13 +214,8 @@ impl Sandbox {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;
         };
-        let names = tasks
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok());
-        self.task_ids
-            .lock()
-            .expect("nobody panics in here")
-            .extend(names);
+        let names = tasks.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        self.task_ids.lock().expect("nobody panics in here").extend(names);
     }
 
     fn traces(&self) -> Traces {
@@ -253,10 +224,7 @@ impl Sandbox {
             tag: format!("PUPPET_SANDBOX={}", self.tag),
             root: self.root.clone(),
             log: self.log(),
-            birthmarks: ids
-                .iter()
-                .filter_map(|id| processes::birthmark(id))
-                .collect(),
+            birthmarks: ids.iter().filter_map(|id| processes::birthmark(id)).collect(),
         }
     }
 }
@@ -264,32 +232,17 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         let traces = self.traces();
-        let unclean = if self.expect_clean {
-            traces.settle(SETTLE)
-        } else {
-            vec![]
-        };
+        let unclean = if self.expect_clean { traces.settle(SETTLE) } else { vec![] };
         let immortal = traces.end_all();
         directory::remove(&self.root);
         // A second panic would hide the first, which says more.
         if std::thread::panicking() {
             return;
         }
-        let list = |left: &[_]| {
-            left.iter()
-                .map(|one: &Leftover| format!("\n  {one}"))
-                .collect::<String>()
-        };
-        assert!(
-            immortal.is_empty(),
-            "could not be ended:{}",
-            list(&immortal)
-        );
-        assert!(
-            unclean.is_empty(),
-            "the test left processes behind:{}",
-            list(&unclean)
-        );
+        let list =
+            |left: &[_]| left.iter().map(|one: &Leftover| format!("\n  {one}")).collect::<String>();
+        assert!(immortal.is_empty(), "could not be ended:{}", list(&immortal));
+        assert!(unclean.is_empty(), "the test left processes behind:{}", list(&unclean));
     }
 }
 
@@ -304,11 +257,7 @@ mod tests {
     fn a_sandbox_is_gone_after_use() {
         let sandbox = Sandbox::new();
         let root = sandbox.root().to_owned();
-        assert!(
-            root.as_os_str().len() <= 12,
-            "short enough for a socket: {}",
-            root.display()
-        );
+        assert!(root.as_os_str().len() <= 12, "short enough for a socket: {}", root.display());
         std::fs::create_dir(sandbox.path("locked")).expect("own directory");
         std::fs::set_permissions(sandbox.path("locked"), Permissions::from_mode(0o0))
             .expect("own directory");

@@ -30,24 +30,14 @@ pub struct Invocation {
 
 impl Invocation {
     pub(crate) fn new(mut command: Command, shown: String) -> Self {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
-        Self {
-            command,
-            shown,
-            input: None,
-            input_stays_open: false,
-            may_be_held: false,
-        }
+        Self { command, shown, input: None, input_stays_open: false, may_be_held: false }
     }
 
     /// Adds an argument at the end.
     pub fn arg(mut self, value: impl AsRef<OsStr>) -> Self {
-        self.shown
-            .push_str(&format!(" {}", value.as_ref().display()));
+        self.shown.push_str(&format!(" {}", value.as_ref().display()));
         self.command.arg(value);
         self
     }
@@ -221,14 +211,9 @@ impl Running {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                panic!(
-                    "`{}` did not print {part:?}{}",
-                    self.shown,
-                    self.transcript()
-                );
+                panic!("`{}` did not print {part:?}{}", self.shown, self.transcript());
             }
-            self.streams
-                .pump(None, left.min(Duration::from_millis(100)));
+            self.streams.pump(None, left.min(Duration::from_millis(100)));
         }
     }
 
@@ -247,11 +232,7 @@ impl Running {
                 break self.started.elapsed();
             }
             if left.is_zero() {
-                panic!(
-                    "`{}` is not done after {CALL_DEADLINE:?}{}",
-                    self.shown,
-                    self.transcript()
-                );
+                panic!("`{}` is not done after {CALL_DEADLINE:?}{}", self.shown, self.transcript());
             }
         };
         let status = self.child.wait().expect("an own child can be waited for");
@@ -260,13 +241,7 @@ impl Running {
             self.expect_streams_closed();
         }
         let streams = std::mem::take(&mut self.streams);
-        Finished::new(
-            status,
-            streams.out,
-            streams.err,
-            elapsed,
-            self.shown.clone(),
-        )
+        Finished::new(status, streams.out, streams.err, elapsed, self.shown.clone())
     }
 
     #[track_caller]
@@ -276,10 +251,7 @@ impl Running {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let text = self.transcript();
-                panic!(
-                    "`{}` has ended, but its output is still held open{text}",
-                    self.shown
-                );
+                panic!("`{}` has ended, but its output is still held open{text}", self.shown);
             }
             self.streams.pump(None, left);
         }

@@ -107,13 +107,8 @@ fn plan_children(
     (0..number)
         .map(|index| {
             let path = format!("{above}.{index}");
-            let birth = [
-                Birth::Fork,
-                Birth::Group,
-                Birth::Session,
-                Birth::Daemon,
-                Birth::Orphan,
-            ][dice.below(5) as usize];
+            let birth = [Birth::Fork, Birth::Group, Birth::Session, Birth::Daemon, Birth::Orphan]
+                [dice.below(5) as usize];
             let life = match dice.below(10) {
                 0..=3 => Life::Beat,
                 4..=5 => Life::Hang,
@@ -171,10 +166,7 @@ mod tests {
         fn collect(member: &Member, seen: &mut Vec<String>) {
             seen.push(format!("{:?}", member.birth));
             seen.push(format!("{:?}", member.life));
-            member
-                .children
-                .iter()
-                .for_each(|child| collect(child, seen));
+            member.children.iter().for_each(|child| collect(child, seen));
         }
         let mut seen = vec![];
         (0..40).for_each(|seed| collect(&plan(seed, 3, 3), &mut seen));

@@ -56,7 +56,11 @@ impl TaskId {
     /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`].
     #[must_use]
     pub const fn new(kind: Kind, bits: u64) -> Option<Self> {
-        if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self { kind, bits }) }
+        if bits < Self::MIN_BITS || bits > Self::MAX_BITS {
+            None
+        } else {
+            Some(Self { kind, bits })
+        }
     }
 
     /// Returns the kind that the id's letter names.
@@ -253,8 +257,17 @@ mod tests {
 
     #[test]
     fn what_is_no_id_is_refused() {
-        for text in ["", "b-", "b-4k7q0n2m8x5", "b-4k7q0n2m8x5tt", "B-4k7q0n2m8x5t", "b-4k7q0n2m8x5u",
-                     "x-4k7q0n2m8x5t", "b-000000000001", "../etc/passwd"] {
+        for text in [
+            "",
+            "b-",
+            "b-4k7q0n2m8x5",
+            "b-4k7q0n2m8x5tt",
+            "B-4k7q0n2m8x5t",
+            "b-4k7q0n2m8x5u",
+            "x-4k7q0n2m8x5t",
+            "b-000000000001",
+            "../etc/passwd",
+        ] {
             assert!(text.parse::<TaskId>().is_err(), "{text}");
         }
     }

@@ -35,11 +35,7 @@ pub struct Limits {
 impl Default for Limits {
     /// Returns seven days, 1,000 tasks, 2 GiB.
     fn default() -> Self {
-        Self {
-            age: Duration::from_secs(7 * 24 * 60 * 60),
-            tasks: 1_000,
-            bytes: Bytes::gib(2),
-        }
+        Self { age: Duration::from_secs(7 * 24 * 60 * 60), tasks: 1_000, bytes: Bytes::gib(2) }
     }
 }
 
@@ -52,9 +48,7 @@ impl Default for Limits {
 #[must_use]
 pub fn expired<Id: Copy + Ord>(ended: &[Ended<Id>], limits: &Limits, now: Wall) -> Vec<Id> {
     let mut count = ended.len();
-    let mut bytes = ended
-        .iter()
-        .fold(0_u64, |sum, task| sum.saturating_add(task.bytes.0));
+    let mut bytes = ended.iter().fold(0_u64, |sum, task| sum.saturating_add(task.bytes.0));
     let mut deletable: Vec<_> = ended.iter().filter(|task| !task.owner_live).collect();
     deletable.sort_unstable_by_key(|task| (task.at, task.id));
 
@@ -90,20 +84,11 @@ mod tests {
     const NOW: Wall = Wall(1_000 * HOUR_MS);
 
     fn task(id: u32, hours_ago: i64, bytes: u64) -> Ended<u32> {
-        Ended {
-            id,
-            at: Wall(NOW.0 - hours_ago * HOUR_MS),
-            bytes: Bytes(bytes),
-            owner_live: false,
-        }
+        Ended { id, at: Wall(NOW.0 - hours_ago * HOUR_MS), bytes: Bytes(bytes), owner_live: false }
     }
 
     fn limits(hours: u64, tasks: u32, bytes: u64) -> Limits {
-        Limits {
-            age: Duration::from_secs(hours * 3600),
-            tasks,
-            bytes: Bytes(bytes),
-        }
+        Limits { age: Duration::from_secs(hours * 3600), tasks, bytes: Bytes(bytes) }
     }
 
     #[test]
@@ -134,10 +119,7 @@ mod tests {
     fn a_clock_set_back_makes_nothing_old() {
         let future = task(1, -500, 1);
         assert!(expired(&[future], &limits(1, 9, 99), NOW).is_empty());
-        let extreme = Ended {
-            at: Wall(i64::MIN),
-            ..future
-        };
+        let extreme = Ended { at: Wall(i64::MIN), ..future };
         assert_eq!(expired(&[extreme], &limits(1, 9, 99), Wall(i64::MAX)), [1]);
     }
 

@@ -59,9 +59,7 @@ impl Signal {
     /// Returns the signal with this number, or `None` outside 1 to 64.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
-        let number = u8::try_from(number)
-            .ok()
-            .filter(|number| *number <= RTMAX)?;
+        let number = u8::try_from(number).ok().filter(|number| *number <= RTMAX)?;
         NonZeroU8::new(number).map(Self)
     }
 
@@ -109,9 +107,7 @@ impl FromStr for Signal {
         let name = upper.strip_prefix("SIG").unwrap_or(&upper);
         number_of(name)
             .and_then(Self::from_number)
-            .ok_or_else(|| BadSignal {
-                text: text.to_owned(),
-            })
+            .ok_or_else(|| BadSignal { text: text.to_owned() })
     }
 }
 
@@ -123,37 +119,23 @@ fn number_of(name: &str) -> Option<i32> {
         return Some(i32::from(*number));
     }
     if let Some(above) = name.strip_prefix("RTMIN") {
-        let above = if above.is_empty() {
-            0
-        } else {
-            digits(above.strip_prefix('+')?)?
-        };
+        let above = if above.is_empty() { 0 } else { digits(above.strip_prefix('+')?)? };
         return real_time(i32::from(RTMIN).checked_add(above)?);
     }
     if let Some(below) = name.strip_prefix("RTMAX") {
-        let below = if below.is_empty() {
-            0
-        } else {
-            digits(below.strip_prefix('-')?)?
-        };
+        let below = if below.is_empty() { 0 } else { digits(below.strip_prefix('-')?)? };
         return real_time(i32::from(RTMAX).checked_sub(below)?);
     }
     digits(name)
 }
 
 fn real_time(number: i32) -> Option<i32> {
-    (i32::from(RTMIN)..=i32::from(RTMAX))
-        .contains(&number)
-        .then_some(number)
+    (i32::from(RTMIN)..=i32::from(RTMAX)).contains(&number).then_some(number)
 }
 
 /// Reads digits alone: `str::parse` would take a sign.
 fn digits(text: &str) -> Option<i32> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().ok()
-    } else {
-        None
-    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 impl Serialize for Signal {
@@ -192,18 +174,13 @@ mod tests {
             assert_eq!(signal.to_string().parse(), Ok(signal));
             assert!(signal.to_string().starts_with("SIG"));
             let json = serde_json::to_string(&signal).expect("a signal is a JSON string");
-            assert_eq!(
-                serde_json::from_str::<Signal>(&json).expect("own JSON is read"),
-                signal
-            );
+            assert_eq!(serde_json::from_str::<Signal>(&json).expect("own JSON is read"), signal);
         }
     }
 
     #[test]
     fn names_numbers_and_aliases_are_read() {
-        for text in [
-            "TERM", "SIGTERM", "sigterm", "Term", "15", " TERM ", "SIG15",
-        ] {
+        for text in ["TERM", "SIGTERM", "sigterm", "Term", "15", " TERM ", "SIG15"] {
             assert_eq!(text.parse(), Ok(Signal::TERM), "{text}");
         }
         for (text, number) in [
@@ -218,11 +195,7 @@ mod tests {
             ("RTMAX-30", 34),
             ("32", 32),
         ] {
-            assert_eq!(
-                text.parse::<Signal>().map(Signal::number),
-                Ok(number),
-                "{text}"
-            );
+            assert_eq!(text.parse::<Signal>().map(Signal::number), Ok(number), "{text}");
         }
     }
 

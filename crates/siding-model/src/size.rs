@@ -52,9 +52,8 @@ impl Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = UNITS[..BINARY]
-            .iter()
-            .find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
+        let unit =
+            UNITS[..BINARY].iter().find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
         match unit {
             Some((name, size)) => write!(f, "{}{name}", self.0 / size),
             None => write!(f, "{}B", self.0),
@@ -90,12 +89,8 @@ impl FromStr for Bytes {
     /// `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024, `kB`, `MB`, `GB`, `TB` powers of 1000; the
     /// case of letters does not matter.
     fn from_str(text: &str) -> Result<Self, SizeError> {
-        let unreadable = || SizeError::Unreadable {
-            text: text.to_owned(),
-        };
-        let too_large = || SizeError::TooLarge {
-            text: text.to_owned(),
-        };
+        let unreadable = || SizeError::Unreadable { text: text.to_owned() };
+        let too_large = || SizeError::TooLarge { text: text.to_owned() };
         let trimmed = text.trim();
         let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = trimmed.split_at(digits);
@@ -143,30 +138,14 @@ mod tests {
 
     #[test]
     fn mistakes_say_what_is_allowed() {
-        for text in [
-            "", "MiB", "8M", "8 G", "1.5GiB", "-1", "+1", "8MiBs", "0x10", "eight",
-        ] {
+        for text in ["", "MiB", "8M", "8 G", "1.5GiB", "-1", "+1", "8MiBs", "0x10", "eight"] {
             let error = text.parse::<Bytes>().expect_err(text);
-            assert_eq!(
-                error,
-                SizeError::Unreadable {
-                    text: text.to_owned()
-                }
-            );
+            assert_eq!(error, SizeError::Unreadable { text: text.to_owned() });
             assert!(error.to_string().contains("8MiB"), "{error}");
         }
-        for text in [
-            "18446744073709551616",
-            "16777216TiB",
-            "99999999999999999999GiB",
-        ] {
+        for text in ["18446744073709551616", "16777216TiB", "99999999999999999999GiB"] {
             let error = text.parse::<Bytes>().expect_err(text);
-            assert_eq!(
-                error,
-                SizeError::TooLarge {
-                    text: text.to_owned()
-                }
-            );
+            assert_eq!(error, SizeError::TooLarge { text: text.to_owned() });
         }
     }
 
@@ -174,14 +153,8 @@ mod tests {
     fn sizes_are_shown_without_loss() {
         let shown =
             [0, 1, 1000, 1024, 1500, 8 << 20, 2 << 30, 3 << 40].map(|n| Bytes(n).to_string());
-        assert_eq!(
-            shown,
-            ["0B", "1B", "1000B", "1KiB", "1500B", "8MiB", "2GiB", "3TiB"]
-        );
-        assert_eq!(
-            (Bytes::kib(32), Bytes::mib(8)),
-            (Bytes(32 << 10), Bytes(8 << 20))
-        );
+        assert_eq!(shown, ["0B", "1B", "1000B", "1KiB", "1500B", "8MiB", "2GiB", "3TiB"]);
+        assert_eq!((Bytes::kib(32), Bytes::mib(8)), (Bytes(32 << 10), Bytes(8 << 20)));
         assert_eq!(Bytes::gib(u64::MAX), Bytes(u64::MAX));
     }
 

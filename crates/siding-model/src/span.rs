@@ -71,10 +71,7 @@ pub fn parse(text: &str) -> Result<Duration, SpanError> {
     if trimmed.starts_with('-') {
         return Err(SpanError::Negative { text: given() });
     }
-    if trimmed
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.')
-    {
+    if trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return Err(SpanError::NoUnit { text: given() });
     }
     // jiff would also read `1:30:00`, `+15s`, `1h, 30m` and `15s ago`.
@@ -177,16 +174,10 @@ mod tests {
         assert_eq!(parse(""), Err(SpanError::Empty));
         assert_eq!(parse(" \t"), Err(SpanError::Empty));
         for text in ["-15s", "-1", "- 5m"] {
-            assert!(
-                matches!(parse(text), Err(SpanError::Negative { .. })),
-                "{text}"
-            );
+            assert!(matches!(parse(text), Err(SpanError::Negative { .. })), "{text}");
         }
         for text in ["3651d", "100000h", "9999999999s"] {
-            assert!(
-                matches!(parse(text), Err(SpanError::TooLong { .. })),
-                "{text}"
-            );
+            assert!(matches!(parse(text), Err(SpanError::TooLong { .. })), "{text}");
         }
         for text in [
             "none",
@@ -210,12 +201,7 @@ mod tests {
             "99999999999999999999s",
         ] {
             let error = parse(text).expect_err(text);
-            assert_eq!(
-                error,
-                SpanError::Unreadable {
-                    text: text.to_owned()
-                }
-            );
+            assert_eq!(error, SpanError::Unreadable { text: text.to_owned() });
             assert!(error.to_string().contains("`15s`"), "{error}");
         }
     }
@@ -228,15 +214,7 @@ mod tests {
             ["0s", "850ms", "999ms", "1s", "1.2s", "9.9s", "12s", "59s"]
         );
         assert_eq!(
-            [
-                60_000,
-                192_000,
-                3_599_999,
-                7_500_000,
-                7_200_000,
-                273_600_000
-            ]
-            .map(shown),
+            [60_000, 192_000, 3_599_999, 7_500_000, 7_200_000, 273_600_000].map(shown),
             ["1m", "3m 12s", "59m 59s", "2h 5m", "2h", "3d 4h"]
         );
         assert_eq!(human(Duration::from_micros(400)), "400us");

@@ -128,9 +128,7 @@ impl Callers {
     pub(crate) fn hear(&mut self, index: usize) -> Said {
         let caller = &mut self.0[index];
         match socket::receive(&caller.socket, REQUEST_MAX, false) {
-            Ok(Some(packet)) => {
-                serde_json::from_slice(&packet).map_or(Said::Nonsense, Said::Asked)
-            }
+            Ok(Some(packet)) => serde_json::from_slice(&packet).map_or(Said::Nonsense, Said::Asked),
             Ok(None) => {
                 caller.gone = true;
                 Said::Left

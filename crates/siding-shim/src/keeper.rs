@@ -117,7 +117,8 @@ impl Keeper {
         if ready.owner {
             self.lease.owner_ended(&self.state.spec);
         }
-        for index in (0..self.callers.len()).filter(|index| ready.callers.get(*index) == Some(&true))
+        for index in
+            (0..self.callers.len()).filter(|index| ready.callers.get(*index) == Some(&true))
         {
             self.hear(index);
         }

@@ -127,8 +127,7 @@ mod tests {
     #[test]
     fn the_last_pipeline_is_reported() {
         let bytes = b"return0\x000\0/usr\x003\x000\0\0exit\x000\0/usr\x000\0\0";
-        let expected =
-            Report { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
+        let expected = Report { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
         assert_eq!(read_report(bytes), expected);
     }
 
@@ -140,7 +139,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_nothing() {
-        for bytes in [&b""[..], b"\0", b"exit", b"exit\x001", b"x\0y\0z\0", &[0xff; 100], &[0; 100]] {
+        for bytes in [&b""[..], b"\0", b"exit", b"exit\x001", b"x\0y\0z\0", &[0xff; 100], &[0; 100]]
+        {
             assert_eq!(read_report(bytes), Report::default());
         }
     }

@@ -83,7 +83,8 @@ pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
     let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
     // The directory it was started in may be unmounted or removed; the task has its own.
     let _stays = std::env::set_current_dir("/");
-    let own = procfs::own().ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
+    let own = procfs::own()
+        .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
     Ok(Setting { root, dir, own, signals, marked })
 }
 
@@ -153,14 +154,12 @@ fn begin(id: TaskId) -> Result<Begun, CannotStart> {
     let store = when("create the output file");
     let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
     let fifo = file::open_at(dir, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
-    let pump = Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail)
-        .map_err(&store)?;
+    let pump =
+        Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
     let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
     let state = TaskState::new(accepted.clone());
-    journal
-        .append(&[Record::Accepted(Box::new(accepted))])
-        .map_err(when("write the journal"))?;
+    journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     Ok(Begun { state, log: Log::new(journal), pump, listener, plumbing, setting })
 }

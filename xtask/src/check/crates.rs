@@ -35,24 +35,9 @@ const PURE: &[&[&str]] = &[ASYNC, ARGUMENTS, SQLITE, OS];
 
 /// Every crate, from the ground up.
 const PLACES: &[Place] = &[
-    Place {
-        name: "siding-model",
-        may_use: &[],
-        free_of: PURE,
-        may_call_os: false,
-    },
-    Place {
-        name: "siding-guard",
-        may_use: &["siding-model"],
-        free_of: PURE,
-        may_call_os: false,
-    },
-    Place {
-        name: "siding-core",
-        may_use: &["siding-model"],
-        free_of: LIGHT,
-        may_call_os: true,
-    },
+    Place { name: "siding-model", may_use: &[], free_of: PURE, may_call_os: false },
+    Place { name: "siding-guard", may_use: &["siding-model"], free_of: PURE, may_call_os: false },
+    Place { name: "siding-core", may_use: &["siding-model"], free_of: LIGHT, may_call_os: true },
     Place {
         name: "siding-shim",
         may_use: &["siding-core", "siding-model"],
@@ -97,12 +82,7 @@ const PLACES: &[Place] = &[
         free_of: &[],
         may_call_os: true,
     },
-    Place {
-        name: "xtask",
-        may_use: &[],
-        free_of: &[],
-        may_call_os: false,
-    },
+    Place { name: "xtask", may_use: &[], free_of: &[], may_call_os: false },
 ];
 
 /// Denies edges and packages that the tables do not allow.
@@ -120,28 +100,19 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
         println!("  {fault}");
     }
     if !faults.is_empty() {
-        bail!(
-            "broken rules: {} (see xtask/src/check/crates.rs)",
-            faults.len()
-        );
+        bail!("broken rules: {} (see xtask/src/check/crates.rs)", faults.len());
     }
     Ok(Finding::Passed)
 }
 
 fn faults(metadata: &Metadata) -> Vec<String> {
     let mut faults = Vec::new();
-    let mut versions: Vec<&str> = metadata
-        .members
-        .values()
-        .map(|member| member.version.as_str())
-        .collect();
+    let mut versions: Vec<&str> =
+        metadata.members.values().map(|member| member.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
     if versions.len() > 1 {
-        faults.push(format!(
-            "crates have several versions: {}",
-            versions.join(", ")
-        ));
+        faults.push(format!("crates have several versions: {}", versions.join(", ")));
     }
     for (name, member) in &metadata.members {
         match PLACES.iter().find(|place| place.name == name) {
@@ -169,10 +140,7 @@ impl Place {
         }
         for banned in self.free_of.iter().copied().flatten() {
             if let Some(chain) = metadata.chain(member, banned) {
-                faults.push(format!(
-                    "{name} must be free of {banned}: {}",
-                    chain.join(" → ")
-                ));
+                faults.push(format!("{name} must be free of {banned}: {}", chain.join(" → ")));
             }
         }
         faults
@@ -195,22 +163,10 @@ mod tests {
     fn the_allowed_picture_has_no_fault() {
         let allowed = metadata(&[
             ("siding-model", &[("serde", "normal"), ("proptest", "dev")]),
-            (
-                "siding-core",
-                &[("siding-model", "normal"), ("libc", "normal")],
-            ),
-            (
-                "siding-shim",
-                &[("siding-core", "normal"), ("siding-model", "normal")],
-            ),
-            (
-                "siding-cli",
-                &[("siding-shim", "normal"), ("clap", "normal")],
-            ),
-            (
-                "siding-e2e",
-                &[("siding-cli", "normal"), ("libc", "normal")],
-            ),
+            ("siding-core", &[("siding-model", "normal"), ("libc", "normal")]),
+            ("siding-shim", &[("siding-core", "normal"), ("siding-model", "normal")]),
+            ("siding-cli", &[("siding-shim", "normal"), ("clap", "normal")]),
+            ("siding-e2e", &[("siding-cli", "normal"), ("libc", "normal")]),
             ("xtask", &[]),
             ("serde", &[]),
             ("clap", &[]),
@@ -222,14 +178,8 @@ mod tests {
 
     #[test]
     fn an_edge_upwards_is_a_fault_even_for_tests() {
-        let upwards = metadata(&[
-            ("siding-core", &[("siding-shim", "dev")]),
-            ("siding-shim", &[]),
-        ]);
-        assert_eq!(
-            faults(&upwards),
-            ["siding-core must not depend on siding-shim"]
-        );
+        let upwards = metadata(&[("siding-core", &[("siding-shim", "dev")]), ("siding-shim", &[])]);
+        assert_eq!(faults(&upwards), ["siding-core must not depend on siding-shim"]);
     }
 
     #[test]
@@ -279,12 +229,8 @@ mod tests {
 
     #[test]
     fn the_lint_table_must_be_taken_over() {
-        assert!(inherits_lints(
-            "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"
-        ));
+        assert!(inherits_lints("[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"));
         assert!(!inherits_lints("[package]\nname = \"a\"\n"));
-        assert!(!inherits_lints(
-            "[package]\n\n[lints]\nrust.missing_docs = \"allow\"\n"
-        ));
+        assert!(!inherits_lints("[package]\n\n[lints]\nrust.missing_docs = \"allow\"\n"));
     }
 }

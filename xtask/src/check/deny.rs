@@ -17,19 +17,12 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
         Err(error) if workspace.ci => return Err(error),
         Err(error) => return Ok(Finding::LeftOut(format!("{error:#}"))),
     };
-    workspace
-        .program(
-            &program,
-            &["--locked", "check", "bans", "licenses", "sources"],
-        )
-        .run()?;
+    workspace.program(&program, &["--locked", "check", "bans", "licenses", "sources"]).run()?;
     if let Err(error) = fetch_advisories(workspace, &program) {
         return Ok(Finding::Noted(format!("advisories not looked at: {error}")));
     }
     // Offline: what is judged is what was fetched, and a network that fails now changes nothing.
-    workspace
-        .program(&program, &["--locked", "--offline", "check", "advisories"])
-        .run()?;
+    workspace.program(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
     Ok(Finding::Passed)
 }
 
@@ -83,10 +76,7 @@ fn program(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 fn is_right_version(workspace: &Workspace, program: &Path) -> bool {
-    workspace
-        .program(program, &["--version"])
-        .answer()
-        .is_some_and(|answer| names_version(&answer))
+    workspace.program(program, &["--version"]).answer().is_some_and(|answer| names_version(&answer))
 }
 
 fn names_version(answer: &str) -> bool {

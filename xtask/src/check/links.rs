@@ -32,10 +32,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
     if faults > 0 {
         bail!("links that lead nowhere: {faults}");
     }
-    Ok(Finding::Noted(format!(
-        "links: {links}, documents: {}",
-        texts.len()
-    )))
+    Ok(Finding::Noted(format!("links: {links}, documents: {}", texts.len())))
 }
 
 /// Returns the Markdown files at the root and everywhere under `docs`.
@@ -71,25 +68,14 @@ fn links_of(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, prose) in prose(text) {
         let prose = without_code_spans(prose);
-        let inline = prose
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split_once(')'));
-        let definition = prose
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once("]: "));
-        for target in inline
-            .map(|(target, _)| target)
-            .chain(definition.map(|(_, target)| target))
-        {
+        let inline = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        let definition = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
+        for target in inline.map(|(target, _)| target).chain(definition.map(|(_, target)| target)) {
             // A title may follow the target.
             let target = target.split_whitespace().next().unwrap_or_default();
             let target = target.trim_matches(['<', '>']);
             if !target.contains("://") && !target.starts_with("mailto:") {
-                links.push(Link {
-                    line,
-                    target: target.to_owned(),
-                });
+                links.push(Link { line, target: target.to_owned() });
             }
         }
     }
@@ -101,9 +87,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence: Option<&str> = None;
     text.lines().enumerate().filter_map(move |(at, line)| {
         let bare = line.trim_start();
-        let marker = ["```", "~~~"]
-            .into_iter()
-            .find(|marker| bare.starts_with(marker));
+        let marker = ["```", "~~~"].into_iter().find(|marker| bare.starts_with(marker));
         match (fence, marker) {
             (None, Some(opened)) => fence = Some(opened),
             (Some(opened), Some(closed)) if opened == closed => fence = None,
@@ -118,21 +102,14 @@ fn without_code_spans(line: &str) -> String {
     let pieces: Vec<&str> = line.split('`').collect();
     // An odd backtick at the end opens nothing, so the last piece is prose in any case.
     let last = pieces.len() - 1;
-    let outside = pieces
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| at % 2 == 0 || *at == last);
-    outside
-        .map(|(_, piece)| *piece)
-        .collect::<Vec<_>>()
-        .join("`")
+    let outside = pieces.iter().enumerate().filter(|(at, _)| at % 2 == 0 || *at == last);
+    outside.map(|(_, piece)| *piece).collect::<Vec<_>>().join("`")
 }
 
 /// Returns what is wrong with a link, if anything.
 fn fault(from: &Path, target: &str, texts: &BTreeMap<PathBuf, String>) -> Option<&'static str> {
-    let (file, heading) = target
-        .split_once('#')
-        .map_or((target, None), |(file, heading)| (file, Some(heading)));
+    let (file, heading) =
+        target.split_once('#').map_or((target, None), |(file, heading)| (file, Some(heading)));
     if file.starts_with('/') {
         return Some("must be relative");
     }
@@ -186,11 +163,7 @@ fn anchors(text: &str) -> Vec<String> {
             .collect::<String>()
             .to_lowercase();
         let earlier = seen.entry(anchor.clone()).or_default();
-        anchors.push(if *earlier == 0 {
-            anchor
-        } else {
-            format!("{anchor}-{earlier}")
-        });
+        anchors.push(if *earlier == 0 { anchor } else { format!("{anchor}-{earlier}") });
         *earlier += 1;
     }
     anchors
@@ -236,16 +209,10 @@ mod tests {
         assert_eq!(fault(&here, "Cargo.toml", &texts), None);
         assert_eq!(fault(&here, "src/../Cargo.toml", &texts), None);
         assert_eq!(fault(&here, "gone.md", &texts), Some("no such file"));
-        assert_eq!(
-            fault(&here, "/Cargo.toml", &texts),
-            Some("must be relative")
-        );
+        assert_eq!(fault(&here, "/Cargo.toml", &texts), Some("must be relative"));
         texts.insert(manifest, "# Some heading".to_owned());
         assert_eq!(fault(&here, "Cargo.toml#some-heading", &texts), None);
-        assert_eq!(
-            fault(&here, "Cargo.toml#other", &texts),
-            Some("no such heading")
-        );
+        assert_eq!(fault(&here, "Cargo.toml#other", &texts), Some("no such heading"));
         assert!(fault(&here, "src/main.rs#L3", &texts).is_some());
     }
 }

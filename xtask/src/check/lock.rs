@@ -19,15 +19,11 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
              raise the ceiling in xtask/src/check/lock.rs and say why"
         );
     }
-    Ok(Finding::Noted(format!(
-        "{packages} of at most {CEILING} packages"
-    )))
+    Ok(Finding::Noted(format!("{packages} of at most {CEILING} packages")))
 }
 
 fn count(lock: &str) -> usize {
-    lock.lines()
-        .filter(|line| line.trim_end() == "[[package]]")
-        .count()
+    lock.lines().filter(|line| line.trim_end() == "[[package]]").count()
 }
 
 #[cfg(test)]

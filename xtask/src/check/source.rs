@@ -11,10 +11,7 @@ use crate::steps::Finding;
 use crate::workspace::Workspace;
 
 /// The one place for both.
-const SYS: &[&str] = &[
-    "crates/siding-core/src/sys",
-    "crates/siding-core/src/sys.rs",
-];
+const SYS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
 /// The crate that owns that place. It cannot forbid unsafe code as a whole, and it alone of the
 /// shipped crates has the means to call the system ([`crates`](super::crates) sees to that).
@@ -53,22 +50,15 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
                 found.extend(os_calls(&tokens));
             }
             let path = relative.display();
-            faults.extend(
-                found
-                    .iter()
-                    .map(|found| format!("{path}:{}: {}", found.line, found.text)),
-            );
+            faults
+                .extend(found.iter().map(|found| format!("{path}:{}: {}", found.line, found.text)));
         }
     }
     for fault in &faults {
         println!("  {fault}");
     }
     if !faults.is_empty() {
-        bail!(
-            "places that break the rule: {}; only {} may",
-            faults.len(),
-            SYS[0]
-        );
+        bail!("places that break the rule: {}; only {} may", faults.len(), SYS[0]);
     }
     Ok(Finding::Passed)
 }
@@ -76,18 +66,12 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
 /// Returns whether `#![forbid(unsafe_code)]` is there.
 fn forbids_unsafe(tokens: &[Token<'_>]) -> bool {
     let wanted = ["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"];
-    tokens
-        .windows(wanted.len())
-        .any(|window| window.iter().map(|token| token.text).eq(wanted))
+    tokens.windows(wanted.len()).any(|window| window.iter().map(|token| token.text).eq(wanted))
 }
 
 /// Returns every `unsafe`, in unit tests too.
 fn unsafe_code<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
-    tokens
-        .iter()
-        .copied()
-        .filter(|token| token.text == "unsafe")
-        .collect()
+    tokens.iter().copied().filter(|token| token.text == "unsafe").collect()
 }
 
 /// Returns every name that stands for a call of the system, those in unit tests left out.
@@ -110,12 +94,7 @@ fn os_calls<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
 /// Returns how many tokens the `#[cfg(test)]` item at the start has, or `None` if there is none.
 fn test_item(tokens: &[Token<'_>]) -> Option<usize> {
     let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
-    if !tokens
-        .iter()
-        .map(|token| token.text)
-        .take(attribute.len())
-        .eq(attribute)
-    {
+    if !tokens.iter().map(|token| token.text).take(attribute.len()).eq(attribute) {
         return None;
     }
     let mut depth = 0_usize;
@@ -196,12 +175,8 @@ mod tests {
 
     #[test]
     fn the_attribute_must_be_the_inner_one() {
-        assert!(forbids_unsafe(&tokens(
-            "//! Docs.\n#![forbid(unsafe_code)]\nmod a;"
-        )));
-        assert!(!forbids_unsafe(&tokens(
-            "//! #![forbid(unsafe_code)]\nmod a;"
-        )));
+        assert!(forbids_unsafe(&tokens("//! Docs.\n#![forbid(unsafe_code)]\nmod a;")));
+        assert!(!forbids_unsafe(&tokens("//! #![forbid(unsafe_code)]\nmod a;")));
         assert!(!forbids_unsafe(&tokens("#[forbid(unsafe_code)] mod a {}")));
     }
 }

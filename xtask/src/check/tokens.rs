@@ -13,10 +13,7 @@ pub(super) struct Token<'s> {
 
 /// Returns the tokens of a source file without comments, strings, characters and lifetimes.
 pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
-    let mut cursor = Cursor {
-        rest: source,
-        line: 1,
-    };
+    let mut cursor = Cursor { rest: source, line: 1 };
     let mut tokens = Vec::new();
     while let Some(first) = cursor.rest.chars().next() {
         let rest = cursor.rest;
@@ -29,10 +26,7 @@ pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
         } else {
             let length = word(rest);
             if !first.is_whitespace() {
-                tokens.push(Token {
-                    text: &rest[..length],
-                    line: cursor.line,
-                });
+                tokens.push(Token { text: &rest[..length], line: cursor.line });
             }
             length
         };
@@ -62,11 +56,7 @@ fn word(text: &str) -> usize {
     let length = text[prefix..]
         .find(|character| !of_a_word(character))
         .map_or(text.len(), |end| prefix + end);
-    if length > prefix {
-        length
-    } else {
-        text.chars().next().map_or(0, char::len_utf8)
-    }
+    if length > prefix { length } else { text.chars().next().map_or(0, char::len_utf8) }
 }
 
 /// Returns the length of the block comment at the start; these nest.
@@ -116,9 +106,7 @@ fn raw_string(text: &str) -> usize {
     let hashes = text.len() - text.trim_start_matches('#').len();
     let end = format!("\"{}", "#".repeat(hashes));
     let body = hashes + 1;
-    text[body..]
-        .find(&end)
-        .map_or(text.len(), |at| body + at + end.len())
+    text[body..].find(&end).map_or(text.len(), |at| body + at + end.len())
 }
 
 fn quoted(text: &str, quote: char) -> usize {
@@ -153,22 +141,13 @@ mod tests {
 
     #[test]
     fn comments_are_no_tokens() {
-        assert_eq!(
-            words("a // unsafe\nb /* x /* unsafe */ y */ c"),
-            ["a", "b", "c"]
-        );
-        assert_eq!(
-            words("/// unsafe\nfn f() {}"),
-            ["fn", "f", "(", ")", "{", "}"]
-        );
+        assert_eq!(words("a // unsafe\nb /* x /* unsafe */ y */ c"), ["a", "b", "c"]);
+        assert_eq!(words("/// unsafe\nfn f() {}"), ["fn", "f", "(", ")", "{", "}"]);
     }
 
     #[test]
     fn strings_are_no_tokens() {
-        assert_eq!(
-            words(r#"a("unsafe \" unsafe", b)"#),
-            ["a", "(", ",", "b", ")"]
-        );
+        assert_eq!(words(r#"a("unsafe \" unsafe", b)"#), ["a", "(", ",", "b", ")"]);
         assert_eq!(words("a r#\"un\"safe\"# b"), ["a", "b"]);
         assert_eq!(words("a br\"\\\" b"), ["a", "b"]);
         assert_eq!(words("a c\"x\" b\"y\" b"), ["a", "b"]);
@@ -176,10 +155,7 @@ mod tests {
 
     #[test]
     fn characters_and_lifetimes_are_told_apart() {
-        assert_eq!(
-            words(r"f('\'', b'x', '\\', '/') g"),
-            ["f", "(", ",", ",", ",", ")", "g"]
-        );
+        assert_eq!(words(r"f('\'', b'x', '\\', '/') g"), ["f", "(", ",", ",", ",", ")", "g"]);
         assert_eq!(words("&'a str 'x' 'static"), ["&", "str"]);
         assert_eq!(words("'\"' a \"b\""), ["a"]);
     }
@@ -187,20 +163,9 @@ mod tests {
     #[test]
     fn words_keep_their_line() {
         let source = "one\n\"two\nlines\"\nunsafe { r#unsafe }";
-        let found: Vec<_> = tokens(source)
-            .into_iter()
-            .map(|token| (token.text, token.line))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                ("one", 1),
-                ("unsafe", 4),
-                ("{", 4),
-                ("r#unsafe", 4),
-                ("}", 4)
-            ]
-        );
+        let found: Vec<_> =
+            tokens(source).into_iter().map(|token| (token.text, token.line)).collect();
+        assert_eq!(found, [("one", 1), ("unsafe", 4), ("{", 4), ("r#unsafe", 4), ("}", 4)]);
     }
 
     #[test]

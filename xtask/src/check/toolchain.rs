@@ -19,27 +19,11 @@ pub(super) fn clippy(workspace: &Workspace) -> Result<Finding> {
     if !workspace.has_subcommand("clippy") {
         return missing_component(workspace, "clippy");
     }
-    let everything = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let everything = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&everything).run()?;
     // Building the whole workspace turns on the pause points of the tests everywhere. The program
     // that people install is built without them, so it is looked at a second time, alone.
-    let shipped = [
-        "clippy",
-        "--package",
-        "siding-cli",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let shipped = ["clippy", "--package", "siding-cli", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&shipped).run()?;
     Ok(Finding::Passed)
 }
@@ -47,13 +31,7 @@ pub(super) fn clippy(workspace: &Workspace) -> Result<Finding> {
 /// Denies warnings of rustdoc, above all links that lead nowhere.
 pub(super) fn docs(workspace: &Workspace) -> Result<Finding> {
     workspace
-        .cargo(&[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--locked",
-            "--document-private-items",
-        ])
+        .cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"])
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     Ok(Finding::Passed)
@@ -62,24 +40,12 @@ pub(super) fn docs(workspace: &Workspace) -> Result<Finding> {
 /// Runs every test.
 pub(super) fn tests(workspace: &Workspace) -> Result<Finding> {
     if !workspace.has_subcommand("nextest") {
-        workspace
-            .cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
-            .run()?;
+        workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
         return Ok(Finding::Passed);
     }
     // nextest cannot run the examples in the documentation; its own summary comes last.
-    workspace
-        .cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"])
-        .run()?;
-    workspace
-        .cargo(&[
-            "nextest",
-            "run",
-            "--workspace",
-            "--locked",
-            "--no-fail-fast",
-        ])
-        .run()?;
+    workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
+    workspace.cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]).run()?;
     Ok(Finding::Passed)
 }
 

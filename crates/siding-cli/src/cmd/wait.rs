@@ -56,10 +56,8 @@ impl Args {
         descriptor::raise_open_limit();
         let ids = self.ids.iter().map(|text| root.resolve(text)).collect::<Result<Vec<_>, _>>()?;
         let started = clock::mono();
-        let mut watches = ids
-            .iter()
-            .map(|id| Watch::open(&root, PROGRAM, *id))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut watches =
+            ids.iter().map(|id| Watch::open(&root, PROGRAM, *id)).collect::<Result<Vec<_>, _>>()?;
         let satisfied = loop {
             if self.is_satisfied(&watches) {
                 break true;
@@ -121,8 +119,7 @@ impl Args {
 /// Waits for something to happen to one of them and takes it in.
 fn turn(watches: &mut [Watch<'_>], timeout_ms: u64) -> Result<(), Failure> {
     let open: Vec<usize> = (0..watches.len()).filter(|at| !watches[*at].is_over()).collect();
-    let sources: Vec<BorrowedFd<'_>> =
-        open.iter().filter_map(|at| watches[*at].source()).collect();
+    let sources: Vec<BorrowedFd<'_>> = open.iter().filter_map(|at| watches[*at].source()).collect();
     let ready = poll::wait(&sources, Some(timeout_ms))
         .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
     for (at, _) in open.into_iter().zip(ready).filter(|(_, ready)| *ready) {

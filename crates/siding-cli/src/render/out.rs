@@ -26,7 +26,7 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Returns what was written for through [`write`], `None` when nobody reads it any more.
+/// Returns what was written for through [`write()`], `None` when nobody reads it any more.
 pub(crate) fn result<T>(written: io::Result<T>) -> Result<Option<T>, Failure> {
     match written {
         Ok(value) => Ok(Some(value)),

@@ -52,19 +52,13 @@ impl Environment {
     #[must_use]
     pub fn from_process() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let directory = |name| {
-            set(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let directory = |name| set(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = directory("HOME");
         let in_home = |name| home.as_ref().map(|home| home.join(name));
         let host = directory("CLAUDE_CONFIG_DIR").or_else(|| in_home(".claude"));
         let user = directory("XDG_CONFIG_HOME").or_else(|| in_home(".config"));
-        let variables = Key::ALL
-            .iter()
-            .filter_map(|key| Some((*key, set(&key.variable())?)))
-            .collect();
+        let variables =
+            Key::ALL.iter().filter_map(|key| Some((*key, set(&key.variable())?))).collect();
         Self {
             system_file: Some(PathBuf::from(SYSTEM_FILE)),
             host_file: host.map(|dir| dir.join("settings.json")),

@@ -33,31 +33,22 @@ pub(super) enum Hidden {
 ///
 /// It is looked at before it is opened, since opening a FIFO would wait for a writer.
 pub(super) fn read(path: &Path, hidden: Hidden) -> Result<Option<Content>, SettingsError> {
-    let io_error = |source| SettingsError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let io_error = |source| SettingsError::Io { path: path.to_owned(), source };
     let facts = match fs::metadata(path) {
         Ok(facts) => facts,
         Err(error) if is_absent(&error, hidden) => return Ok(None),
         Err(error) => return Err(io_error(error)),
     };
     if !facts.is_file() {
-        return Err(SettingsError::NotAFile {
-            path: path.to_owned(),
-        });
+        return Err(SettingsError::NotAFile { path: path.to_owned() });
     }
     let file = File::open(path).map_err(io_error)?;
     // The owner must be that of the very file which is read.
     let owner = file.metadata().map_err(io_error)?.uid();
     let mut bytes = Vec::new();
-    file.take(FILE_MAX.0 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(io_error)?;
+    file.take(FILE_MAX.0 + 1).read_to_end(&mut bytes).map_err(io_error)?;
     if bytes.len() as u64 > FILE_MAX.0 {
-        return Err(SettingsError::TooLarge {
-            path: path.to_owned(),
-        });
+        return Err(SettingsError::TooLarge { path: path.to_owned() });
     }
     Ok(Some(Content { bytes, owner }))
 }

@@ -15,26 +15,10 @@ use super::file::{self, Hidden};
 
 /// The host's names, written `{"bash": {"NAME": …}}` or `{"bash.NAME": …}`, and ours.
 const KEYS: [(&str, &str, Key); 4] = [
-    (
-        "backgroundMaxElapsedSeconds",
-        "bash.backgroundMaxElapsedSeconds",
-        Key::MaxElapsed,
-    ),
-    (
-        "backgroundMaxElapsedHardCap",
-        "bash.backgroundMaxElapsedHardCap",
-        Key::MaxElapsedHardCap,
-    ),
-    (
-        "backgroundKillSignal",
-        "bash.backgroundKillSignal",
-        Key::KillSignal,
-    ),
-    (
-        "backgroundKillGraceSeconds",
-        "bash.backgroundKillGraceSeconds",
-        Key::KillGrace,
-    ),
+    ("backgroundMaxElapsedSeconds", "bash.backgroundMaxElapsedSeconds", Key::MaxElapsed),
+    ("backgroundMaxElapsedHardCap", "bash.backgroundMaxElapsedHardCap", Key::MaxElapsedHardCap),
+    ("backgroundKillSignal", "bash.backgroundKillSignal", Key::KillSignal),
+    ("backgroundKillGraceSeconds", "bash.backgroundKillGraceSeconds", Key::KillGrace),
 ];
 
 /// Returns what the host's file sets, or `None` when there is no file.
@@ -63,15 +47,11 @@ fn values(path: &Path, root: &Map<String, Value>) -> (Layer, Vec<Warning>) {
     let nested = root.get("bash").and_then(Value::as_object);
     let (mut layer, mut warnings) = (Layer::default(), Vec::new());
     for (short, name, key) in KEYS {
-        let value = nested
-            .and_then(|bash| bash.get(short))
-            .or_else(|| root.get(name));
+        let value = nested.and_then(|bash| bash.get(short)).or_else(|| root.get(name));
         let Some(value) = value.filter(|value| !value.is_null()) else {
             continue;
         };
-        let origin = Origin::Host {
-            path: path.to_owned(),
-        };
+        let origin = Origin::Host { path: path.to_owned() };
         if let Err(Invalid::Value { why, .. }) = layer.set(key, &raw(key, value), origin.into()) {
             let path = path.to_owned();
             warnings.push(Warning::HostValue { path, name, why });

@@ -128,10 +128,6 @@ impl Sources {
         for warning in self.warnings {
             settings.warn(warning);
         }
-        Reading {
-            settings,
-            mistakes: self.mistakes,
-            files: self.files,
-        }
+        Reading { settings, mistakes: self.mistakes, files: self.files }
     }
 }

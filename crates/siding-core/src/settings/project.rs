@@ -39,10 +39,9 @@ pub(super) fn search(environment: &Environment) -> Search {
                 search.found = Some((path, content));
                 break;
             }
-            Ok(Some(content)) => search.warnings.push(Warning::ForeignProject {
-                path,
-                owner: content.owner,
-            }),
+            Ok(Some(content)) => {
+                search.warnings.push(Warning::ForeignProject { path, owner: content.owner })
+            }
             Ok(None) => {}
             Err(mistake) => {
                 search.mistake = Some(mistake);

@@ -67,17 +67,11 @@ impl Machine {
     }
 
     fn error(&self) -> String {
-        load(&self.environment)
-            .expect_err("illegal settings")
-            .to_string()
+        load(&self.environment).expect_err("illegal settings").to_string()
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.load()
-            .warnings()
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        self.load().warnings().iter().map(ToString::to_string).collect()
     }
 }
 
@@ -95,10 +89,7 @@ fn without_sources_the_built_in_values_hold() {
     let machine = Machine::new();
     assert_eq!(machine.load(), Settings::default());
     assert!(read(&machine.environment).files.is_empty());
-    assert_eq!(
-        load(&Environment::default()).expect("no sources"),
-        Settings::default()
-    );
+    assert_eq!(load(&Environment::default()).expect("no sources"), Settings::default());
 }
 
 #[test]
@@ -111,67 +102,21 @@ fn each_layer_lies_on_the_one_below() {
         assert_eq!(*settings.origin(key), origin);
     };
     write(&machine.system(), "kill_grace = '1s'");
-    expect(
-        &machine,
-        1,
-        Origin::System {
-            path: machine.system(),
-        },
-    );
-    write(
-        &machine.host(),
-        r#"{"bash": {"backgroundKillGraceSeconds": 2}}"#,
-    );
-    expect(
-        &machine,
-        2,
-        Origin::Host {
-            path: machine.host(),
-        },
-    );
+    expect(&machine, 1, Origin::System { path: machine.system() });
+    write(&machine.host(), r#"{"bash": {"backgroundKillGraceSeconds": 2}}"#);
+    expect(&machine, 2, Origin::Host { path: machine.host() });
     write(&machine.user(), "kill_grace = '3s'");
-    expect(
-        &machine,
-        3,
-        Origin::User {
-            path: machine.user(),
-        },
-    );
+    expect(&machine, 3, Origin::User { path: machine.user() });
     write(&machine.project(), "kill_grace = '4s'");
-    expect(
-        &machine,
-        4,
-        Origin::Project {
-            path: machine.project(),
-        },
-    );
+    expect(&machine, 4, Origin::Project { path: machine.project() });
     machine.variable(key, "5s");
-    expect(
-        &machine,
-        5,
-        Origin::Environment {
-            name: "SIDING_KILL_GRACE".to_owned(),
-        },
-    );
+    expect(&machine, 5, Origin::Environment { name: "SIDING_KILL_GRACE".to_owned() });
     machine.environment =
-        machine
-            .environment
-            .with_call(key, "--grace", RawValue::Text("6s".to_owned()));
-    expect(
-        &machine,
-        6,
-        Origin::Call {
-            flag: "--grace".to_owned(),
-        },
-    );
+        machine.environment.with_call(key, "--grace", RawValue::Text("6s".to_owned()));
+    expect(&machine, 6, Origin::Call { flag: "--grace".to_owned() });
     assert_eq!(
         read(&machine.environment).files,
-        [
-            machine.system(),
-            machine.host(),
-            machine.user(),
-            machine.project()
-        ]
+        [machine.system(), machine.host(), machine.user(), machine.project()]
     );
 }
 
@@ -194,14 +139,8 @@ fn every_kind_of_value_is_read_from_a_file() {
     assert_eq!(settings.output_keep_head, Bytes(1024));
     assert_eq!(settings.output_keep_tail, Bytes::mib(1));
     assert_eq!(settings.retention_tasks, 16);
-    let shown = settings
-        .entries()
-        .find(|entry| entry.key == Key::BlockingBudget)
-        .expect("shown");
-    assert_eq!(
-        (shown.value.to_string().as_str(), shown.place.line),
-        ("20s", Some(2))
-    );
+    let shown = settings.entries().find(|entry| entry.key == Key::BlockingBudget).expect("shown");
+    assert_eq!((shown.value.to_string().as_str(), shown.place.line), ("20s", Some(2)));
 }
 
 #[test]
@@ -233,19 +172,12 @@ fn mistakes_name_file_line_key_value_and_what_is_allowed() {
             "retention_tasks = 99999999999999999999",
             "line 1: `retention_tasks`: `a number of more than 64 bits` is not possible here; write a whole number from 0 to 4294967295",
         ),
-        (
-            "locked = ['shell']",
-            "line 1: `locked` is allowed in the system file only",
-        ),
+        ("locked = ['shell']", "line 1: `locked` is allowed in the system file only"),
     ] {
         write(&machine.user(), text);
         assert_eq!(machine.error(), format!("`{file}` {message}"), "{text}");
     }
-    for text in [
-        "settle = \n",
-        "a = 1\nsettle = '1s'\nsettle = '2s'\n",
-        "settle '1s'",
-    ] {
+    for text in ["settle = \n", "a = 1\nsettle = '1s'\nsettle = '2s'\n", "settle '1s'"] {
         write(&machine.user(), text);
         let error = machine.error();
         assert!(
@@ -263,33 +195,17 @@ fn a_syntax_error_is_placed() {
     let machine = Machine::new();
     write(&machine.user(), "settle = '1s'\nshell = ä\n");
     let error = load(&machine.environment).expect_err("no value");
-    assert!(
-        matches!(
-            error,
-            SettingsError::Syntax {
-                line: 2,
-                column: 9,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(error, SettingsError::Syntax { line: 2, column: 9, .. }), "{error:?}");
 }
 
 #[test]
 fn all_mistakes_are_told_in_order() {
     let mut machine = Machine::new();
     write(&machine.system(), "locked = ['shel', 3]");
-    write(
-        &machine.user(),
-        "settle = 'x'\nblocking_budget = 'y'\nkill_grace = '3s'\n",
-    );
+    write(&machine.user(), "settle = 'x'\nblocking_budget = 'y'\nkill_grace = '3s'\n");
     write(&machine.project(), "oops");
     machine.variable(Key::WaitBound, "0s");
-    machine
-        .environment
-        .variables
-        .push((Key::Shell, std::ffi::OsString::from_vec(vec![0xff])));
+    machine.environment.variables.push((Key::Shell, std::ffi::OsString::from_vec(vec![0xff])));
     let reading = read(&machine.environment);
     let told: Vec<_> = reading.mistakes.iter().map(ToString::to_string).collect();
     let parts = [
@@ -322,9 +238,7 @@ fn the_system_file_locks_by_array_or_table() {
         write(&machine.project(), "shell = './evil'");
         machine.variable(Key::KillGrace, "0s");
         machine.environment =
-            machine
-                .environment
-                .with_call(Key::KillGrace, "--grace", RawValue::Text("0s".into()));
+            machine.environment.with_call(Key::KillGrace, "--grace", RawValue::Text("0s".into()));
         let settings = machine.load();
         assert_eq!(settings.kill_grace, secs(30));
         assert_eq!(settings.shell, "bash");
@@ -340,12 +254,7 @@ fn the_system_file_locks_by_array_or_table() {
     let machine = Machine::new();
     for text in ["locked = true", "locked = [1]", "[locked]\nshell = 'bash'"] {
         write(&machine.system(), text);
-        assert!(
-            machine
-                .error()
-                .contains("takes an array of key names, or a table"),
-            "{text}"
-        );
+        assert!(machine.error().contains("takes an array of key names, or a table"), "{text}");
     }
 }
 
@@ -355,17 +264,11 @@ fn only_the_system_file_raises_the_cap() {
     machine.variable(Key::MaxElapsedHardCap, "20h");
     machine.variable(Key::MaxElapsed, "10h");
     let settings = machine.load();
-    assert_eq!(
-        (settings.max_elapsed, settings.max_elapsed_hard_cap),
-        (secs(14_400), secs(14_400))
-    );
+    assert_eq!((settings.max_elapsed, settings.max_elapsed_hard_cap), (secs(14_400), secs(14_400)));
     assert_eq!(settings.warnings().len(), 2);
     write(&machine.system(), "max_elapsed_hard_cap = '12h'");
     let settings = machine.load();
-    assert_eq!(
-        (settings.max_elapsed, settings.max_elapsed_hard_cap),
-        (secs(36_000), secs(43_200))
-    );
+    assert_eq!((settings.max_elapsed, settings.max_elapsed_hard_cap), (secs(36_000), secs(43_200)));
     write(&machine.project(), "max_elapsed_hard_cap = '1h'");
     assert_eq!(machine.load().max_elapsed, secs(3600));
 }
@@ -373,14 +276,7 @@ fn only_the_system_file_raises_the_cap() {
 #[test]
 fn the_process_has_sources() {
     let environment = Environment::from_process();
-    assert_eq!(
-        environment.system_file,
-        Some("/etc/siding/config.toml".into())
-    );
-    assert!(
-        environment
-            .working_directory
-            .is_some_and(|dir| dir.is_absolute())
-    );
+    assert_eq!(environment.system_file, Some("/etc/siding/config.toml".into()));
+    assert!(environment.working_directory.is_some_and(|dir| dir.is_absolute()));
     assert!(environment.call.is_empty());
 }

@@ -35,10 +35,7 @@ pub(super) fn layer(path: &Path, bytes: &[u8], origin: Origin) -> (Layer, Vec<Se
                     name => vec![layer.set_named(name, &raw(value.get_ref()), place)],
                 }
             });
-            results
-                .filter_map(Result::err)
-                .map(SettingsError::from)
-                .collect()
+            results.filter_map(Result::err).map(SettingsError::from).collect()
         }
         Err(error) => vec![error],
     };
@@ -73,10 +70,7 @@ fn line_of(bytes: &[u8], offset: usize) -> usize {
 
 impl Source<'_> {
     fn place(&self, offset: usize) -> Place {
-        Place {
-            origin: self.origin.clone(),
-            line: Some(line_of(self.text.as_bytes(), offset)),
-        }
+        Place { origin: self.origin.clone(), line: Some(line_of(self.text.as_bytes(), offset)) }
     }
 
     /// Reads `locked`: an array of names, or a table of `name = true`.
@@ -86,16 +80,10 @@ impl Source<'_> {
         value: &Spanned<DeValue<'_>>,
         place: &Place,
     ) -> Vec<Result<(), Invalid>> {
-        let misshapen = |offset| {
-            Err(Invalid::LockShape {
-                place: self.place(offset),
-            })
-        };
+        let misshapen = |offset| Err(Invalid::LockShape { place: self.place(offset) });
         // Said once for the whole of it, also when it is misshapen or empty.
         if !matches!(self.origin, Origin::System { .. }) {
-            return vec![Err(Invalid::LockNotAllowed {
-                place: place.clone(),
-            })];
+            return vec![Err(Invalid::LockNotAllowed { place: place.clone() })];
         }
         if let Some(names) = value.get_ref().as_array() {
             let lock = |name: &Spanned<DeValue<'_>>| match name.get_ref().as_str() {
@@ -116,19 +104,15 @@ impl Source<'_> {
             };
             return table.iter().map(lock).collect();
         }
-        vec![Err(Invalid::LockShape {
-            place: place.clone(),
-        })]
+        vec![Err(Invalid::LockShape { place: place.clone() })]
     }
 }
 
 fn raw(value: &DeValue<'_>) -> RawValue {
     match value {
         DeValue::String(text) => RawValue::Text(text.clone().into_owned()),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).map_or(
-            RawValue::Other("a number of more than 64 bits"),
-            RawValue::Integer,
-        ),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(RawValue::Other("a number of more than 64 bits"), RawValue::Integer),
         DeValue::Boolean(truth) => RawValue::Boolean(*truth),
         DeValue::Float(_) => RawValue::Other("a number with a fraction"),
         DeValue::Datetime(_) => RawValue::Other("a date or time"),

@@ -143,10 +143,7 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
         let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
         return Some(format!("[{}]", String::from_utf8_lossy(&name).trim_end()));
     }
-    let words: Vec<_> = bytes
-        .split(|&byte| byte == 0)
-        .map(String::from_utf8_lossy)
-        .collect();
+    let words: Vec<_> = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
     Some(words.join(" ").trim_end().to_owned())
 }
 

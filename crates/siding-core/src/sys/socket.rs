@@ -3,9 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 /// Returns the address of `name` below `dir`, short whatever the directory's path is: a unix
 /// address holds 107 bytes.
 fn address(dir: impl AsFd, name: &str) -> io::Result<SocketAddrUnix> {
@@ -78,8 +76,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 /// The operating system's: `EPIPE` when the other side has left; `EAGAIN` when `wait` is false and
 /// it does not take more now.
 pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
-    let flags =
-        SendFlags::NOSIGNAL | if wait { SendFlags::empty() } else { SendFlags::DONTWAIT };
+    let flags = SendFlags::NOSIGNAL | if wait { SendFlags::empty() } else { SendFlags::DONTWAIT };
     loop {
         match rustix::net::send(socket.as_fd(), packet, flags) {
             Err(rustix::io::Errno::INTR) => {}

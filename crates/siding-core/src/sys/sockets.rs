@@ -16,8 +16,8 @@ pub fn listening(pids: &[i32]) -> Vec<u16> {
     let mut ports = BTreeSet::new();
     for file in ["tcp", "tcp6"] {
         // The network namespace of the first process; a task that makes its own is not looked into.
-        let table = std::fs::read_to_string(format!("/proc/{}/net/{file}", pids[0]))
-            .unwrap_or_default();
+        let table =
+            std::fs::read_to_string(format!("/proc/{}/net/{file}", pids[0])).unwrap_or_default();
         ports.extend(table.lines().skip(1).filter_map(|line| listener(line, &inodes)));
     }
     ports.into_iter().collect()

@@ -53,11 +53,16 @@ impl Program {
             vec![c_string(name)?]
         } else {
             let place = |dir: &str| {
-                c_string(&if dir.is_empty() { format!("./{name}") } else { format!("{dir}/{name}") })
+                c_string(&if dir.is_empty() {
+                    format!("./{name}")
+                } else {
+                    format!("{dir}/{name}")
+                })
             };
             search.split(':').map(place).collect::<Result<_, _>>()?
         };
-        let words: Vec<CString> = argv.iter().map(|word| c_string(word)).collect::<Result<_, _>>()?;
+        let words: Vec<CString> =
+            argv.iter().map(|word| c_string(word)).collect::<Result<_, _>>()?;
         let script_argv = std::iter::once(c"/bin/sh".to_owned())
             .chain(std::iter::once(CString::default()))
             .chain(words.iter().skip(1).cloned())
@@ -334,7 +339,13 @@ unsafe fn reset_signals() {
     unsafe {
         for number in 1..=KERNEL_SIGNALS {
             let nothing = ptr::null_mut::<c_void>();
-            libc::syscall(libc::SYS_rt_sigaction, number, &raw const default, nothing, SIGSET_BYTES);
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                &raw const default,
+                nothing,
+                SIGSET_BYTES,
+            );
         }
         block_no_signals();
     }
@@ -374,7 +385,5 @@ unsafe fn prefer_for_oom() {
 /// Only in a child that shares its parent's memory.
 unsafe fn place_stdio(stdio: [RawFd; 3]) -> bool {
     // SAFETY: only system calls. The sources are above 2, so no copy overwrites a later source.
-    unsafe {
-        (0..).zip(stdio).all(|(number, fd)| libc::dup2(fd, number) >= 0)
-    }
+    unsafe { (0..).zip(stdio).all(|(number, fd)| libc::dup2(fd, number) >= 0) }
 }

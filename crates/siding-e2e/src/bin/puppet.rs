@@ -12,10 +12,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 /// Entry point as the C library calls it.
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
-#[cfg_attr(
-    test,
-    expect(dead_code, reason = "the test harness brings its own main")
-)]
+#[cfg_attr(test, expect(dead_code, reason = "the test harness brings its own main"))]
 extern "C" fn entry(count: c_int, words: *const *const c_char) -> c_int {
     let words = (0..usize::try_from(count).unwrap_or(0))
         .map(|index| {

@@ -1,4 +1,4 @@
-//! `siding-bench`, the measurements behind `cargo xtask bench`; see [`bench`].
+//! `siding-bench`, the measurements behind `cargo xtask bench`; see [`mod@bench`].
 
 #[path = "../bench/mod.rs"]
 mod bench;

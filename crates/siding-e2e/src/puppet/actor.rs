@@ -25,25 +25,14 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn new(program: String, options: Options) -> Self {
-        let log = options
-            .log
-            .or_else(|| std::env::var_os("PUPPET_LOG").map(PathBuf::from));
-        let ttl_ms = std::env::var("PUPPET_TTL_MS")
-            .ok()
-            .and_then(|value| value.parse().ok());
+        let log = options.log.or_else(|| std::env::var_os("PUPPET_LOG").map(PathBuf::from));
+        let ttl_ms = std::env::var("PUPPET_TTL_MS").ok().and_then(|value| value.parse().ok());
         let until_ms = options
             .until_ms
             .unwrap_or_else(|| kernel::monotonic_ms() + ttl_ms.unwrap_or(DEFAULT_TTL_MS));
         let log = log.and_then(|path| std::path::absolute(path).ok());
         let me = Process { pid: 0, start: 0 };
-        let mut actor = Self {
-            program,
-            log,
-            speaks: true,
-            quiet: options.quiet,
-            until_ms,
-            me,
-        };
+        let mut actor = Self { program, log, speaks: true, quiet: options.quiet, until_ms, me };
         actor.born();
         actor
     }
@@ -79,9 +68,7 @@ impl Actor {
     /// Whether the sandbox is being cleared away. Those that no signal can catch, since their
     /// number changes faster than it is read, look here and end by themselves.
     pub(super) fn must_end(&self) -> bool {
-        self.log
-            .as_ref()
-            .is_some_and(|log| siding_e2e::ending_marker(log).exists())
+        self.log.as_ref().is_some_and(|log| siding_e2e::ending_marker(log).exists())
     }
 
     /// Never announces on stdout again: after `closefds`, number 1 may be anything.
@@ -102,10 +89,7 @@ impl Actor {
         let Some(log) = &self.log else { return };
         // Opened each time, since the script may close any descriptor. One write with O_APPEND
         // keeps the lines of many processes whole.
-        let opened = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(log);
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(log);
         if let Ok(mut file) = opened {
             let line = Announced::render(verb, self.me, fields);
             let _lost = std::io::Write::write_all(&mut file, line.as_bytes());

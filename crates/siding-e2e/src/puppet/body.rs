@@ -81,13 +81,7 @@ pub(super) fn exec_self(actor: &Actor, verbs: Vec<String>) -> ! {
 /// Kills itself. Goes on only when the signal's default action does not end a process.
 pub(super) fn die(actor: &Actor, signal: i32) {
     actor.announce("die", &[("signal", signal.to_string())]);
-    let _no_core_file = setrlimit(
-        Resource::Core,
-        Rlimit {
-            current: Some(0),
-            maximum: Some(0),
-        },
-    );
+    let _no_core_file = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     // Refused for KILL and STOP, whose action cannot be changed anyway.
     let _fixed = kernel::dispose(signal, false);
     kernel::signal_self(signal);
@@ -112,13 +106,7 @@ pub(super) fn leader_exits(actor: &mut Actor, rest: Vec<Step>) -> ! {
 pub(super) fn lower_rttime(actor: &Actor) {
     let now = getrlimit(Resource::Rttime);
     let lower = now.maximum.unwrap_or(LARGE_RTTIME_US) / 2;
-    match setrlimit(
-        Resource::Rttime,
-        Rlimit {
-            current: Some(lower),
-            maximum: Some(lower),
-        },
-    ) {
+    match setrlimit(Resource::Rttime, Rlimit { current: Some(lower), maximum: Some(lower) }) {
         Ok(()) => actor.announce("lower-rttime", &[("us", lower.to_string())]),
         Err(error) => actor.cannot("lower-rttime", &error),
     }
@@ -147,13 +135,8 @@ pub(super) fn grow(actor: &Actor, bytes: u64) {
 
 pub(super) fn hold_fds(actor: &Actor, number: u64) {
     let limit = getrlimit(Resource::Nofile);
-    let _as_far_as_it_goes = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    );
+    let _as_far_as_it_goes =
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let mut held = 0_u64;
     while held < number {
         match std::fs::File::open("/dev/null") {
@@ -170,19 +153,10 @@ pub(super) fn report(actor: &Actor) {
     let pid = actor.me().pid;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| {
-        let found = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        found
-            .unwrap_or_default()
-            .split_ascii_whitespace()
-            .next()
-            .unwrap_or_default()
-            .to_owned()
+        let found = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found.unwrap_or_default().split_ascii_whitespace().next().unwrap_or_default().to_owned()
     };
-    let Some(stat) = processes::stat(pid) else {
-        actor.cannot("report", &"no /proc")
-    };
+    let Some(stat) = processes::stat(pid) else { actor.cannot("report", &"no /proc") };
     let mark = processes::birthmark_of(pid).map_or("none".to_owned(), |mark| mark.to_string());
     // The directory that is being listed shows its own descriptor, which is gone by now.
     let fds: Vec<String> = processes::descriptors(pid)

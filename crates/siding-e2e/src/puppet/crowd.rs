@@ -67,12 +67,7 @@ pub(super) fn bomb(actor: &mut Actor, most: u64, setsid: bool, refill: bool) -> 
         Ok(words) => words,
         Err(error) => actor.cannot("bomb", &error),
     };
-    let storm = Storm {
-        begun: &words[0],
-        slots: &words[1..],
-        setsid,
-        refill,
-    };
+    let storm = Storm { begun: &words[0], slots: &words[1..], setsid, refill };
     storm.begun.store(1, Ordering::SeqCst);
     storm.slots[0].store(actor.me().pid as i32, Ordering::SeqCst);
     actor.announce("bomb", &[("most", most.to_string())]);
@@ -92,11 +87,7 @@ impl Storm {
     fn free_slot(&self, actor: &Actor) -> Option<&'static AtomicI32> {
         let me = actor.me().pid as i32;
         let size = self.slots.len() as i32;
-        let bound = if self.refill {
-            size.saturating_mul(REFILL_TIMES)
-        } else {
-            size
-        };
+        let bound = if self.refill { size.saturating_mul(REFILL_TIMES) } else { size };
         if self.begun.load(Ordering::SeqCst) < size {
             let number = self.begun.fetch_add(1, Ordering::SeqCst);
             if let Some(slot) = self.slots.get(number as usize) {
@@ -114,8 +105,7 @@ impl Storm {
         if holder != 0 && kernel::in_use(holder) {
             return None;
         }
-        slot.compare_exchange(holder, me, Ordering::SeqCst, Ordering::SeqCst)
-            .ok()?;
+        slot.compare_exchange(holder, me, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         self.begun.fetch_add(1, Ordering::SeqCst);
         Some(slot)
     }

@@ -95,10 +95,7 @@ fn start(actor: &mut Actor, member: &Member, beats: Option<&Path>) {
         }
         Err(error) => {
             let text = format!("{}: {error}", member.path);
-            actor.note(
-                "unborn",
-                &[("members", member.count().to_string()), ("text", text)],
-            );
+            actor.note("unborn", &[("members", member.count().to_string()), ("text", text)]);
         }
     }
 }

@@ -16,19 +16,11 @@ pub(super) enum Side {
 }
 
 fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 fn side(pid: libc::c_long) -> Side {
-    if pid == 0 {
-        Side::Child
-    } else {
-        Side::Parent(pid as i32)
-    }
+    if pid == 0 { Side::Child } else { Side::Parent(pid as i32) }
 }
 
 /// Makes a child that is a copy of this process.
@@ -62,10 +54,8 @@ pub(super) fn exit_thread() -> ! {
 
 /// Replaces the program by itself, with the present environment.
 pub(super) fn exec_self(words: &[String]) -> io::Error {
-    let words: Vec<CString> = words
-        .iter()
-        .filter_map(|word| CString::new(word.as_bytes()).ok())
-        .collect();
+    let words: Vec<CString> =
+        words.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(ptr::null());
     // SAFETY: path and words are ended by NUL, the list by a null pointer, and all of them
@@ -201,10 +191,7 @@ pub(super) fn write_unharmed(fd: i32, bytes: &[u8]) {
         libc::sigaddset(&mut pipe, libc::SIGPIPE);
         libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
         if !write_all(fd, bytes) {
-            let at_once = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             libc::sigtimedwait(&pipe, ptr::null_mut(), &at_once);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
@@ -212,11 +199,7 @@ pub(super) fn write_unharmed(fd: i32, bytes: &[u8]) {
 }
 
 fn wait_for_room(fd: i32) {
-    let mut asked = libc::pollfd {
-        fd,
-        events: libc::POLLOUT,
-        revents: 0,
-    };
+    let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: one entry, alive during the call.
     unsafe { libc::poll(&mut asked, 1, -1) };
 }

@@ -100,17 +100,10 @@ fn one(actor: &mut Actor, step: Step) {
         Step::Remove(path) => streams::remove(actor, &path),
         Step::Chmod(mode, path) => streams::chmod(actor, mode, &path),
         Step::Hop(time, beat) => crowd::hop(actor, time, beat.as_deref()),
-        Step::Bomb {
-            most,
-            setsid,
-            refill,
-        } => crowd::bomb(actor, most, setsid, refill),
-        Step::Tree {
-            seed,
-            depth,
-            width,
-            beats,
-        } => grove::tree(actor, seed, depth, width, beats.as_deref()),
+        Step::Bomb { most, setsid, refill } => crowd::bomb(actor, most, setsid, refill),
+        Step::Tree { seed, depth, width, beats } => {
+            grove::tree(actor, seed, depth, width, beats.as_deref())
+        }
     }
 }
 

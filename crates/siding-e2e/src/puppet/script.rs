@@ -20,10 +20,7 @@ pub(super) struct Options {
 /// Splits the options off; gives them and the verbs.
 pub(super) fn options(words: Vec<String>) -> Result<(Options, Vec<String>), String> {
     let mut options = Options::default();
-    let mut words = Words {
-        words: &words,
-        at: 0,
-    };
+    let mut words = Words { words: &words, at: 0 };
     loop {
         if words.flag("--quiet") {
             options.quiet = true;
@@ -68,9 +65,7 @@ impl Words<'_> {
         let steps = self.block()?;
         match self.flag("--") {
             true => Ok(Step::Child(kind, steps)),
-            false => Err(format!(
-                "`{verb}` needs a `--` after the verbs of its child"
-            )),
+            false => Err(format!("`{verb}` needs a `--` after the verbs of its child")),
         }
     }
 
@@ -161,11 +156,7 @@ impl Words<'_> {
             } else if self.flag("--refill") {
                 refill = true;
             } else {
-                return Ok(Step::Bomb {
-                    most,
-                    setsid,
-                    refill,
-                });
+                return Ok(Step::Bomb { most, setsid, refill });
             }
         }
     }
@@ -191,10 +182,7 @@ impl Words<'_> {
     }
 
     fn word(&mut self, verb: &str) -> Result<String, String> {
-        let word = self
-            .words
-            .get(self.at)
-            .ok_or_else(|| format!("`{verb}` lacks an argument"))?;
+        let word = self.words.get(self.at).ok_or_else(|| format!("`{verb}` lacks an argument"))?;
         self.at += 1;
         Ok(word.clone())
     }
@@ -206,17 +194,12 @@ impl Words<'_> {
     }
 
     fn optional_path(&mut self, flag: &str) -> Result<Option<PathBuf>, String> {
-        if self.flag(flag) {
-            self.path(flag).map(Some)
-        } else {
-            Ok(None)
-        }
+        if self.flag(flag) { self.path(flag).map(Some) } else { Ok(None) }
     }
 
     fn number<T: std::str::FromStr>(&mut self, verb: &str) -> Result<T, String> {
         let word = self.word(verb)?;
-        word.parse()
-            .map_err(|_| format!("`{verb}` wants a number, not `{word}`"))
+        word.parse().map_err(|_| format!("`{verb}` wants a number, not `{word}`"))
     }
 
     fn millis(&mut self, verb: &str) -> Result<Duration, String> {
@@ -231,12 +214,9 @@ impl Words<'_> {
             Some(digits) => (digits, 1 << 30),
             None => (word.as_str(), 1),
         };
-        let number: u64 = digits
-            .parse()
-            .map_err(|_| format!("`{verb}` wants a size, not `{word}`"))?;
-        number
-            .checked_mul(unit)
-            .ok_or_else(|| format!("`{verb}`: `{word}` is too much"))
+        let number: u64 =
+            digits.parse().map_err(|_| format!("`{verb}` wants a size, not `{word}`"))?;
+        number.checked_mul(unit).ok_or_else(|| format!("`{verb}`: `{word}` is too much"))
     }
 }
 
@@ -252,10 +232,7 @@ mod tests {
     fn blocks_nest() {
         let inner = Step::Child(Child::Fork, vec![Step::Hang]);
         let outer = Step::Child(Child::Fork, vec![inner, Step::Exit(1)]);
-        assert_eq!(
-            read("fork fork hang -- exit 1 -- wait"),
-            Ok(vec![outer, Step::Wait])
-        );
+        assert_eq!(read("fork fork hang -- exit 1 -- wait"), Ok(vec![outer, Step::Wait]));
     }
 
     #[test]
@@ -270,27 +247,14 @@ mod tests {
 
     #[test]
     fn sizes_and_signals() {
-        assert_eq!(
-            read("fill 2k --line 3"),
-            Ok(vec![Step::Fill(2048, Shape::Lines(3))])
-        );
-        assert_eq!(
-            read("die SIGTERM die TERM die 15"),
-            Ok(vec![Step::Die(15); 3])
-        );
+        assert_eq!(read("fill 2k --line 3"), Ok(vec![Step::Fill(2048, Shape::Lines(3))]));
+        assert_eq!(read("die SIGTERM die TERM die 15"), Ok(vec![Step::Die(15); 3]));
     }
 
     #[test]
     fn a_wrong_script_is_refused_whole() {
-        for line in [
-            "fork hang",
-            "hang --",
-            "say",
-            "dance",
-            "die 65",
-            "fill 1T",
-            "fill 1 --line 0",
-        ] {
+        for line in ["fork hang", "hang --", "say", "dance", "die 65", "fill 1T", "fill 1 --line 0"]
+        {
             assert!(read(line).is_err(), "{line}");
         }
     }

@@ -35,10 +35,7 @@ const HIGHEST_SIGNAL: i32 = 64;
 /// Reads one signal: a name with or without `SIG`, or a number.
 pub(super) fn signal(word: &str) -> Result<i32, String> {
     let name = word.strip_prefix("SIG").unwrap_or(word);
-    let named = NAMES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, number)| *number);
+    let named = NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
     named
         .or_else(|| word.parse().ok())
         .filter(|number| (1..=HIGHEST_SIGNAL).contains(number))
@@ -51,7 +48,5 @@ pub(super) fn signals(word: &str) -> Result<Vec<i32>, String> {
         return Ok(vec![signal(word)?]);
     }
     let fixed = [libc::SIGKILL, libc::SIGSTOP, 32, 33];
-    Ok((1..=HIGHEST_SIGNAL)
-        .filter(|number| !fixed.contains(number))
-        .collect())
+    Ok((1..=HIGHEST_SIGNAL).filter(|number| !fixed.contains(number)).collect())
 }

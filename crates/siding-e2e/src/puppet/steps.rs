@@ -71,15 +71,6 @@ pub(super) enum Step {
     Remove(PathBuf),
     Chmod(u32, PathBuf),
     Hop(Duration, Option<PathBuf>),
-    Bomb {
-        most: u64,
-        setsid: bool,
-        refill: bool,
-    },
-    Tree {
-        seed: u64,
-        depth: u64,
-        width: u64,
-        beats: Option<PathBuf>,
-    },
+    Bomb { most: u64, setsid: bool, refill: bool },
+    Tree { seed: u64, depth: u64, width: u64, beats: Option<PathBuf> },
 }

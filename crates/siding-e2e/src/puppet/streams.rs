@@ -46,11 +46,7 @@ pub(super) struct Heart(File);
 
 impl Heart {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .map(Self)
+        OpenOptions::new().append(true).create(true).open(path).map(Self)
     }
 
     pub(super) fn beat(&self) {
@@ -136,18 +132,12 @@ pub(super) fn reopen(actor: &Actor, how: Reopen, path: &Path, text: &str) {
         Reopen::Append => ("reopen-append", options.append(true)),
         Reopen::ReadWrite => ("reopen-rw", options.read(true).write(true)),
     };
-    let done = options
-        .open(path)
-        .and_then(|mut file| writeln!(file, "{text}"));
+    let done = options.open(path).and_then(|mut file| writeln!(file, "{text}"));
     tell(actor, verb, path.display().to_string(), done);
 }
 
 pub(super) fn truncate(actor: &Actor, path: &Path) {
-    let opened = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
     let done = opened.and_then(|file| kernel::truncate(file.as_raw_fd()));
     tell(actor, "truncate", path.display().to_string(), done);
 }
@@ -164,11 +154,8 @@ pub(super) fn rewind(actor: &Actor, fd: i32, text: &str) {
 }
 
 pub(super) fn remove(actor: &Actor, path: &Path) {
-    let done = if path.is_dir() {
-        std::fs::remove_dir_all(path)
-    } else {
-        std::fs::remove_file(path)
-    };
+    let done =
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     tell(actor, "remove", path.display().to_string(), done);
 }
 

@@ -10,7 +10,10 @@ fn hostile() -> [String; 3] {
     [
         "long ".repeat(60),
         format!("{} \u{65e5}\u{672c}\u{8a9e}", "\u{65e5}\u{672c}\u{8a9e}".repeat(40)),
-        format!("\u{1b}[31mred\u{1b}[2J\u{7}\r\nb-000000000000  exited 0\t{}\u{202e}", "x".repeat(90)),
+        format!(
+            "\u{1b}[31mred\u{1b}[2J\u{7}\r\nb-000000000000  exited 0\t{}\u{202e}",
+            "x".repeat(90)
+        ),
     ]
 }
 

@@ -9,7 +9,8 @@ use crate::support::{sandbox, write};
 /// The names in the answer for people, in order.
 fn rows(done: &Finished) -> Vec<String> {
     let row = |line: &str| {
-        let rest = ["ok ", "limited ", "missing "].iter().find_map(|word| line.strip_prefix(word))?;
+        let rest =
+            ["ok ", "limited ", "missing "].iter().find_map(|word| line.strip_prefix(word))?;
         rest.trim_start().split("  ").next().map(str::to_owned)
     };
     done.out().lines().filter_map(row).collect()
@@ -21,7 +22,8 @@ fn each_probe_is_named_once_and_the_verdict_is_the_exit_code() {
     let done = sandbox.siding(&["doctor", "--json"]).run();
     let view = done.json();
     let checks = view["checks"].as_array().expect("a list");
-    let text = |one: &serde_json::Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    let text =
+        |one: &serde_json::Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
     let names: Vec<String> = checks.iter().map(|one| text(one, "name")).collect();
     let unique: BTreeSet<&String> = names.iter().collect();
     assert_eq!(unique.len(), names.len(), "{names:?}");
@@ -31,8 +33,16 @@ fn each_probe_is_named_once_and_the_verdict_is_the_exit_code() {
         assert!(!text(one, "found").is_empty() && !text(one, "without").is_empty(), "{one}");
     }
     for wanted in [
-        "pidfd", "PIDFD_GET_INFO", "subreaper", "birthmark", "cgroup", "Yama", "inotify",
-        "hole punching", "state directory", "shell",
+        "pidfd",
+        "PIDFD_GET_INFO",
+        "subreaper",
+        "birthmark",
+        "cgroup",
+        "Yama",
+        "inotify",
+        "hole punching",
+        "state directory",
+        "shell",
     ] {
         assert!(names.iter().any(|name| name.contains(wanted)), "no {wanted} in {names:?}");
     }

@@ -51,7 +51,8 @@ fn what_lies_beyond_the_cap_is_cut_and_that_is_said() {
     let args = ["run", "--background", "--json", "--timeout", "10m", "--", HANG];
     let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "1h");
     let id = id(&call.run().expect_code(0).json());
-    for said in ["its deadline is now 1h after its start", "its deadline stays 1h after its start"] {
+    for said in ["its deadline is now 1h after its start", "its deadline stays 1h after its start"]
+    {
         let out = ok(&sandbox, &["extend", &id, "2h"]).out().replace('\n', " ");
         assert!(out.contains(said), "{out}");
         assert!(out.contains("was cut to the cap of 1h (max_elapsed_hard_cap"), "{out}");

@@ -63,11 +63,12 @@ fn the_examples_are_understood() {
             let call = line.trim_start().split("  ").next().unwrap_or_default();
             let call = call.split([';', '|', '>', '&']).next().unwrap_or_default();
             let call = call.split(" -- ").next().unwrap_or_default();
-            let flags: Vec<&str> =
-                call.split(' ').filter(|word| word.starts_with("--")).collect();
+            let flags: Vec<&str> = call.split(' ').filter(|word| word.starts_with("--")).collect();
             for flag in flags {
-                assert!(help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n")),
-                    "`{line}`: {flag} is nowhere in the help");
+                assert!(
+                    help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n")),
+                    "`{line}`: {flag} is nowhere in the help"
+                );
                 checked += 1;
             }
         }
@@ -101,8 +102,16 @@ fn whoever_mistypes_is_told_what_was_meant() {
         assert!(err.contains("tip: ") && err.contains(hint), "{args:?}: {err}");
     }
     for args in [
-        &["ps", "--bogus"][..], &["bogus"], &["show"], &["wait"], &["stop"], &["run"], &["input"],
-        &["extend", "b-1"], &["session", "open", "x"], &["stop", "--session", "x"],
+        &["ps", "--bogus"][..],
+        &["bogus"],
+        &["show"],
+        &["wait"],
+        &["stop"],
+        &["run"],
+        &["input"],
+        &["extend", "b-1"],
+        &["session", "open", "x"],
+        &["stop", "--session", "x"],
     ] {
         let err = refused(&sandbox, args);
         assert!(err.contains("try '--help'"), "{args:?}: {err}");
@@ -123,9 +132,19 @@ fn a_closed_pipe_is_no_failure() {
     let sandbox = sandbox();
     let id = start(&sandbox, &[], HANG);
     for args in [
-        &["show", &id][..], &["ps"], &["extend", &id, "1m"], &["stop", &id], &["wait", &id],
-        &["output", &id], &["reap"], &["session", "list"], &["config", "show"], &["doctor"],
-        &["man"], &["completions", "bash"], &["--help"],
+        &["show", &id][..],
+        &["ps"],
+        &["extend", &id, "1m"],
+        &["stop", &id],
+        &["wait", &id],
+        &["output", &id],
+        &["reap"],
+        &["session", "list"],
+        &["config", "show"],
+        &["doctor"],
+        &["man"],
+        &["completions", "bash"],
+        &["--help"],
     ] {
         let (reader, writer) = std::io::pipe().expect("descriptors are to be had");
         drop(reader);

@@ -32,7 +32,12 @@ fn a_unique_beginning_is_enough() {
     for (command, rest) in TAKERS {
         let code = if command == "wait" { 124 } else { 0 };
         let done = sandbox.siding(&[&[command, &short], rest].concat()).run().expect_code(code);
-        assert!(command == "input" || format!("{}{}", done.out(), done.err()).contains(&id) || code == 124, "{done}");
+        assert!(
+            command == "input"
+                || format!("{}{}", done.out(), done.err()).contains(&id)
+                || code == 124,
+            "{done}"
+        );
     }
     let both = ok(&sandbox, &["show", "--json", &short, &id]).json();
     assert_eq!(ids(&both), [id.clone(), id]);
@@ -41,7 +46,7 @@ fn a_unique_beginning_is_enough() {
 #[test]
 fn a_beginning_of_several_is_refused_with_all_of_them() {
     let sandbox = sandbox();
-    let mut all = vec![start(&sandbox, &["--stdin", "pipe"], HANG), ended(&sandbox, "true")];
+    let mut all = [start(&sandbox, &["--stdin", "pipe"], HANG), ended(&sandbox, "true")];
     all.sort();
     for (command, rest) in TAKERS {
         let err = refused(&sandbox, &[&[command, "b-"], rest].concat());

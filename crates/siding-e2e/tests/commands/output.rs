@@ -124,7 +124,10 @@ fn a_bound_keeps_the_beginning_and_the_end() {
     let call = sandbox.siding(&["output", &id, "--all"]).env("SIDING_OUTPUT_MAX_BYTES", "100");
     let out = call.run().expect_code(0).out();
     assert!(out.len() < 400 && out.ends_with("5000\n"), "{out}");
-    assert_eq!(output(&sandbox, &id, &["--all", "--max-bytes", "none"]).out().lines().count(), 5000);
+    assert_eq!(
+        output(&sandbox, &id, &["--all", "--max-bytes", "none"]).out().lines().count(),
+        5000
+    );
 }
 
 #[test]
@@ -139,7 +142,10 @@ fn raw_is_exact() {
     assert_eq!(output(&sandbox, &id, &["--raw", "--since", "5"]).stdout, whole[5..]);
     assert_eq!(output(&sandbox, &id, &["--raw", "--follow"]).stdout, whole);
     let text = output(&sandbox, &id, &["--all"]).out();
-    assert!(!text.contains('\u{1b}') && !text.contains('\r') && text.contains("20%red"), "{text:?}");
+    assert!(
+        !text.contains('\u{1b}') && !text.contains('\r') && text.contains("20%red"),
+        "{text:?}"
+    );
 }
 
 /// What is followed comes as it is written, and its end ends the call.
@@ -149,7 +155,9 @@ fn following_ends_with_the_task() {
     let text = format!("echo one; {}; echo two; exit 3", until_file("go"));
     let id = start(&sandbox, &[], &text);
     let mut calls: Vec<_> = [&[][..], &["--raw"], &["--grep", "o"]]
-        .map(|flags: &[&str]| sandbox.siding(&[&["output", &id, "--follow"], flags].concat()).spawn())
+        .map(|flags: &[&str]| {
+            sandbox.siding(&[&["output", &id, "--follow"], flags].concat()).spawn()
+        })
         .into();
     for call in &mut calls {
         let _so_far = call.until_out_has("one\n");

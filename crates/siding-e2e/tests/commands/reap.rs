@@ -79,7 +79,10 @@ fn a_dry_run_changes_nothing_and_foretells_what_is_done() {
     assert_eq!(listing(&sandbox.state_dir()), before);
     assert_eq!(foretold["dry_run"], true);
     assert!(words.contains(&format!("{}  would remove", old[0])), "{words}");
-    assert!(words.ends_with("would do: past retention 2, never started 1, stale claims 1\n"), "{words}");
+    assert!(
+        words.ends_with("would do: past retention 2, never started 1, stale claims 1\n"),
+        "{words}"
+    );
     let done = reap(&sandbox, &["--json"]).json();
     assert_eq!(done["dry_run"], false);
     assert_eq!(steps(&done), steps(&foretold));

@@ -50,8 +50,7 @@ fn sessions_are_listed_with_their_owner_and_tasks() {
 fn the_tasks_of_a_closed_session_end_and_kept_ones_live() {
     let sandbox = sandbox();
     let _owners = [open(&sandbox, "chat"), open(&sandbox, "other")];
-    let doomed: Vec<_> =
-        (0..3).map(|_| start(&sandbox, &["--session", "chat"], HANG)).collect();
+    let doomed: Vec<_> = (0..3).map(|_| start(&sandbox, &["--session", "chat"], HANG)).collect();
     let kept = start(&sandbox, &["--session", "chat", "--keep"], HANG);
     let others = [start(&sandbox, &["--session", "other"], HANG), start(&sandbox, &[], HANG)];
     let closed = ok(&sandbox, &["session", "close", "chat", "--json"]).json();

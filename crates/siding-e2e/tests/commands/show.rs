@@ -24,7 +24,10 @@ fn one_screen_tells_how_a_task_stands() {
     assert!(text.starts_with(&format!("{id}  running\n")), "{text}");
     assert_eq!(values(&text, "command").concat(), line, "{text}");
     assert_eq!(values(&text, "name"), ["web"]);
-    assert_eq!(values(&text, "directory"), [sandbox.path("").display().to_string().trim_end_matches('/')]);
+    assert_eq!(
+        values(&text, "directory"),
+        [sandbox.path("").display().to_string().trim_end_matches('/')]
+    );
     assert_eq!(values(&text, "session"), ["cli"]);
     assert!(values(&text, "deadline")[0].contains(", in 29m"), "{text}");
     let output = sandbox.state_dir().join("tasks").join(&id).join("output");

@@ -28,9 +28,8 @@ fn any_is_the_first_and_all_are_all() {
     let sandbox = sandbox();
     let one = start(&sandbox, &[], &until_file("one"));
     let two = start(&sandbox, &[], &until_file("two"));
-    let [any, all, both] = [&["--any"][..], &["--all"], &[]].map(|flags| {
-        sandbox.siding(&[&["wait", "--json", &one, &two], flags].concat()).spawn()
-    });
+    let [any, all, both] = [&["--any"][..], &["--all"], &[]]
+        .map(|flags| sandbox.siding(&[&["wait", "--json", &one, &two], flags].concat()).spawn());
     make_file(&sandbox, "two");
     let view = any.wait().expect_code(0).json();
     let hits: Vec<&Value> = view["by"].as_array().expect("a list").iter().collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use siding_e2e::{Finished, Sandbox, words};
+use siding_e2e::{Finished, Sandbox, eventually, words};
 
 use crate::{Task, assert_gone, assert_refused, assert_sane, shell};
 
@@ -186,6 +186,9 @@ fn records_are_only_ever_added() {
     let _here = sandbox.marked("here");
     let dir = sandbox.state_dir().join("tasks").join(id);
     let mut journal = Growing::new(dir.join("journal"));
+    eventually("its output is there", || {
+        std::fs::read(dir.join("output")).is_ok_and(|text| text.starts_with(b"hello\n"))
+    });
     let mut output = Growing::new(dir.join("output"));
     let call = |args: &[&str]| -> Finished { sandbox.siding(args).run() };
     let _seen = call(&["output", id]).expect_code(0);

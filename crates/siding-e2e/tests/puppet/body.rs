@@ -17,13 +17,7 @@ fn a_forked_child_does_its_block_and_the_parent_goes_on() {
     let mut ends: Vec<String> = sandbox
         .all_announced("reaped", 2)
         .iter()
-        .map(|step| {
-            format!(
-                "{:?} {:?}",
-                step.fields.get("code"),
-                step.fields.get("signal")
-            )
-        })
+        .map(|step| format!("{:?} {:?}", step.fields.get("code"), step.fields.get("signal")))
         .collect();
     ends.sort();
     assert_eq!(ends, ["None Some(\"9\")", "Some(\"3\") None"]);
@@ -38,9 +32,7 @@ fn setsid_and_setpgid_leave_session_and_group() {
     for report in &reports {
         assert_eq!(report.field::<u32>("group"), report.process.pid);
     }
-    let leaders = reports
-        .iter()
-        .filter(|step| step.field::<u32>("session") == step.process.pid);
+    let leaders = reports.iter().filter(|step| step.field::<u32>("session") == step.process.pid);
     assert_eq!(leaders.count(), 1);
 }
 
@@ -53,10 +45,7 @@ fn a_daemon_has_cut_all_ties() {
     let daemon = sandbox.announced("daemon").process;
     assert!(beating(&beat));
     let stat = processes::stat(daemon.pid).expect("it lives");
-    assert_ne!(
-        stat.session, daemon.pid,
-        "no session leader, so it never gets a terminal"
-    );
+    assert_ne!(stat.session, daemon.pid, "no session leader, so it never gets a terminal");
     assert_eq!(processes::environment(daemon.pid), Vec::<String>::new());
     assert_eq!(processes::name(daemon.pid), "innocent");
     assert_eq!(processes::command_line(daemon.pid), "innocent");
@@ -114,18 +103,11 @@ fn a_stopped_puppet_goes_on_when_continued() {
 fn a_process_without_its_leader_thread_is_found_alive() {
     let sandbox = Sandbox::new();
     let beat = sandbox.path("beat");
-    let running = sandbox
-        .puppet(&["leader-exits", "beat", &beat.display().to_string()])
-        .spawn();
+    let running = sandbox.puppet(&["leader-exits", "beat", &beat.display().to_string()]).spawn();
     let me = running.process();
-    eventually("the leader is gone", || {
-        processes::state(me.pid) == Some('Z')
-    });
+    eventually("the leader is gone", || processes::state(me.pid) == Some('Z'));
     assert!(me.alive() && beating(&beat));
-    assert!(
-        !processes::environment(me.pid).is_empty(),
-        "a thread still shows it"
-    );
+    assert!(!processes::environment(me.pid).is_empty(), "a thread still shows it");
     running.signal(Signal::KILL);
     let _done = running.wait().expect_signal(9);
     assert!(!me.alive());
@@ -135,14 +117,10 @@ fn a_process_without_its_leader_thread_is_found_alive() {
 #[test]
 fn a_vfork_parent_waits_uninterruptibly() {
     let sandbox = Sandbox::new();
-    let running = sandbox
-        .puppet(&words("vfork mark child hang -- exit 4"))
-        .spawn();
+    let running = sandbox.puppet(&words("vfork mark child hang -- exit 4")).spawn();
     let child = sandbox.marked("child");
     let parent = running.process();
-    eventually("the parent is in state D", || {
-        processes::state(parent.pid) == Some('D')
-    });
+    eventually("the parent is in state D", || processes::state(parent.pid) == Some('D'));
     child.kill();
     let _done = running.wait().expect_code(4);
 }

@@ -12,10 +12,7 @@ fn a_hopper_changes_its_number_and_ends_by_itself() {
     let beat = sandbox.path("beat");
     let verbs = ["hop", "300", "--beat", &beat.display().to_string()];
     let done = sandbox.puppet(&verbs).run().expect_code(0);
-    assert!(
-        done.elapsed < Duration::from_secs(5),
-        "the caller ends at its first hop"
-    );
+    assert!(done.elapsed < Duration::from_secs(5), "the caller ends at its first hop");
     assert!(beating(&beat));
     assert!(sandbox.announced("hopped").field::<u64>("hops") > 10);
 }
@@ -64,9 +61,7 @@ fn a_refilling_bomb_takes_every_slot_that_falls_free() {
 #[test]
 fn a_relauncher_starts_the_next_child_when_one_dies() {
     let sandbox = Sandbox::new();
-    let _running = sandbox
-        .puppet(&words("relaunch mark child hang --"))
-        .spawn();
+    let _running = sandbox.puppet(&words("relaunch mark child hang --")).spawn();
     for count in 1..=3 {
         let launched = sandbox.all_announced("mark", count);
         launched[count - 1].process.kill();
@@ -82,14 +77,7 @@ fn trees_grow_as_planned_and_a_sandbox_fells_them() {
         let sandbox = Sandbox::new();
         let beat = sandbox.path("beat");
         let seed_text = seed.to_string();
-        let verbs = [
-            "tree",
-            &seed_text,
-            "3",
-            "3",
-            "--beats",
-            &beat.display().to_string(),
-        ];
+        let verbs = ["tree", &seed_text, "3", "3", "--beats", &beat.display().to_string()];
         let running = sandbox.puppet(&verbs).spawn();
         let plan = tree::plan(seed, 3, 3);
         let members = sandbox.all_announced("member", plan.count());
@@ -101,9 +89,6 @@ fn trees_grow_as_planned_and_a_sandbox_fells_them() {
         assert!(beating(&beat));
         drop(running);
         drop(sandbox);
-        assert!(
-            processes.iter().all(|process| !process.alive()),
-            "seed {seed}"
-        );
+        assert!(processes.iter().all(|process| !process.alive()), "seed {seed}");
     }
 }

@@ -10,31 +10,18 @@ use crate::perform;
 #[test]
 fn it_says_what_it_is_told_and_announces_each_step() {
     let done = perform(&words("--quiet say hello err oh write x")).expect_code(0);
-    assert_eq!(
-        (done.out(), done.err()),
-        ("hello\nx".to_owned(), "oh\n".to_owned())
-    );
+    assert_eq!((done.out(), done.err()), ("hello\nx".to_owned(), "oh\n".to_owned()));
     let done = perform(&["mark", "two words", "exit", "7"]).expect_code(7);
     let steps = Announced::all_in(&done.out());
-    assert_eq!(
-        steps.iter().map(|step| &step.verb).collect::<Vec<_>>(),
-        ["mark", "exit"]
-    );
+    assert_eq!(steps.iter().map(|step| &step.verb).collect::<Vec<_>>(), ["mark", "exit"]);
     assert_eq!(steps[0].fields["text"], "two words");
 }
 
 #[test]
 fn the_log_has_what_stdout_has_and_more() {
     let sandbox = Sandbox::new();
-    let done = sandbox
-        .puppet(&["say", "hello", "mark", "me"])
-        .run()
-        .expect_code(0);
-    let verbs: Vec<String> = sandbox
-        .announcements()
-        .into_iter()
-        .map(|step| step.verb)
-        .collect();
+    let done = sandbox.puppet(&["say", "hello", "mark", "me"]).run().expect_code(0);
+    let verbs: Vec<String> = sandbox.announcements().into_iter().map(|step| step.verb).collect();
     assert_eq!(verbs, ["say", "mark"]);
     assert_eq!(Announced::all_in(&done.out()).len(), 1);
 }
@@ -43,10 +30,7 @@ fn the_log_has_what_stdout_has_and_more() {
 fn every_exit_code_comes_through() {
     let sandbox = Sandbox::new();
     for code in [0, 1, 2, 64, 75, 126, 127, 128, 137, 255] {
-        let _done = sandbox
-            .puppet(&["exit", &code.to_string()])
-            .run()
-            .expect_code(code);
+        let _done = sandbox.puppet(&["exit", &code.to_string()]).run().expect_code(code);
     }
 }
 
@@ -100,22 +84,12 @@ fn its_life_is_bounded_whatever_it_does() {
         &["leader-exits", "hang"],
         &["exec-self", "clearenv", "exec-self", "hang"],
     ] {
-        let done = sandbox
-            .puppet(verbs)
-            .env("PUPPET_TTL_MS", "300")
-            .run()
-            .expect_signal(9);
+        let done = sandbox.puppet(verbs).env("PUPPET_TTL_MS", "300").run().expect_signal(9);
         assert!(done.elapsed >= Duration::from_millis(250), "{done}");
     }
     // In the caller's own group the stopped child would be hung up on at the caller's end.
     let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
-    let _done = sandbox
-        .puppet(&spread)
-        .env("PUPPET_TTL_MS", "3000")
-        .run()
-        .expect_code(0);
+    let _done = sandbox.puppet(&spread).env("PUPPET_TTL_MS", "3000").run().expect_code(0);
     let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.marked(name)).into();
-    eventually("all of them are gone", || {
-        stopped.iter().all(|stopped| !stopped.alive())
-    });
+    eventually("all of them are gone", || stopped.iter().all(|stopped| !stopped.alive()));
 }

@@ -26,18 +26,12 @@ fn own_birthmark(test: u64) -> (u64, String) {
     let mark = unique % most;
     let alphabet = b"0123456789abcdefghjkmnpqrstvwxyz";
     let digit = |place: u32| char::from(alphabet[(mark >> (5 * place) & 31) as usize]);
-    (
-        mark,
-        format!("b-{}", (0..12).rev().map(digit).collect::<String>()),
-    )
+    (mark, format!("b-{}", (0..12).rev().map(digit).collect::<String>()))
 }
 
 /// Does what siding does before it starts a task's program.
 fn give_birthmark(process: Process, mark: u64) {
     let pid = Pid::from_raw(i32::try_from(process.pid).expect("a process number"));
-    let limit = Rlimit {
-        current: Some(mark),
-        maximum: Some(mark),
-    };
+    let limit = Rlimit { current: Some(mark), maximum: Some(mark) };
     prlimit(pid, Resource::Rttime, limit).expect("one's own child");
 }

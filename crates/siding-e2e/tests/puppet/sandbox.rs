@@ -13,9 +13,7 @@ fn a_sandbox_finds_those_it_knows_only_by_their_environment() {
         .env_remove("PUPPET_LOG")
         .spawn();
     let text = running.until_out_has("puppet: fork ");
-    let child = Announced::all_in(&text)
-        .into_iter()
-        .find(|step| step.verb == "fork");
+    let child = Announced::all_in(&text).into_iter().find(|step| step.verb == "fork");
     let child = child.expect("announced").process;
     assert_eq!(sandbox.announcements(), vec![]);
     drop(sandbox);
@@ -48,10 +46,7 @@ fn a_sandbox_finds_those_it_knows_only_by_a_birthmark_of_its_tasks() {
 #[test]
 fn a_sandbox_that_expects_to_be_clean_fails_when_it_is_not() {
     let mut sandbox = Sandbox::new();
-    let _done = sandbox
-        .puppet(&["daemon", "mark", "stray", "hang"])
-        .run()
-        .expect_code(0);
+    let _done = sandbox.puppet(&["daemon", "mark", "stray", "hang"]).run().expect_code(0);
     let stray = sandbox.marked("stray");
     sandbox.expect_clean();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(sandbox)));
@@ -76,15 +71,9 @@ fn both_forms_of_a_command_run_the_same() {
     let sandbox = Sandbox::new();
     let verbs = ["say", "it's $HOME"];
     let argv = sandbox.puppet_argv(&verbs);
-    let direct = std::process::Command::new(&argv[0])
-        .args(&argv[1..])
-        .output()
-        .expect("runs");
+    let direct = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("runs");
     let line = sandbox.puppet_line(&verbs);
-    let shell = std::process::Command::new("sh")
-        .args(["-c", &line])
-        .output()
-        .expect("runs");
+    let shell = std::process::Command::new("sh").args(["-c", &line]).output().expect("runs");
     assert_eq!(direct.stdout, b"it's $HOME\n");
     assert_eq!(direct.stdout, shell.stdout);
     assert_eq!(sandbox.all_announced("say", 2).len(), 2);
@@ -98,10 +87,7 @@ fn a_sandbox_can_belong_to_another_user() {
     let mut sandbox = Sandbox::new_for_uid(65_534);
     sandbox.expect_clean();
     let beat = sandbox.path("beat");
-    let _done = sandbox
-        .puppet(&words("report fill 1 exit 6"))
-        .run()
-        .expect_code(6);
+    let _done = sandbox.puppet(&words("report fill 1 exit 6")).run().expect_code(6);
     assert_eq!(sandbox.announced("report").field::<u32>("uid"), 65_534);
     let daemon = ["daemon", "beat", &beat.display().to_string()];
     let _done = sandbox.puppet(&daemon).run().expect_code(0);

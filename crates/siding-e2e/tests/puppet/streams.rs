@@ -13,35 +13,20 @@ fn fill_writes_the_planned_bytes() {
     for (args, shape, bytes) in [
         (&["fill", "200000"][..], Shape::Lines(80), 200_000),
         (&["fill", "10k", "--line", "33"], Shape::Lines(33), 10_240),
-        (
-            &["fill", "1M", "--block", "64k"],
-            Shape::Blocks(65_536),
-            1 << 20,
-        ),
+        (&["fill", "1M", "--block", "64k"], Shape::Blocks(65_536), 1 << 20),
     ] {
         let done = sandbox.puppet(args).run().expect_code(0);
-        assert!(
-            done.stdout == shape.bytes(0, bytes),
-            "{args:?}: {} bytes",
-            done.stdout.len()
-        );
+        assert!(done.stdout == shape.bytes(0, bytes), "{args:?}: {} bytes", done.stdout.len());
     }
 }
 
 #[test]
 fn stdin_comes_back_and_its_end_is_announced() {
     let sandbox = Sandbox::new();
-    let done = sandbox
-        .puppet(&["--quiet", "read-stdin"])
-        .stdin("a\0b")
-        .run()
-        .expect_code(0);
+    let done = sandbox.puppet(&["--quiet", "read-stdin"]).stdin("a\0b").run().expect_code(0);
     assert_eq!(done.stdout, b"a\0b");
     assert_eq!(sandbox.announced("eof").field::<u64>("bytes"), 3);
-    let mut running = sandbox
-        .puppet(&["--quiet", "read-stdin"])
-        .stdin_open()
-        .spawn();
+    let mut running = sandbox.puppet(&["--quiet", "read-stdin"]).stdin_open().spawn();
     running.write_stdin(b"one");
     let _text = running.until_out_has("one");
     running.close_stdin();
@@ -62,11 +47,7 @@ fn reopening_a_plain_file_as_stdout_wipes_it() {
         let file = sandbox.path("out");
         let target = std::fs::File::create(&file).expect("own file");
         let script = [&["--quiet", "write", "old\n"], verbs].concat();
-        let _done = sandbox
-            .puppet(&script)
-            .stdout_to(target)
-            .run()
-            .expect_code(0);
+        let _done = sandbox.puppet(&script).stdout_to(target).run().expect_code(0);
         let found = std::fs::read_to_string(&file).expect("own file");
         assert_eq!(found, left, "{verbs:?}");
     }
@@ -75,9 +56,7 @@ fn reopening_a_plain_file_as_stdout_wipes_it() {
 #[test]
 fn a_refused_file_step_is_told_and_survived() {
     let sandbox = Sandbox::new();
-    let _done = sandbox
-        .puppet(&words("ftruncate 1 chmod 600 /nowhere exit 3"))
-        .run();
+    let _done = sandbox.puppet(&words("ftruncate 1 chmod 600 /nowhere exit 3")).run();
     assert_eq!(sandbox.announced("ftruncate").field::<i32>("error"), 22);
     assert_eq!(sandbox.announced("chmod").field::<i32>("error"), 2);
     assert_eq!(sandbox.announced("exit").field::<i32>("code"), 3);
@@ -89,18 +68,14 @@ fn it_takes_files_away() {
     let dir = sandbox.path("dir");
     std::fs::create_dir(&dir).expect("own directory");
     let dir_text = dir.display().to_string();
-    let _done = sandbox
-        .puppet(&["chmod", "0", &dir_text, "remove", &dir_text])
-        .run();
+    let _done = sandbox.puppet(&["chmod", "0", &dir_text, "remove", &dir_text]).run();
     assert!(sandbox.announced("remove").fields.contains_key("error") != is_root());
 }
 
 #[test]
 fn closed_descriptors_are_closed() {
     let sandbox = Sandbox::new();
-    let running = sandbox
-        .puppet(&["closefds", "mark", "bare", "hang"])
-        .spawn();
+    let running = sandbox.puppet(&["closefds", "mark", "bare", "hang"]).spawn();
     let bare = sandbox.marked("bare");
     assert_eq!(processes::descriptors(bare.pid), vec![]);
     drop(running);
@@ -116,10 +91,7 @@ fn it_starts_with_what_it_was_given() {
     assert_eq!(fds.len(), 3, "{text}");
     assert_eq!(fds[0], "0=/dev/null");
     let mark = processes::birthmark_of(std::process::id());
-    assert_eq!(
-        report.fields["birthmark"],
-        mark.map_or("none".to_owned(), |mark| mark.to_string())
-    );
+    assert_eq!(report.fields["birthmark"], mark.map_or("none".to_owned(), |mark| mark.to_string()));
     assert!(text.starts_with(format!("cwd={}", sandbox.path("").display()).trim_end_matches("/")));
 }
 
@@ -128,28 +100,16 @@ fn it_holds_descriptors_memory_and_a_port() {
     let sandbox = Sandbox::new();
     let port_file = sandbox.path("port");
     let port_text = port_file.display().to_string();
-    let verbs = [
-        "hold-fds", "100", "grow", "32M", "listen", &port_text, "mark", "full", "hang",
-    ];
+    let verbs = ["hold-fds", "100", "grow", "32M", "listen", &port_text, "mark", "full", "hang"];
     let _running = sandbox.puppet(&verbs).spawn();
     let full = sandbox.marked("full");
     assert_eq!(sandbox.announced("hold-fds").field::<u64>("held"), 100);
     assert!(processes::descriptors(full.pid).len() >= 104);
     let status = std::fs::read_to_string(format!("/proc/{}/status", full.pid)).expect("it lives");
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .expect("memory");
-    let resident: u64 = resident
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .expect("a number");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("memory");
+    let resident: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
     assert!(resident > 32 << 10, "{resident} kB");
-    let port: u16 = std::fs::read_to_string(&port_file)
-        .expect("written")
-        .parse()
-        .expect("a port");
+    let port: u16 = std::fs::read_to_string(&port_file).expect("written").parse().expect("a port");
     let _connection = std::net::TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
 }
 

@@ -9,11 +9,7 @@ pub(super) fn any<V>(_: &V) -> Result<(), &'static str> {
 
 /// Refuses zero.
 pub(super) fn above_zero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
-    if *value == V::default() {
-        Err("more than zero")
-    } else {
-        Ok(())
-    }
+    if *value == V::default() { Err("more than zero") } else { Ok(()) }
 }
 
 /// Refuses the signal that would stop processes where they are, unable to end.

@@ -184,11 +184,7 @@ impl Layer {
     /// [`Invalid::UnknownKey`] when there is no such key, [`Invalid::Value`] as in [`Self::set`].
     pub fn set_named(&mut self, name: &str, raw: &RawValue, place: Place) -> Result<(), Invalid> {
         let Some(key) = Key::from_name(name) else {
-            return Err(Invalid::UnknownKey {
-                place,
-                name: shown(name),
-                nearest: nearest(name),
-            });
+            return Err(Invalid::UnknownKey { place, name: shown(name), nearest: nearest(name) });
         };
         self.set(key, raw, place)
     }
@@ -204,16 +200,9 @@ impl Layer {
             return Err(Invalid::LockNotAllowed { place });
         }
         let Some(key) = Key::from_name(name) else {
-            return Err(Invalid::UnknownKey {
-                place,
-                name: shown(name),
-                nearest: nearest(name),
-            });
+            return Err(Invalid::UnknownKey { place, name: shown(name), nearest: nearest(name) });
         };
-        self.locks.push(Lock {
-            key,
-            by: place.origin,
-        });
+        self.locks.push(Lock { key, by: place.origin });
         Ok(())
     }
 }
@@ -223,9 +212,7 @@ fn read<V: Value>(
     check: fn(&V) -> Result<(), &'static str>,
 ) -> Result<V, ValueError> {
     let value = V::read(raw)?;
-    check(&value).map_err(|allowed| ValueError::NotAllowed {
-        found: shown(&raw.to_string()),
-        allowed,
-    })?;
+    check(&value)
+        .map_err(|allowed| ValueError::NotAllowed { found: shown(&raw.to_string()), allowed })?;
     Ok(value)
 }

@@ -202,12 +202,7 @@ impl Settings {
         // Agreeing with a locked value is no attempt to change it.
         if given.value.raw() != kept {
             let place = given.place.clone();
-            self.warnings.push(Warning::Locked {
-                place,
-                key,
-                kept,
-                by,
-            });
+            self.warnings.push(Warning::Locked { place, key, kept, by });
         }
         false
     }

@@ -12,10 +12,8 @@ pub(super) fn nearest(name: &str) -> Option<Key> {
         return None;
     }
     let name = snake(name);
-    let (distance, key) = Key::ALL
-        .iter()
-        .map(|key| (distance(&name, key.name().as_bytes()), *key))
-        .min()?;
+    let (distance, key) =
+        Key::ALL.iter().map(|key| (distance(&name, key.name().as_bytes()), *key)).min()?;
     (distance * 3 <= key.name().len()).then_some(key)
 }
 

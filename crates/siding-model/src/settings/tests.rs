@@ -8,49 +8,27 @@ use crate::size::Bytes;
 use crate::spec::OnLeaderExit;
 
 fn system() -> Place {
-    Place {
-        origin: Origin::System {
-            path: "/etc/siding/config.toml".into(),
-        },
-        line: Some(3),
-    }
+    Place { origin: Origin::System { path: "/etc/siding/config.toml".into() }, line: Some(3) }
 }
 
 fn host() -> Place {
-    Origin::Host {
-        path: "/h/settings.json".into(),
-    }
-    .into()
+    Origin::Host { path: "/h/settings.json".into() }.into()
 }
 
 fn user() -> Place {
-    Place {
-        origin: Origin::User {
-            path: "/u/config.toml".into(),
-        },
-        line: Some(2),
-    }
+    Place { origin: Origin::User { path: "/u/config.toml".into() }, line: Some(2) }
 }
 
 fn project() -> Place {
-    Origin::Project {
-        path: "/p/config.toml".into(),
-    }
-    .into()
+    Origin::Project { path: "/p/config.toml".into() }.into()
 }
 
 fn variable(key: Key) -> Place {
-    Origin::Environment {
-        name: key.variable(),
-    }
-    .into()
+    Origin::Environment { name: key.variable() }.into()
 }
 
 fn call() -> Place {
-    Origin::Call {
-        flag: "--timeout".to_owned(),
-    }
-    .into()
+    Origin::Call { flag: "--timeout".to_owned() }.into()
 }
 
 fn text(value: &str) -> RawValue {
@@ -60,9 +38,7 @@ fn text(value: &str) -> RawValue {
 fn layer(place: &Place, values: &[(Key, &str)]) -> Layer {
     let mut layer = Layer::default();
     for (key, value) in values {
-        layer
-            .set(*key, &text(value), place.clone())
-            .expect("a legal value");
+        layer.set(*key, &text(value), place.clone()).expect("a legal value");
     }
     layer
 }
@@ -70,11 +46,7 @@ fn layer(place: &Place, values: &[(Key, &str)]) -> Layer {
 fn refusal(key: Key, raw: RawValue) -> String {
     let mut layer = Layer::default();
     let error = layer.set(key, &raw, user()).expect_err("an illegal value");
-    assert_eq!(
-        layer,
-        Layer::default(),
-        "a refused value leaves nothing behind"
-    );
+    assert_eq!(layer, Layer::default(), "a refused value leaves nothing behind");
     error.to_string()
 }
 
@@ -219,11 +191,7 @@ fn mistakes_name_place_key_value_and_what_is_allowed() {
         (Key::OutputKeepTail, text("8M"), "as in `8MiB`"),
         (Key::OutputKeepTail, RawValue::Integer(0), "more than zero"),
         (Key::OutputMaxBytes, RawValue::Integer(-5), "not a size"),
-        (
-            Key::OnLeaderExit,
-            RawValue::Boolean(true),
-            "`linger` or `reap`",
-        ),
+        (Key::OnLeaderExit, RawValue::Boolean(true), "`linger` or `reap`"),
         (Key::Shell, text(" "), "such as `bash`"),
         (Key::Shell, text("ba\0sh"), "ba\\x00sh"),
         (Key::Shell, RawValue::Integer(1), "a text in quotes"),
@@ -233,17 +201,9 @@ fn mistakes_name_place_key_value_and_what_is_allowed() {
         assert!(message.contains(part), "{message}");
     }
     let mut layer = Layer::default();
-    let error = layer
-        .set(Key::Settle, &text("x"), variable(Key::Settle))
-        .expect_err("no duration");
-    assert!(
-        error
-            .to_string()
-            .starts_with("environment variable `SIDING_SETTLE`: `settle`: `x`")
-    );
-    let error = layer
-        .set(Key::Settle, &text("x"), call())
-        .expect_err("no duration");
+    let error = layer.set(Key::Settle, &text("x"), variable(Key::Settle)).expect_err("no duration");
+    assert!(error.to_string().starts_with("environment variable `SIDING_SETTLE`: `settle`: `x`"));
+    let error = layer.set(Key::Settle, &text("x"), call()).expect_err("no duration");
     assert!(error.to_string().starts_with("`--timeout`: `settle`: "));
 }
 
@@ -251,10 +211,7 @@ fn mistakes_name_place_key_value_and_what_is_allowed() {
 fn unknown_keys_are_refused_with_a_suggestion() {
     let mut layer = Layer::default();
     let mut refused = |name: &str| {
-        layer
-            .set_named(name, &text("1s"), user())
-            .expect_err("no such key")
-            .to_string()
+        layer.set_named(name, &text("1s"), user()).expect_err("no such key").to_string()
     };
     assert_eq!(
         refused("kil_grace"),
@@ -265,18 +222,14 @@ fn unknown_keys_are_refused_with_a_suggestion() {
         "`/u/config.toml` line 2: unknown key `colour`; `siding config show` lists all keys"
     );
     assert!(refused("\x1b]0;x").contains("`\\e]0;x`"));
-    layer
-        .set_named("kill_grace", &text("1s"), user())
-        .expect("a known key");
+    layer.set_named("kill_grace", &text("1s"), user()).expect("a known key");
 }
 
 #[test]
 fn a_locked_key_keeps_its_value() {
     let key = Key::KillGrace;
     let mut locking = layer(&system(), &[(key, "30s")]);
-    locking
-        .lock("kill_grace", system())
-        .expect("the system file may lock");
+    locking.lock("kill_grace", system()).expect("the system file may lock");
     for place in [host(), user(), project(), variable(key), call()] {
         let settings = Settings::merge([locking.clone(), layer(&place, &[(key, "1s")])]);
         assert_eq!(settings.kill_grace, Duration::from_secs(30));
@@ -288,10 +241,7 @@ fn a_locked_key_keeps_its_value() {
             )]
         );
     }
-    let settings = Settings::merge([
-        locking,
-        layer(&user(), &[(key, "30s"), (Key::Settle, "1s")]),
-    ]);
+    let settings = Settings::merge([locking, layer(&user(), &[(key, "30s"), (Key::Settle, "1s")])]);
     assert!(warnings(&settings).is_empty(), "to agree is no attempt");
     assert_eq!(settings.settle, Duration::from_secs(1));
     assert!(settings.is_locked(key) && !settings.is_locked(Key::Settle));
@@ -301,9 +251,7 @@ fn a_locked_key_keeps_its_value() {
 #[test]
 fn a_key_can_be_locked_at_its_built_in_value() {
     let mut locking = Layer::default();
-    locking
-        .lock("shell", system())
-        .expect("the system file may lock");
+    locking.lock("shell", system()).expect("the system file may lock");
     let settings = Settings::merge([locking, layer(&project(), &[(Key::Shell, "./evil")])]);
     assert_eq!(settings.shell, "bash");
     assert_eq!(settings.origin(Key::Shell), &Origin::BuiltIn);
@@ -316,10 +264,7 @@ fn only_the_system_file_locks() {
         let error = layer.lock("shell", place.clone()).expect_err("not allowed");
         assert_eq!(error, Invalid::LockNotAllowed { place });
     }
-    let error = layer
-        .lock("shel", system())
-        .expect_err("no such key")
-        .to_string();
+    let error = layer.lock("shel", system()).expect_err("no such key").to_string();
     assert!(error.contains("did you mean `shell`?"), "{error}");
 }
 
@@ -340,17 +285,13 @@ fn only_the_system_file_raises_the_cap() {
             )]
         );
         // Up to what the administrator allows it is no raise.
-        let settings = Settings::merge([
-            layer(&system(), &[(cap, "9h")]),
-            layer(&place, &[(cap, "8h")]),
-        ]);
+        let settings =
+            Settings::merge([layer(&system(), &[(cap, "9h")]), layer(&place, &[(cap, "8h")])]);
         assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(8 * 3600));
     }
     // What the user lowered, the project cannot raise again.
-    let settings = Settings::merge([
-        layer(&user(), &[(cap, "1h")]),
-        layer(&project(), &[(cap, "2h")]),
-    ]);
+    let settings =
+        Settings::merge([layer(&user(), &[(cap, "1h")]), layer(&project(), &[(cap, "2h")])]);
     assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(3600));
 }
 
@@ -369,14 +310,8 @@ fn nobody_passes_the_cap() {
     assert_eq!(settings.origin(Key::MaxElapsed), &project().origin);
     assert!(warnings(&settings).is_empty());
     // The order in which a file names the two does not matter.
-    let raised = layer(
-        &system(),
-        &[(Key::MaxElapsed, "5h"), (Key::MaxElapsedHardCap, "6h")],
-    );
-    assert_eq!(
-        Settings::merge([raised]).max_elapsed,
-        Duration::from_secs(5 * 3600)
-    );
+    let raised = layer(&system(), &[(Key::MaxElapsed, "5h"), (Key::MaxElapsedHardCap, "6h")]);
+    assert_eq!(Settings::merge([raised]).max_elapsed, Duration::from_secs(5 * 3600));
 }
 
 #[cfg(feature = "schema")]
@@ -392,41 +327,22 @@ fn the_schema_names_every_key_and_its_built_in_value() {
     }
     assert_eq!(schema["properties"]["assistant_mode"]["enum"][1], "on");
     assert!(schema["properties"]["locked"]["anyOf"].is_array());
-    assert_eq!(
-        schema["properties"].as_object().expect("an object").len(),
-        Key::ALL.len() + 1
-    );
+    assert_eq!(schema["properties"].as_object().expect("an object").len(), Key::ALL.len() + 1);
 }
 
 fn any_place() -> impl Strategy<Value = Place> {
-    prop::sample::select(vec![
-        host(),
-        user(),
-        project(),
-        variable(Key::MaxElapsed),
-        call(),
-    ])
+    prop::sample::select(vec![host(), user(), project(), variable(Key::MaxElapsed), call()])
 }
 
 fn any_layer() -> impl Strategy<Value = Layer> {
-    let key = prop::sample::select(vec![
-        Key::MaxElapsed,
-        Key::MaxElapsedHardCap,
-        Key::KillGrace,
-    ]);
-    (
-        any_place(),
-        prop::collection::vec((key, 1_u32..40_000), 0..4),
-    )
-        .prop_map(|(place, values)| {
-            let mut layer = Layer::default();
-            for (key, seconds) in values {
-                layer
-                    .set(key, &text(&format!("{seconds}s")), place.clone())
-                    .expect("a legal value");
-            }
-            layer
-        })
+    let key = prop::sample::select(vec![Key::MaxElapsed, Key::MaxElapsedHardCap, Key::KillGrace]);
+    (any_place(), prop::collection::vec((key, 1_u32..40_000), 0..4)).prop_map(|(place, values)| {
+        let mut layer = Layer::default();
+        for (key, seconds) in values {
+            layer.set(key, &text(&format!("{seconds}s")), place.clone()).expect("a legal value");
+        }
+        layer
+    })
 }
 
 proptest! {

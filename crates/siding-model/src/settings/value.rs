@@ -61,10 +61,7 @@ pub enum ValueError {
 
 impl ValueError {
     fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
-        Self::NotAllowed {
-            found: shown(&raw.to_string()),
-            allowed,
-        }
+        Self::NotAllowed { found: shown(&raw.to_string()), allowed }
     }
 }
 
@@ -90,10 +87,9 @@ impl Value for Duration {
             RawValue::Text(text) => Ok(span::parse(&shown(text))?),
             // Refused too, with the advice to write the unit.
             RawValue::Integer(number) => Ok(span::parse(&number.to_string())?),
-            RawValue::Boolean(_) | RawValue::Other(_) => Err(ValueError::not_allowed(
-                raw,
-                "a duration such as `15s`, `30m` or `1h30m`",
-            )),
+            RawValue::Boolean(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
+            }
         }
     }
 
@@ -115,10 +111,9 @@ impl Value for Bytes {
         match raw {
             RawValue::Text(text) => Ok(shown(text).parse()?),
             RawValue::Integer(number) => Ok(number.to_string().parse()?),
-            RawValue::Boolean(_) | RawValue::Other(_) => Err(ValueError::not_allowed(
-                raw,
-                "a size such as `8MiB`, or a number of bytes",
-            )),
+            RawValue::Boolean(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(raw, "a size such as `8MiB`, or a number of bytes"))
+            }
         }
     }
 
@@ -262,9 +257,7 @@ impl<W: Word> Value for W {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let text = raw.to_string();
         let found = W::WORDS.iter().find(|(word, _)| *word == text.trim());
-        found
-            .map(|(_, value)| *value)
-            .ok_or_else(|| ValueError::not_allowed(raw, W::ALLOWED))
+        found.map(|(_, value)| *value).ok_or_else(|| ValueError::not_allowed(raw, W::ALLOWED))
     }
 
     fn raw(&self) -> RawValue {

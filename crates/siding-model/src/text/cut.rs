@@ -39,11 +39,7 @@ pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     };
     let head = whole_lines_head(cut_head(text, room.head));
     let tail = whole_lines_tail(cut_tail(text, room.tail));
-    Cow::Owned(join(
-        head,
-        tail,
-        (text.len() - head.len() - tail.len()) as u64,
-    ))
+    Cow::Owned(join(head, tail, (text.len() - head.len() - tail.len()) as u64))
 }
 
 /// How the bytes are shared out.
@@ -58,22 +54,13 @@ impl Room {
     fn new(max_bytes: usize) -> Option<Self> {
         // A newline may have to be put before the marker.
         let marker = left_out(u64::MAX).len() + 1;
-        let room = max_bytes
-            .checked_sub(marker)
-            .filter(|room| *room >= ROOM_MIN)?;
-        Some(Self {
-            head: room / 4,
-            tail: room - room / 4,
-        })
+        let room = max_bytes.checked_sub(marker).filter(|room| *room >= ROOM_MIN)?;
+        Some(Self { head: room / 4, tail: room - room / 4 })
     }
 }
 
 fn join(head: &str, tail: &str, bytes: u64) -> String {
-    let newline = if head.is_empty() || head.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
+    let newline = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
     format!("{head}{newline}{}{tail}", left_out(bytes))
 }
 
@@ -111,28 +98,15 @@ impl HeadAndTail {
     /// Returns an empty one whose text will take at most `max_bytes`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        let room = Room::new(max_bytes).unwrap_or(Room {
-            head: 0,
-            tail: max_bytes,
-        });
-        Self {
-            max_bytes,
-            room,
-            head: String::new(),
-            tail: String::new(),
-            total: 0,
-        }
+        let room = Room::new(max_bytes).unwrap_or(Room { head: 0, tail: max_bytes });
+        Self { max_bytes, room, head: String::new(), tail: String::new(), total: 0 }
     }
 
     /// Takes more text.
     pub fn push(&mut self, text: &str) {
         let whole_so_far = self.total == self.head.len() as u64;
         self.total = self.total.saturating_add(text.len() as u64);
-        let fits = if whole_so_far {
-            self.max_bytes - self.head.len()
-        } else {
-            0
-        };
+        let fits = if whole_so_far { self.max_bytes - self.head.len() } else { 0 };
         let to_head = cut_head(text, fits);
         self.head.push_str(to_head);
         let to_tail = &text[to_head.len()..];

@@ -125,9 +125,7 @@ mod tests {
 
     fn visible(text: &str) -> String {
         let mut escapes = Escapes::default();
-        text.chars()
-            .filter(|c| escapes.step(*c) == Meaning::Itself)
-            .collect()
+        text.chars().filter(|c| escapes.step(*c) == Meaning::Itself).collect()
     }
 
     #[test]

@@ -63,13 +63,7 @@ impl Folder {
             Repeats::Keep => None,
             Repeats::Count => Some(Counter::default()),
         };
-        Self {
-            decoder: Decoder::default(),
-            state: State {
-                counter,
-                ..State::default()
-            },
-        }
+        Self { decoder: Decoder::default(), state: State { counter, ..State::default() } }
     }
 
     /// Takes more output and appends to `out` the text that is settled by now.
@@ -83,10 +77,7 @@ impl Folder {
     pub fn finish(mut self, out: &mut String) {
         self.decoder.finish(|text| self.state.push(text, out));
         let State { line, counter, .. } = &mut self.state;
-        let mut out = Outlet {
-            out,
-            counter: counter.as_mut(),
-        };
+        let mut out = Outlet { out, counter: counter.as_mut() };
         line.finish(&mut out);
         out.end();
     }
@@ -100,15 +91,8 @@ impl Folder {
 
 impl State {
     fn push(&mut self, mut text: &str, out: &mut String) {
-        let Self {
-            escapes,
-            line,
-            counter,
-        } = self;
-        let mut out = Outlet {
-            out,
-            counter: counter.as_mut(),
-        };
+        let Self { escapes, line, counter } = self;
+        let mut out = Outlet { out, counter: counter.as_mut() };
         while !text.is_empty() {
             // Nearly all output is plain; it goes through in runs.
             if escapes.is_ground() {

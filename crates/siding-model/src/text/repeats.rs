@@ -40,11 +40,7 @@ impl Counter {
         let Some(last) = self.last.as_deref().filter(|_| again > 0) else {
             return;
         };
-        let fold_from = if last.trim().is_empty() {
-            BLANK_MIN
-        } else {
-            LINES_MIN
-        };
+        let fold_from = if last.trim().is_empty() { BLANK_MIN } else { LINES_MIN };
         if again >= fold_from {
             out.push_str(&format!("… repeated {again} times\n"));
             return;

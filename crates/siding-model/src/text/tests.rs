@@ -2,9 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const COUNT: FoldOptions = FoldOptions {
-    repeats: Repeats::Count,
-};
+const COUNT: FoldOptions = FoldOptions { repeats: Repeats::Count };
 
 fn plain(bytes: impl AsRef<[u8]>) -> String {
     fold(bytes.as_ref(), FoldOptions::default())
@@ -85,10 +83,7 @@ fn invalid_utf8_is_shown_as_such() {
 
 #[test]
 fn colours_go_and_text_stays() {
-    assert_eq!(
-        plain("\x1b[1;31merror\x1b[0m: ä «ok» \x1b(B\x1b[m\n"),
-        "error: ä «ok» \n"
-    );
+    assert_eq!(plain("\x1b[1;31merror\x1b[0m: ä «ok» \x1b(B\x1b[m\n"), "error: ä «ok» \n");
     assert_eq!(plain("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"), "link");
     assert_eq!(plain("cut short\x1b[3"), "cut short");
 }
@@ -100,16 +95,10 @@ fn repeated_lines_are_counted() {
     // One more is shown, as are a few blank lines, and a last line that may still grow.
     assert_eq!(counted("a\na\nb\n"), "a\na\nb\n");
     assert_eq!(counted("a\n\n\n\nb"), "a\n\n\n\nb");
-    assert_eq!(
-        counted(&format!("a{}", "\n".repeat(40))),
-        "a\n\n… repeated 38 times\n"
-    );
+    assert_eq!(counted(&format!("a{}", "\n".repeat(40))), "a\n\n… repeated 38 times\n");
     assert_eq!(counted("a\na\na\na"), "a\n… repeated 2 times\na");
     // What is compared is what is shown.
-    assert_eq!(
-        counted("\x1b[31ma\x1b[0m\n1\ra\nb\x08a\n"),
-        "a\n… repeated 2 times\n"
-    );
+    assert_eq!(counted("\x1b[31ma\x1b[0m\n1\ra\nb\x08a\n"), "a\n… repeated 2 times\n");
     assert_eq!(plain("a\n".repeat(5)), "a\n".repeat(5));
 }
 
@@ -147,27 +136,15 @@ fn endless_progress_gives_its_last_state_and_nothing_before() {
 #[test]
 fn a_rewrite_of_an_overlong_line_begins_a_line() {
     let long = "x".repeat(LINE_HELD_MAX);
-    assert_eq!(
-        plain(format!("{long}yz\rdone\n")),
-        format!("{long}\ndone\n")
-    );
+    assert_eq!(plain(format!("{long}yz\rdone\n")), format!("{long}\ndone\n"));
     assert_eq!(plain(format!("{long}\rdone\n")), "done\n");
-    assert_eq!(
-        plain(format!("{long}yz\r\nnext")),
-        format!("{long}yz\nnext")
-    );
+    assert_eq!(plain(format!("{long}yz\r\nnext")), format!("{long}yz\nnext"));
 }
 
 #[test]
 fn cuts_are_made_between_characters() {
-    assert_eq!(
-        ["", "", "ä", "ä", "äö"],
-        [0, 1, 2, 3, 4].map(|max| cut_head("äö", max))
-    );
-    assert_eq!(
-        ["", "", "ö", "ö", "äö"],
-        [0, 1, 2, 3, 9].map(|max| cut_tail("äö", max))
-    );
+    assert_eq!(["", "", "ä", "ä", "äö"], [0, 1, 2, 3, 4].map(|max| cut_head("äö", max)));
+    assert_eq!(["", "", "ö", "ö", "äö"], [0, 1, 2, 3, 9].map(|max| cut_tail("äö", max)));
 }
 
 #[test]
@@ -175,9 +152,7 @@ fn head_and_tail_say_what_is_missing() {
     let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
     let text = head_and_tail(&lines, 400);
     assert_eq!(
-        text.lines()
-            .filter(|line| !line.starts_with("line "))
-            .collect::<Vec<_>>(),
+        text.lines().filter(|line| !line.starts_with("line ")).collect::<Vec<_>>(),
         ["… 8543 bytes left out …"]
     );
     assert!(text.starts_with("line 0\n") && text.ends_with("line 999\n") && text.len() <= 400);
@@ -185,10 +160,7 @@ fn head_and_tail_say_what_is_missing() {
     assert_eq!(head_and_tail("not even the marker", 6), "marker");
     // Without newlines the cut is made inside the line, and the marker has a line of its own.
     let text = head_and_tail(&"x".repeat(500), 200).into_owned();
-    assert!(
-        text.contains("x\n… ") && text.contains(" left out …\nx"),
-        "{text}"
-    );
+    assert!(text.contains("x\n… ") && text.contains(" left out …\nx"), "{text}");
 }
 
 #[test]

@@ -91,10 +91,7 @@ mod tests {
     fn an_unfinished_character_is_one_replacement() {
         assert_eq!(decode(&[b"a\xe2\x82"]), "a\u{fffd}");
         assert_eq!(decode(&[b"a\xe2", b"b"]), "a\u{fffd}b");
-        assert_eq!(
-            decode(&[b"\xf0\x9f", b"\xf0\x9f\x9a\x82"]),
-            "\u{fffd}\u{1f682}"
-        );
+        assert_eq!(decode(&[b"\xf0\x9f", b"\xf0\x9f\x9a\x82"]), "\u{fffd}\u{1f682}");
     }
 
     proptest! {

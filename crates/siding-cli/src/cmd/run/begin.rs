@@ -51,9 +51,8 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     let command = command(args, &settings)?;
     let cwd = directory(args)?;
     let session_id = session(args, root)?;
-    let task_id = root
-        .new_id()
-        .map_err(|error| Failure::new(format!("could not make an id: {error}")))?;
+    let task_id =
+        root.new_id().map_err(|error| Failure::new(format!("could not make an id: {error}")))?;
     let times = times(args, &settings);
     let placement = if args.background {
         Placement::Background { why: Why::Asked }
@@ -169,8 +168,9 @@ fn directory(args: &Args) -> Result<String, Failure> {
     let bad = |why: &dyn std::fmt::Display| {
         Failure::new(format!("the directory `{}` cannot be used: {why}", given.display()))
     };
-    let path = if args.cwd.is_some() { std::path::absolute(&given) } else { std::env::current_dir() }
-        .map_err(|error| bad(&error))?;
+    let path =
+        if args.cwd.is_some() { std::path::absolute(&given) } else { std::env::current_dir() }
+            .map_err(|error| bad(&error))?;
     siding_core::sys::file::open_directory(&path).map_err(|error| bad(&error))?;
     path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))
 }

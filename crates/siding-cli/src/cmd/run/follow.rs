@@ -122,10 +122,10 @@ fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure
         live.ask_for_more(watch)?;
     }
     match message {
-        Some(Message::CannotStart { doing, .. }) => Err(Failure::new(format!(
-            "the command was not started: its shim {doing}"
-        ))
-        .with_hint("nothing runs; `siding doctor` checks this machine")),
+        Some(Message::CannotStart { doing, .. }) => {
+            Err(Failure::new(format!("the command was not started: its shim {doing}"))
+                .with_hint("nothing runs; `siding doctor` checks this machine"))
+        }
         Some(Message::Record { record: Some(record), .. })
             if matches!(*record, Record::Event { event: Event::Spawned { .. }, .. }) =>
         {
@@ -200,7 +200,10 @@ impl Live {
         if let Some(gap) = output::gap_of(file, bytes, self.keep_head)
             && (gap.from..gap.to).contains(&self.shown)
         {
-            eprintln!("siding: {} bytes came too fast to be shown and are gone", gap.to - self.shown);
+            eprintln!(
+                "siding: {} bytes came too fast to be shown and are gone",
+                gap.to - self.shown
+            );
             self.shown = gap.to;
         }
         let mut stdout = std::io::stdout().lock();

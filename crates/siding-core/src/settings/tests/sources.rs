@@ -24,18 +24,12 @@ fn the_hosts_keys_are_read_in_both_forms() {
         write(&machine.host(), text);
         let settings = machine.load();
         assert_eq!(settings.max_elapsed, secs(600));
-        assert_eq!(
-            settings.max_elapsed_hard_cap,
-            Duration::from_millis(7_200_500)
-        );
+        assert_eq!(settings.max_elapsed_hard_cap, Duration::from_millis(7_200_500));
         assert_eq!(settings.kill_signal, Signal::INT);
         assert_eq!(settings.kill_grace, secs(0));
         assert!(settings.warnings().is_empty());
     }
-    write(
-        &machine.host(),
-        r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#,
-    );
+    write(&machine.host(), r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#);
     assert_eq!(machine.load(), Settings::default());
 }
 
@@ -57,26 +51,14 @@ fn what_is_wrong_with_the_hosts_file_is_a_warning() {
             r#"{"bash": {"backgroundMaxElapsedSeconds": -1}}"#,
             "`bash.backgroundMaxElapsedSeconds`: `-1s` is negative",
         ),
-        (
-            r#"{"bash.backgroundMaxElapsedSeconds": 1e300}"#,
-            "`a number out of range`",
-        ),
-        (
-            r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#,
-            "`an array` is not possible",
-        ),
-        (
-            r#"{"bash": {"backgroundMaxElapsedHardCap": 99999}}"#,
-            "more than the cap of `4h`",
-        ),
+        (r#"{"bash.backgroundMaxElapsedSeconds": 1e300}"#, "`a number out of range`"),
+        (r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#, "`an array` is not possible"),
+        (r#"{"bash": {"backgroundMaxElapsedHardCap": 99999}}"#, "more than the cap of `4h`"),
     ] {
         write(&machine.host(), text);
         let warnings = machine.warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(
-            warnings[0].starts_with(&format!("`{file}`: ")),
-            "{warnings:?}"
-        );
+        assert!(warnings[0].starts_with(&format!("`{file}`: ")), "{warnings:?}");
         assert!(warnings[0].contains(part), "{warnings:?}");
     }
     fs::remove_file(machine.host()).expect("removed");
@@ -92,11 +74,7 @@ fn the_projects_file_is_searched_up_to_the_repository_or_home() {
     fs::create_dir_all(&deep).expect("made");
     machine.environment.working_directory = Some(deep.clone());
     let found = |machine: &Machine| {
-        machine
-            .load()
-            .origin(Key::Settle)
-            .path()
-            .map(|path| path.to_path_buf())
+        machine.load().origin(Key::Settle).path().map(|path| path.to_path_buf())
     };
     let put = |dir: &Path| {
         let path = dir.join(".siding/config.toml");
@@ -112,11 +90,7 @@ fn the_projects_file_is_searched_up_to_the_repository_or_home() {
     assert_eq!(found(&machine), Some(at_project), "the nearest counts");
     let repository = home.join("project/repository");
     write(&repository.join(".git"), "gitdir: elsewhere");
-    assert_eq!(
-        found(&machine),
-        None,
-        "above the repository nothing is looked for"
-    );
+    assert_eq!(found(&machine), None, "above the repository nothing is looked for");
     let at_root = put(&repository);
     assert_eq!(found(&machine), Some(at_root));
     let here = put(&deep);
@@ -155,11 +129,7 @@ fn links_are_followed_and_other_things_are_refused() {
     assert_eq!(machine.load().settle, secs(1));
 
     fs::remove_file(&target).expect("removed");
-    assert_eq!(
-        machine.load(),
-        Settings::default(),
-        "a dangling link is no file"
-    );
+    assert_eq!(machine.load(), Settings::default(), "a dangling link is no file");
     fs::create_dir(&target).expect("made");
     let file = machine.user().display().to_string();
     assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
@@ -201,10 +171,7 @@ fn what_a_closed_directory_hides_is_absent_but_for_the_administrators_file() {
             Ok(settings) => assert_eq!(settings.settle == secs(0), closed && !is_system),
             Err(error) => {
                 assert!(closed && is_system);
-                assert_eq!(
-                    error.to_string(),
-                    format!("could not read `{}`", file.display())
-                );
+                assert_eq!(error.to_string(), format!("could not read `{}`", file.display()));
             }
         }
         fs::remove_file(&file).expect("removed");

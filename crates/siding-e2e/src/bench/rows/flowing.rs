@@ -54,7 +54,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let place = bench.stage.place(NAME)?;
     let mut client = place.client()?;
     let (lines, blocks) = match bench.pace {
-        Pace::Quick => (192_u64 << 20, 384_u64 << 20),
+        Pace::Quick => (128_u64 << 20, 384_u64 << 20),
         Pace::Full => (512 << 20, 1 << 30),
     };
     for flow in FLOWS {
@@ -66,7 +66,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
             Box::new(|| ours(&client, &command, bytes, flow)),
             Box::new(|| theirs(&place, &command, bytes)),
         ];
-        let rounds = Rounds { warm_up: 1, counted: bench.pace.of(3, 9) };
+        let rounds = Rounds { warm_up: 1, counted: bench.pace.of(2, 9) };
         let times = turns::take(rounds, &mut turns)?;
         let rate = |ms: f64| (bytes >> 20) as f64 / (ms / 1e3);
         table.add(
