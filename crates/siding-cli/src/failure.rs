@@ -9,6 +9,7 @@ use siding_core::session::SessionError;
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
 use siding_core::watch::WatchError;
+use siding_model::text::one_line;
 
 use crate::exit;
 
@@ -33,9 +34,10 @@ impl Failure {
 
     /// Prints it and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("siding: {}", self.message);
+        // A message repeats what the caller gave, which may come from anywhere.
+        eprintln!("siding: {}", one_line(&self.message, usize::MAX));
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {hint}");
+            eprintln!("  hint: {}", one_line(hint, usize::MAX));
         }
         ExitCode::from(exit::OWN_FAILURE)
     }

@@ -15,7 +15,7 @@ use siding_model::signal::Signal;
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::render;
+use crate::{print, render};
 
 /// Runs a command as a task.
 ///
@@ -88,7 +88,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   siding run -- 'make -j2 && make test'            a shell text
-  siding run --budget 2s -- cargo build            argv; on in the background after 2 s
+  siding run --budget 2s -- cargo build            argv; in the background after 2 s
   siding run --background --name web -- npm start  at once in the background
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
 
@@ -128,12 +128,18 @@ impl Args {
         let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
         let quiet = self.json || self.background;
         let show = if quiet { follow::Show::Nothing } else { follow::Show::Output };
-        let end = follow::follow(&mut watch, &plan, &signals, show)?;
+        let end = match follow::follow(&mut watch, &plan, &signals, show) {
+            Ok(end) => end,
+            Err(failure) => {
+                begin::clear_unborn(&root, watch, &plan.spec);
+                return Err(failure);
+            }
+        };
         let task = Task::read(&root, plan.spec.task_id)?;
         if self.json {
             self.print_json(&root, &task, &plan)?;
         } else {
-            self.print_text(&root, &task, &plan);
+            self.print_text(&root, &task, &plan)?;
         }
         Ok(match end {
             follow::End::Left(signal) => ExitCode::from(
@@ -166,17 +172,23 @@ impl Args {
     }
 
     /// Says on standard error what the command's own output does not: it belongs to the command.
-    fn print_text(&self, root: &siding_core::store::Root, task: &Task, plan: &begin::Plan) {
+    fn print_text(
+        &self,
+        root: &siding_core::store::Root,
+        task: &Task,
+        plan: &begin::Plan,
+    ) -> Result<(), Failure> {
         for note in &plan.notes {
             render::say(note);
         }
         if self.background && task.state.is_live() {
-            println!("{}", task.state.spec.task_id);
+            print::text(&format!("{}\n", task.state.spec.task_id))?;
         }
         let view = task.view(root, Detail::Full);
         if let Some(advice) = render::advice(&view) {
             render::say(&advice);
         }
+        Ok(())
     }
 
     /// Reports the task that runs the same command already.

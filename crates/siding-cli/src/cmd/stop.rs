@@ -59,8 +59,10 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
-        let ids = self.chosen(&root)?;
-        let mut failures = 0_u32;
+        let (ids, mut failures) = self.chosen(&root)?;
+        if self.all && ids.is_empty() {
+            eprintln!("siding: nothing runs");
+        }
         let mut views = Vec::new();
         for result in self.stop_all(&root, &ids) {
             match result {
@@ -73,7 +75,7 @@ impl Args {
         }
         if self.json {
             match views.as_slice() {
-                [view] if !self.all && ids.len() == 1 => render::json::print(view)?,
+                [view] if !self.all && self.ids.len() == 1 => render::json::print(view)?,
                 views => render::json::print(&views)?,
             }
         } else {
@@ -89,9 +91,22 @@ impl Args {
         })
     }
 
-    fn chosen(&self, root: &Root) -> Result<Vec<TaskId>, Failure> {
+    /// Returns the tasks to stop, and how many names no task has: they are reported, and the others
+    /// are stopped all the same.
+    fn chosen(&self, root: &Root) -> Result<(Vec<TaskId>, u32), Failure> {
         if !self.all {
-            return self.ids.iter().map(|text| Ok(root.resolve(text)?)).collect();
+            let mut unknown = 0;
+            let mut ids = Vec::new();
+            for text in &self.ids {
+                match root.resolve(text) {
+                    Ok(id) => ids.push(id),
+                    Err(error) => {
+                        unknown += 1;
+                        Failure::from(error).report();
+                    }
+                }
+            }
+            return Ok((ids, unknown));
         }
         let mut ids = root.live_tasks()?;
         if let Some(session) = &self.session {
@@ -100,7 +115,7 @@ impl Args {
                     .is_ok_and(|task| task.state.spec.session_id.as_str() == session)
             });
         }
-        Ok(ids)
+        Ok((ids, 0))
     }
 
     /// Asks all at once, then waits for each: a hundred stops take as long as the slowest.

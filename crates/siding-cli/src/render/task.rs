@@ -181,8 +181,9 @@ impl Sheet {
         self.text.push_str(&title);
         self.text.push('\n');
         for line in &lines[skipped..] {
-            self.text.push_str(&one_line(line, COLUMNS));
-            self.text.push('\n');
+            // Behind a bar no line can pass for one of siding's own.
+            let line = one_line(line, COLUMNS - 2);
+            let _a_string_takes_all = writeln!(self.text, "| {line}");
         }
         let title = self.colour.paint(Paint::Faint, "--");
         self.text.push_str(&title);

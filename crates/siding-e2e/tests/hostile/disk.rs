@@ -158,18 +158,26 @@ fn a_stop_is_recorded_on_a_full_disk() {
     assert_gone(&id);
 }
 
-/// The command's own text must not take the space that is set aside for its end.
+/// The command's own text must not take the space that is set aside for its end, and the longest
+/// end there is must fit.
 #[test]
-fn the_end_of_a_long_command_is_recorded_on_a_full_disk() {
+fn the_longest_end_of_a_long_command_is_recorded_on_a_full_disk() {
+    const CHILDREN: usize = 70;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
-    let long = "x".repeat(100 << 10);
-    let flood = sandbox.puppet_line(&words("--quiet fill 2M exit 0"));
-    let task =
-        Task::of(&shell(&sandbox, &format!("{flood}; exit 9 # {long}")).run().expect_code(9));
+    let children = [&["fork", "hang", "--"][..]; CHILDREN].concat();
+    let script = [&["--quiet"], &children[..], &words("fill 2M mark full hang")].concat();
+    let text = format!("{} # {}", sandbox.puppet_line(&script), "x".repeat(100 << 10));
+    let started = sandbox.siding(&["run", "--background", "--json", "--", &text]).run();
+    let task = Task::of(&started.expect_code(0));
+    let _full = sandbox.marked("full");
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", task.id()]).run().expect_code(0);
+    let task = look(&sandbox, task.id());
     assert!(task.number("/output/lost_bytes") > 0);
-    assert_eq!(look(&sandbox, task.id()).number("/outcome/code"), 9);
+    assert_eq!(task.text("/outcome/kind"), "stopped");
+    assert!(task.number("/stop_report/ended_total") > CHILDREN as u64);
+    assert_gone(task.id());
 }
 
 /// Runs a command with less and less of something left. Every call works or leaves nothing.

@@ -22,7 +22,7 @@ const POLITE: &[(usize, &str)] = &[
     (1, "leader-exits mark m hang"),
     (2, "fork setsid leader-exits mark m hang -- leader-exits mark m hang"),
     (1, "vfork mark m hang --"),
-    (1, "grow 200M mark m hang"),
+    (1, "grow 8M mark m hang"),
     (1, "mark m burn"),
     (1, "hold-fds 4096 mark m hang"),
     (2, "fork lower-rttime daemon mark m hang -- lower-rttime mark m hang"),
@@ -88,6 +88,19 @@ fn without_grace_the_whole_tree_is_killed() {
             }
         }
     });
+}
+
+/// LINUX fault 13: the end of a process that holds much memory takes its time, and is reported
+/// when it is over.
+#[test]
+fn a_memory_hog_is_gone_when_the_stop_returns() {
+    let sandbox = sandbox();
+    for grace in ["0s", "10s"] {
+        let (task, marked) = begun(&sandbox, &[], 1, "grow 200M mark m hang");
+        let view = task.stop(&["--grace", grace]);
+        task.expect_gone();
+        assert!(ended(&view).contains_key(&marked[0].pid), "{view}");
+    }
 }
 
 /// PAINS B1, LINUX fault 6: who ignores the polite signal is killed after the grace, and the

@@ -11,6 +11,7 @@ use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::{Root, StoreError, TaskDir};
 use siding_core::sys::limit;
+use siding_core::watch::Watch;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::outcome::{Placement, Why};
 use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
@@ -251,5 +252,25 @@ fn withdraw(root: &Root, dir: TaskDir, spec: &TaskSpec) {
     // What cannot be removed now is removed by the next reap: nothing is recorded in it.
     if let Ok(Some(locked)) = dir.try_lock() {
         let _left_for_reap = root.remove_task(&locked);
+    }
+}
+
+/// Takes back a task whose shim left without recording anything, so that nothing ever ran.
+pub(super) fn clear_unborn(root: &Root, watch: Watch<'_>, spec: &TaskSpec) {
+    /// How long a shim that gave up may take to leave, and the pause between two looks.
+    const TRIES: u32 = 200;
+    const PAUSE: Duration = Duration::from_millis(5);
+    drop(watch);
+    for _ in 0..TRIES {
+        let Ok(dir) = root.task(spec.task_id) else { return };
+        if !dir.is_unborn() {
+            return;
+        }
+        if let Ok(Some(locked)) = dir.try_lock() {
+            root.unmark_live(spec.task_id, &spec.same_key);
+            let _left_for_reap = root.remove_task(&locked);
+            return;
+        }
+        std::thread::sleep(PAUSE);
     }
 }
