@@ -26,7 +26,8 @@ Usage: cargo xtask bench [--quick] [--json] [ROW...]
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two
 things that took turns in the same run. A missed target is a result and ends with 0; a row that
 could not be measured ends with 1. As root two rows see more: `all-in` needs a memory cgroup, and
-`crowd` becomes an ordinary user. Figures of a busy machine are worth little.
+`crowd` becomes an ordinary user. State lies in the temporary directory (TMPDIR), so its file
+system is what is measured. Figures of a busy machine are worth little.
 ",
     run: command,
 };

@@ -88,7 +88,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   siding run -- 'make -j2 && make test'            a shell text
-  siding run --budget 2s -- cargo build            argv; in the background after 2 s
+  siding run --budget 2s -- cargo build            argv; in background after 2 s
   siding run --background --name web -- npm start  at once in the background
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
 
@@ -131,7 +131,8 @@ impl Args {
         let end = match follow::follow(&mut watch, &plan, &signals, show) {
             Ok(end) => end,
             Err(failure) => {
-                begin::clear_unborn(&root, watch, &plan.spec);
+                drop(watch);
+                begin::clear_unborn(&root, &plan.spec);
                 return Err(failure);
             }
         };

@@ -224,7 +224,7 @@ mod tests {
         view.output.gap = Some(Gap { from: 500, to: 1000 });
         view.output.text = Some((0..12).map(|line| format!("line {line}\n")).collect());
         view.message = Some("look at line 11".to_owned());
-        let lines: String = (2..12).map(|line| format!("line {line}\n")).collect();
+        let lines: String = (2..12).map(|line| format!("| line {line}\n")).collect();
         assert_eq!(
             task(&view, Colour::Off),
             format!(

@@ -62,7 +62,11 @@ impl PidFd {
     /// `PIDFD_GET_INFO` (Linux 6.15 and later). `None` when neither knows: it is never made up.
     #[must_use]
     pub fn end(&self) -> Option<LeaderEnd> {
+        // Of another user's zombie an ordinary user is shown the status 0, whatever it was.
+        let own = super::process::effective_uid();
+        let visible = own == 0 || procfs::uid(self.process.pid) == Some(own);
         let zombie = procfs::stat(self.process.pid)
+            .filter(|_| visible)
             .filter(|stat| stat.start_ticks == self.process.start_ticks && stat.state == 'Z')
             .and_then(|stat| stat.exit_code);
         zombie.or_else(|| self.reaped_status()).and_then(super::process::end_of_status)

@@ -27,7 +27,10 @@ fn packet_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 /// The operating system's, `EADDRINUSE` when the name exists.
 pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
-    rustix::net::bind(&socket, &address(dir, name)?)?;
+    rustix::net::bind(&socket, &address(&dir, name)?)?;
+    // A socket takes its mode from the umask alone.
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::chmodat(&dir, name, mode, rustix::fs::AtFlags::empty())?;
     rustix::net::listen(&socket, 128)?;
     Ok(socket)
 }

@@ -34,7 +34,7 @@ fn one_screen_tells_how_a_task_stands() {
     assert_eq!(values(&text, "output"), ["6 bytes", &output.display().to_string()]);
     let processes = values(&text, "processes");
     assert!(processes.iter().any(|row| row.starts_with(&member.pid.to_string())), "{text}");
-    assert!(text.contains("-- all output --\nhello\n--\n"), "{text}");
+    assert!(text.contains("-- all output --\n| hello\n--\n"), "{text}");
     let next = values(&text, "next").join(" ");
     for command in ["wait", "output", "stop"] {
         assert!(next.contains(&format!("`siding {command} {id}`")), "{text}");

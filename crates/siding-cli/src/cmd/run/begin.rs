@@ -11,7 +11,6 @@ use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::{Root, StoreError, TaskDir};
 use siding_core::sys::limit;
-use siding_core::watch::Watch;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::outcome::{Placement, Why};
 use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
@@ -224,7 +223,7 @@ pub(super) fn begin(args: &Args, root: &Root, plan: &Plan) -> Result<Begun, Fail
         return Ok(Begun::Duplicate(first));
     }
     launch::task(root, dir, &spec, &environment, PROGRAM).map(Begun::Started).map_err(|error| {
-        root.unmark_live(spec.task_id, &spec.same_key);
+        clear_unborn(root, &spec);
         Failure::new(format!("could not start a shim: {error}"))
     })
 }
@@ -256,11 +255,10 @@ fn withdraw(root: &Root, dir: TaskDir, spec: &TaskSpec) {
 }
 
 /// Takes back a task whose shim left without recording anything, so that nothing ever ran.
-pub(super) fn clear_unborn(root: &Root, watch: Watch<'_>, spec: &TaskSpec) {
+pub(super) fn clear_unborn(root: &Root, spec: &TaskSpec) {
     /// How long a shim that gave up may take to leave, and the pause between two looks.
     const TRIES: u32 = 200;
     const PAUSE: Duration = Duration::from_millis(5);
-    drop(watch);
     for _ in 0..TRIES {
         let Ok(dir) = root.task(spec.task_id) else { return };
         if !dir.is_unborn() {

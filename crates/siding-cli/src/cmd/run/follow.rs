@@ -140,7 +140,12 @@ fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure
             }
             Ok(Heard::Nothing)
         }
-        Some(Message::Done | Message::Refused { .. }) => Ok(Heard::Nothing),
+        // The shim follows from now on; what came before, to this shim or to a dead one, is stored.
+        Some(Message::Done) => {
+            let is_read = live.map_or(Ok(true), |live| live.print(watch))?;
+            Ok(if is_read { Heard::Nothing } else { Heard::Unread })
+        }
+        Some(Message::Refused { .. }) => Ok(Heard::Nothing),
         // After a record the journal is asked, and also when another shim took over: what happened
         // meanwhile is on record.
         Some(Message::Record { .. }) | None => {
