@@ -15,7 +15,15 @@ use siding_core::tree::TEXT_FILE;
 /// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
 /// (0–9, and bash's `{fd}` from 10 on), below 64, from where on the kernel would have to enlarge
 /// the descriptor table of every process of the task.
-pub(crate) const HIGH: i32 = 60;
+const HIGH: i32 = 60;
+
+/// Moves a descriptor that the task inherits out of the way, as far as the limit allows.
+pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
+    // Room for the few that are moved.
+    const MOVED: i32 = 4;
+    let limit = i32::try_from(descriptor::open_limit()).unwrap_or(i32::MAX);
+    descriptor::duplicate_from(fd, HIGH.min(limit - MOVED).max(3))
+}
 
 /// Longest report that is read. A path is at most 4 KiB.
 const REPORT_MAX: usize = 64 << 10;
@@ -37,7 +45,7 @@ pub(crate) struct Report {
 impl Script {
     /// Puts the text where a shell can read it.
     pub(crate) fn new(text: &str) -> io::Result<Self> {
-        let fd = descriptor::duplicate_from(descriptor::memory_file("siding-command")?, HIGH)?;
+        let fd = move_high(descriptor::memory_file("siding-command")?)?;
         let mut rest = text.as_bytes();
         // Written by position of the descriptor, so that reports are appended behind the text.
         while !rest.is_empty() {

@@ -32,7 +32,7 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
-use crate::script::{HIGH, Script};
+use crate::script::{Script, move_high};
 
 /// Longest specification. A command may have 2 MiB of arguments.
 const SPEC_MAX: usize = 16 << 20;
@@ -170,7 +170,7 @@ impl Plumbing {
         let fifo = when("create the output FIFO");
         file::make_fifo(dir, output::FIFO).map_err(&fifo)?;
         let keeper = file::open_at(dir, output::FIFO, file::Open::Read)
-            .and_then(|fd| descriptor::duplicate_from(fd, HIGH))
+            .and_then(move_high)
             .map_err(&fifo)?;
         let stdout = file::open_at(dir, output::FIFO, file::Open::FifoWrite)
             .and_then(|fd| {
