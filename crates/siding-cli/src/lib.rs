@@ -15,7 +15,6 @@ mod render;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use siding_core::launch::SHIM_ARGUMENT;
 
 /// Runs the program.
@@ -28,7 +27,7 @@ pub fn main() -> ExitCode {
             arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return siding_shim::main(&rest);
     }
-    let outcome = match cmd::Cli::try_parse() {
+    let outcome = match cmd::Cli::from_process() {
         Ok(cli) => cli.run(),
         Err(error) => return failure::usage(&error),
     };

@@ -25,8 +25,8 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, HIGH.min(limit - MOVED).max(3))
 }
 
-/// Longest report that is read. A path is at most 4 KiB.
-const REPORT_MAX: usize = 64 << 10;
+/// Longest report that is read. A path is at most 4 KiB, and there may be two reports.
+const REPORT_MAX: usize = 12 << 10;
 
 /// A command's text, and what its shell reports.
 #[derive(Debug)]

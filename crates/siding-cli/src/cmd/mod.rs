@@ -58,7 +58,32 @@ enum Command {
     Man(man::Args),
 }
 
+/// Nothing but `siding run`: the parser of all commands takes longer to build than a task takes to
+/// be recorded, and `run` is what agents call all day.
+#[derive(Debug, Parser)]
+#[command(name = "siding", disable_help_subcommand = true)]
+struct RunOnly {
+    #[command(subcommand)]
+    command: RunCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunCommand {
+    Run(Box<run::Args>),
+}
+
 impl Cli {
+    /// Parses this process's arguments.
+    pub(crate) fn from_process() -> Result<Self, clap::Error> {
+        // Help and mistakes are the whole parser's business: it knows the other commands.
+        if std::env::args_os().nth(1).is_some_and(|first| first == "run")
+            && let Ok(RunOnly { command: RunCommand::Run(args) }) = RunOnly::try_parse()
+        {
+            return Ok(Self { command: Command::Run(args) });
+        }
+        Self::try_parse()
+    }
+
     /// Runs the command that was asked for.
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {

@@ -18,3 +18,19 @@ pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
     let limit = Rlimit { current: Some(mark.0), maximum: Some(mark.0) };
     Ok(setrlimit(Resource::Rttime, limit)?)
 }
+
+/// Returns the hard `RLIMIT_RTTIME` of a process, `None` when it has no limit.
+///
+/// # Errors
+///
+/// `EPERM` for another user's process, `ESRCH` when there is none.
+pub(super) fn hard_rttime(pid: i32) -> std::io::Result<Option<u64>> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: nothing is set, and `limit` is a valid place for one limit.
+    let result =
+        unsafe { libc::prlimit64(pid, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) };
+    if result != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok((limit.rlim_max != libc::RLIM64_INFINITY).then_some(limit.rlim_max))
+}

@@ -116,8 +116,19 @@ pub fn all_pids() -> Vec<i32> {
 }
 
 /// Returns the birthmark of a process, of any user.
+///
+/// Of one's own processes the limit itself is asked for (0.5 µs), of others `/proc/PID/limits` is
+/// read (8 µs), which anybody may.
 #[must_use]
 pub fn birthmark(pid: i32) -> Option<Birthmark> {
+    match super::limit::hard_rttime(pid) {
+        Ok(limit) => limit.map(Birthmark),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => birthmark_shown(pid),
+        Err(_) => None,
+    }
+}
+
+fn birthmark_shown(pid: i32) -> Option<Birthmark> {
     let mut buffer = [0; 2048];
     let text = read_into(&format!("/proc/{pid}/limits"), &mut buffer)?;
     let text = std::str::from_utf8(text).ok()?;
@@ -191,6 +202,21 @@ mod tests {
         let stat = parse_stat(line).expect("parses");
         assert_eq!((stat.state, stat.ppid, stat.cpu_ticks, stat.start_ticks), ('R', 1, 7, 99));
         assert_eq!(stat.exit_code, None);
+    }
+
+    #[test]
+    fn both_ways_to_read_a_mark_agree() {
+        for pid in all_pids() {
+            let asked = super::super::limit::hard_rttime(pid);
+            let shown = birthmark_shown(pid);
+            // Either may find it gone.
+            if let (Ok(Some(asked)), Some(shown)) = (asked, shown) {
+                assert_eq!(Birthmark(asked), shown, "process {pid}");
+            }
+        }
+        let own = own().expect("is there").pid;
+        let asked = super::super::limit::hard_rttime(own).expect("is allowed");
+        assert_eq!(asked.map(Birthmark), birthmark_shown(own));
     }
 
     #[test]

@@ -120,12 +120,13 @@ fn agree(sandbox: &Sandbox, done: siding_e2e::Finished, newest: Option<String>) 
     let task = Task::of(sandbox, &done.json());
     assert!(newest.is_none_or(|id| id == task.id));
     let outcome = task.outcome();
-    let code = match outcome["kind"].as_str() {
-        Some("stopped") => 3,
-        Some("deadline") => 124,
+    let codes = match outcome["kind"].as_str() {
+        // The signal may have come before the shell had set its trap.
+        Some("stopped") => [75, 3, 143],
+        Some("deadline") => [75, 124, 124],
         _ => panic!("{outcome} of {done}"),
     };
-    assert!([75, code].contains(&done.code.expect("an exit")), "{outcome} of {done}");
+    assert!(codes.contains(&done.code.expect("an exit")), "{outcome} of {done}");
     task.expect_one_end();
     assert_eq!(task.outcome(), outcome, "told again");
 }
@@ -133,7 +134,6 @@ fn agree(sandbox: &Sandbox, done: siding_e2e::Finished, newest: Option<String>) 
 /// Output that comes before the caller has asked to be told of it is shown all the same, not only
 /// with the next.
 #[test]
-#[ignore = "bug: growth between a look and the next request to be told of growth is not told"]
 fn early_output_is_shown_at_once() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("--quiet say early mark said hang"));
