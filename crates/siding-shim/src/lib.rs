@@ -2,7 +2,7 @@
 //!
 //! It starts the leader, is the only writer of the task's journal and output, holds the deadline
 //! and the session's lease, answers whoever asks, ends the whole tree when its time is up, says
-//! how it ended, and leaves. It has one thread and blocks in one place, [`keeper`]'s poll. It must
+//! how it ended, and leaves. It has one thread and blocks in one place, `keeper`'s poll. It must
 //! never wait for anybody: not for a caller that does not read, not for an end of file.
 
 #![forbid(unsafe_code)]
