@@ -14,7 +14,7 @@ use crate::processes::Process;
 /// Longest time one call may take before the test fails.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long after a program's end its output may still be held open by somebody else.
-const HOLD_PATIENCE: Duration = Duration::from_secs(2);
+const HOLD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A call that is being prepared. Made by [`crate::Sandbox::siding`] and
 /// [`crate::Sandbox::puppet`]; it has the sandbox's environment and nothing else, its own
