@@ -51,9 +51,13 @@ impl Page {
     }
 
     /// Returns the text, the offset to go on from, and whether it lacks something; `None` when the
-    /// first line alone is larger than the page.
-    pub(super) fn finish(mut self) -> Option<(String, u64, bool)> {
+    /// first line alone is larger than the page. When all fitted, it goes on from `to`: what shows
+    /// nothing, such as an escape sequence at the very end, was read too.
+    pub(super) fn finish(mut self, to: u64) -> Option<(String, u64, bool)> {
         self.flush();
+        if self.state == State::Open {
+            self.next = to;
+        }
         (self.state != State::TooLong).then_some((self.text, self.next, self.lacking))
     }
 

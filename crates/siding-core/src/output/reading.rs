@@ -246,7 +246,7 @@ fn read_page(
     let max = max.max(PAGE_MIN);
     let mut page = Page::new(max, from);
     all(chunks, (from, to), Select::new(&query.choose, &mut page))?;
-    match page.finish() {
+    match page.finish(to) {
         Some(page) => Ok(page),
         None => piece_of_line(chunks, from, max),
     }

@@ -326,7 +326,7 @@ proptest! {
         while from < output.len() as u64 {
             let query = Query { from, ..sized(Size::Page(max)) };
             let (text, reading) = stage.read(HEAD, &query);
-            prop_assert!(text.len() <= max && reading.next > from);
+            prop_assert!(text.len() <= max && reading.next > from, "{} of {max} bytes, {from} to {}: {text:?}", text.len(), reading.next);
             let part = &output[usize::try_from(from).unwrap()..usize::try_from(reading.next).unwrap()];
             prop_assert_eq!(&text, &fold(part, FoldOptions { repeats: Repeats::Count }));
             raw.extend_from_slice(part);
