@@ -13,10 +13,13 @@ pub(super) fn until_deadline(view: &TaskView, now: Wall) -> Option<Duration> {
 
 /// Returns the limit that is in force, counted from the start.
 ///
-/// To the second: the deadline was put into the view a moment before `now`.
+/// To the second, a short one to a tenth of it: the deadline was put into the view a moment before
+/// `now`.
 pub(super) fn limit(view: &TaskView, now: Wall) -> Option<Duration> {
     let limit = until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms);
-    Some(Duration::from_secs((limit.as_millis() as u64 + 500) / 1000))
+    let step: u64 = if limit < Duration::from_secs(10) { 100 } else { 1000 };
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    Some(Duration::from_millis(limit_ms.saturating_add(step / 2) / step * step))
 }
 
 /// Returns the milliseconds since 1970 of a time in the form of [`Wall::rfc3339`].
