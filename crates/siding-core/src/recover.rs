@@ -15,7 +15,7 @@ use siding_model::process::{BootId, Mono};
 use siding_model::record::{Closed, OutputTotals, Record};
 
 use crate::journal_file::{JournalFile, ReadError};
-use crate::launch;
+use crate::launch::Shim;
 use crate::link::{self, Heard};
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
@@ -193,7 +193,8 @@ impl<'r> Recovery<'r> {
 
     fn rescue(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
         let id = locked.dir().id();
-        let link = launch::rescue(self.root, locked, self.program)
+        let link = Shim::start(self.program)
+            .and_then(|shim| shim.rescue(self.root, locked))
             .map_err(|source| io_error(id, "start a new shim", source))?;
         match link.hear(Some(RESCUE_WAIT_MS)) {
             Ok(Heard::Message(_)) => Ok(Found::Rescued),

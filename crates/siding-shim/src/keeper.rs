@@ -24,7 +24,7 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
-use crate::script::{Report, Script};
+use crate::script::{Report, Reporter};
 
 /// Everything a shim holds.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub(crate) struct Keeper {
     pub(crate) listener: OwnedFd,
     pub(crate) signals: SignalFd,
     pub(crate) lease: Lease,
-    /// Where the shell reports its end.
-    pub(crate) script: Option<Script>,
+    /// Tells what is known of the leader beside its end.
+    pub(crate) reporter: Reporter,
     /// Keeps the task's input open until somebody closes it.
     pub(crate) input: Option<OwnedFd>,
     pub(crate) ending: Ending,
@@ -165,8 +165,8 @@ impl Keeper {
         pause::at("leader_ended");
         // What it wrote is in the FIFO now; what lingers may write for ever.
         self.pump.drain();
-        let Report { final_cwd, pipeline } =
-            self.script.take().map(|script| script.report()).unwrap_or_default();
+        let reporter = std::mem::replace(&mut self.reporter, Reporter::Silent);
+        let Report { final_cwd, pipeline } = reporter.report(&self.state.spec.cwd, &end);
         self.happen(&Event::LeaderEnded { end, tree, final_cwd, pipeline });
     }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod callers;
+mod direct;
 mod ending;
 mod keeper;
 mod kin;
@@ -19,28 +20,28 @@ mod rescue;
 mod script;
 mod start;
 
-use std::process::ExitCode;
+use siding_core::launch::{self, Errand};
+use siding_core::sys::{descriptor, socket};
 
-use siding_core::launch::RESCUE_ARGUMENT;
-
-/// Runs this process as a shim. `arguments` are those after `__shim`: the task's id, and whether
-/// this is a rescue.
+/// Runs this process as a shim: waits for its errand and carries it out. Returns the exit code of
+/// the process.
 #[must_use]
-pub fn main(arguments: &[String]) -> ExitCode {
-    let kept = match arguments {
-        [id] => id.parse().map(start::run),
-        [id, how] if how == RESCUE_ARGUMENT => id.parse().map(rescue::run),
-        _ => return usage(),
+pub fn main() -> u8 {
+    const USAGE: u8 = 2;
+    let Ok(starter) = descriptor::inherited(launch::STARTER) else {
+        eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
+        return USAGE;
     };
-    match kept {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        // Whoever started this shim was told; its standard error is /dev/null.
-        Ok(Err(_)) => ExitCode::FAILURE,
-        Err(_) => usage(),
-    }
-}
-
-fn usage() -> ExitCode {
-    eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
-    ExitCode::from(2)
+    let ready = start::Ready::make();
+    // Its starter may have had nothing to do after all, or be gone.
+    let Ok(Some((packet, descriptors))) = socket::receive_with(&starter, launch::ERRAND_MAX) else {
+        return 0;
+    };
+    let kept = match serde_json::from_slice(&packet) {
+        Ok(Errand::Start(id)) => start::run(id, ready, descriptors, starter),
+        Ok(Errand::Rescue(id)) => rescue::run(id, ready, descriptors, starter),
+        Err(_) => return USAGE,
+    };
+    // Whoever started this shim was told; its standard error is /dev/null.
+    u8::from(kept.is_err())
 }

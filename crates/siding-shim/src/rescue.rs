@@ -5,7 +5,7 @@
 //! stopped.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::journal_file::{self, JournalFile};
 use siding_core::sys::pidfd::PidFd;
@@ -21,21 +21,27 @@ use siding_model::protocol::Message;
 use siding_model::record::Record;
 use siding_model::spec::Command;
 
-use crate::callers::Callers;
+use crate::callers::{Caller, Callers};
 use crate::ending::Ending;
 use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::pump::Pump;
-use crate::start::{self, CannotStart, when};
+use crate::script::Reporter;
+use crate::start::{self, CannotStart, Ready, when};
 
 /// Keeps a task whose shim is dead.
-pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
-    let mut starter = start::starter()?;
+pub(crate) fn run(
+    id: TaskId,
+    ready: Ready,
+    descriptors: Vec<OwnedFd>,
+    starter: OwnedFd,
+) -> Result<(), CannotStart> {
+    let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
-    let setting = start::settle(id)?;
+    let (setting, _boot) = start::settle(id, ready, &mut descriptors.into_iter())?;
     let dir = setting.dir.as_fd();
     let folded = journal_file::read(dir)
         .map_err(|error| when("read the journal")(io::Error::other(error)))?;
@@ -64,7 +70,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
         listener,
         signals: setting.signals,
         lease,
-        script: None,
+        reporter: Reporter::Silent,
         input: None,
         ending: Ending::default(),
     };

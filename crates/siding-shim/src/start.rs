@@ -3,13 +3,14 @@
 //! The order is the promise: the task is on record before anything of it exists, and everything
 //! that could fail for want of space is made before the command starts.
 
+use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::Inherited;
+use siding_core::launch::{self, Birth};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
@@ -18,13 +19,14 @@ use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
-use siding_model::process::ProcRef;
+use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::Message;
 use siding_model::record::{Accepted, FORMAT, Record};
 use siding_model::signal::Signal;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use crate::callers::{Caller, Callers};
+use crate::direct::Direct;
 use crate::ending::Ending;
 use crate::keeper::Keeper;
 use crate::kin::Kin;
@@ -32,10 +34,8 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
-use crate::script::{Script, move_high};
+use crate::script::{Reporter, Script, move_high};
 
-/// Longest specification. A command may have 2 MiB of arguments.
-const SPEC_MAX: usize = 16 << 20;
 /// Where programs are looked for when the environment does not say (as glibc's execvp does).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -57,7 +57,31 @@ pub(crate) fn when(doing: &'static str) -> impl Fn(io::Error) -> CannotStart {
     move |source| CannotStart { doing, source }
 }
 
-/// What every shim sets up first.
+/// A process that has become a keeper and waits for what to keep.
+#[derive(Debug)]
+pub(crate) struct Ready(Result<(ProcRef, BootId, SignalFd), CannotStart>);
+
+impl Ready {
+    /// Does everything that can be done before the task is known.
+    pub(crate) fn make() -> Self {
+        Self(Self::try_make())
+    }
+
+    fn try_make() -> Result<(ProcRef, BootId, SignalFd), CannotStart> {
+        process::set_name(c"siding-shim");
+        process::become_subreaper().map_err(when("become a subreaper"))?;
+        let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
+        let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
+        // The directory it was started in may be unmounted or removed; the task has its own.
+        let _stays = std::env::set_current_dir("/");
+        let own = procfs::own()
+            .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
+        let boot = procfs::boot_id().map_err(when("read the boot id"))?;
+        Ok((own, boot, signals))
+    }
+}
+
+/// What every shim has when it begins.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) root: Root,
@@ -68,37 +92,35 @@ pub(crate) struct Setting {
     pub(crate) marked: bool,
 }
 
-/// Takes over the descriptors, and makes this process a keeper.
-pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
-    process::set_name(c"siding-shim");
-    let inherited = |which: Inherited| descriptor::inherited(which as i32);
-    let root = inherited(Inherited::Root).map_err(when("take over the state directory"))?;
-    let dir = inherited(Inherited::Task).map_err(when("take over the task's directory"))?;
-    let root = Root::inherited(PathBuf::new(), root);
-    let dir = TaskDir::inherited(id, dir);
-    process::become_subreaper().map_err(when("become a subreaper"))?;
+/// Takes over the directories, and becomes the keeper of this task. Returns the boot as well.
+pub(crate) fn settle(
+    id: TaskId,
+    ready: Ready,
+    descriptors: &mut impl Iterator<Item = OwnedFd>,
+) -> Result<(Setting, BootId), CannotStart> {
+    let (own, boot, signals) = ready.0?;
+    let mut next = |doing| descriptors.next().ok_or_else(|| missing(doing));
+    let root = Root::inherited(PathBuf::new(), next("take over the state directory")?);
+    let dir = TaskDir::inherited(id, next("take over the task's directory")?);
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
-    let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
-    let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
-    // The directory it was started in may be unmounted or removed; the task has its own.
-    let _stays = std::env::set_current_dir("/");
-    let own = procfs::own()
-        .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
-    Ok(Setting { root, dir, own, signals, marked })
+    process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+    Ok((Setting { root, dir, own, signals, marked }, boot))
 }
 
-/// Returns the connection to whoever started this shim.
-pub(crate) fn starter() -> Result<Caller, CannotStart> {
-    descriptor::inherited(Inherited::Starter as i32)
-        .map(Caller::starter)
-        .map_err(when("take over the starter's socket"))
+fn missing(doing: &'static str) -> CannotStart {
+    when(doing)(io::ErrorKind::NotFound.into())
 }
 
 /// Runs a new task.
-pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
-    let mut starter = starter()?;
-    match begin(id) {
+pub(crate) fn run(
+    id: TaskId,
+    ready: Ready,
+    descriptors: Vec<OwnedFd>,
+    starter: OwnedFd,
+) -> Result<(), CannotStart> {
+    let mut starter = Caller::starter(starter);
+    match begin(id, ready, descriptors) {
         Ok(begun) => {
             begun.run(starter);
             Ok(())
@@ -116,11 +138,18 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
 struct Begun {
     setting: Setting,
     state: TaskState,
+    environment: Vec<CString>,
     log: Log,
     pump: Pump,
     listener: OwnedFd,
     plumbing: Plumbing,
+    /// Descriptors that the start of the leader will need for a moment.
+    spare: Vec<OwnedFd>,
 }
+
+/// Most descriptors open at once while the leader is started: its directory, its command's text
+/// twice, a file of /proc.
+const SPARE: usize = 4;
 
 /// What the leader gets.
 #[derive(Debug)]
@@ -134,17 +163,18 @@ struct Plumbing {
     input: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId) -> Result<Begun, CannotStart> {
-    let spec = descriptor::inherited(Inherited::Spec as i32)
-        .and_then(|memory| file::read_whole(memory.as_fd(), SPEC_MAX))
-        .and_then(|json| serde_json::from_slice::<TaskSpec>(&json).map_err(io::Error::other))
-        .map_err(when("read the specification"))?;
-    let setting = settle(id)?;
+fn begin(id: TaskId, ready: Ready, descriptors: Vec<OwnedFd>) -> Result<Begun, CannotStart> {
+    let mut descriptors = descriptors.into_iter();
+    let (setting, boot) = settle(id, ready, &mut descriptors)?;
+    let reading = "read the specification";
+    let memory = descriptors.next().ok_or_else(|| missing(reading))?;
+    let Birth { spec, environment } = Birth::read(memory).map_err(when(reading))?;
+    pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
         format: FORMAT,
-        boot: procfs::boot_id().map_err(when("read the boot id"))?,
+        boot,
         at: clock::mono(),
         wall: clock::wall(),
         shim: setting.own,
@@ -157,11 +187,14 @@ fn begin(id: TaskId) -> Result<Begun, CannotStart> {
     let pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
     let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
+    let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
     let state = TaskState::new(accepted.clone());
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
-    Ok(Begun { state, log: Log::new(journal), pump, listener, plumbing, setting })
+    let log = Log::new(journal);
+    Ok(Begun { setting, state, environment, log, pump, listener, plumbing, spare })
 }
 
 impl Plumbing {
@@ -196,22 +229,18 @@ impl Plumbing {
 
 impl Begun {
     fn run(self, starter: Caller) {
-        let Self { setting, state, log, pump, listener, plumbing } = self;
-        let script = match &state.spec.command {
-            Command::Shell { text, .. } => Script::new(text).map(Some),
-            Command::Argv { .. } => Ok(None),
-        };
+        let Self { setting, state, environment, log, pump, listener, plumbing, spare } = self;
         pause::at("ready");
-        let spawned = script.and_then(|script| {
-            let leader = spawn_leader(&state.spec, script.as_ref(), &plumbing, setting.marked)?;
-            Ok((leader, script))
-        });
+        drop(spare);
+        let started = start_leader(&state.spec, &environment, &plumbing, setting.marked);
+        drop(environment);
         pause::at("spawned");
-        let (event, script) = match spawned {
-            Ok((leader, script)) => (Event::Spawned { leader }, script),
+        let (event, reporter) = match started {
+            Ok((leader, reporter)) => (Event::Spawned { leader }, reporter),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(0);
-                (Event::SpawnFailed { error: reason(&state.spec, &error), errno }, None)
+                let error = reason(&state.spec, &error);
+                (Event::SpawnFailed { error, errno }, Reporter::Silent)
             }
         };
         let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
@@ -227,7 +256,7 @@ impl Begun {
             listener,
             signals: setting.signals,
             lease,
-            script,
+            reporter,
             input: plumbing.input,
             ending: Ending::default(),
         };
@@ -239,36 +268,54 @@ impl Begun {
     }
 }
 
-/// Starts the leader and returns who it is.
-fn spawn_leader(
+/// Starts the leader. Returns who it is and who tells of it.
+fn start_leader(
     spec: &TaskSpec,
-    script: Option<&Script>,
+    environment: &[CString],
     plumbing: &Plumbing,
     marked: bool,
-) -> io::Result<ProcRef> {
-    let argv = match (&spec.command, script) {
-        (Command::Shell { text, shell }, Some(script)) => script.argv(shell, text),
-        (Command::Shell { text, shell }, None) => {
-            vec![shell.clone(), "-c".to_owned(), text.clone()]
-        }
-        (Command::Argv { argv }, _) => argv.clone(),
-    };
-    let path = std::env::var("PATH").unwrap_or_else(|_| DEFAULT_PATH.to_owned());
-    let program = Program::new(&argv, &path).map_err(io::Error::other)?;
+) -> io::Result<(ProcRef, Reporter)> {
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
-    let mut kept = vec![plumbing.keeper.as_fd()];
-    kept.extend(script.map(Script::descriptor));
-    let pid = spawn::leader(&Leader {
-        program: &program,
-        cwd: cwd.as_fd(),
-        stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
-        kept: &kept,
-        birthmark: marked.then(|| spec.task_id.birthmark()),
-    })?;
-    // It cannot be gone from /proc: it is our child and nobody has reaped it.
-    Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))
+    let start = |program: &Program,
+                 environment: &[CString],
+                 script: Option<&Script>|
+     -> io::Result<ProcRef> {
+        let mut kept = vec![plumbing.keeper.as_fd()];
+        kept.extend(script.map(Script::descriptor));
+        let pid = spawn::leader(&Leader {
+            program,
+            environment,
+            cwd: cwd.as_fd(),
+            stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
+            kept: &kept,
+            birthmark: marked.then(|| spec.task_id.birthmark()),
+        })?;
+        // It cannot be gone from /proc: it is our child and nobody has reaped it.
+        Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))
+    };
+    if let Some(Direct { path, argv, environment }) = Direct::of(spec, environment) {
+        let program = Program::at(&path, &argv).map_err(io::Error::other)?;
+        // What cannot be executed after all is bash's to run or to complain about.
+        if let Ok(leader) = start(&program, &environment, None) {
+            return Ok((leader, Reporter::Direct));
+        }
+    }
+    let path = environment.iter().find_map(|variable| variable.to_bytes().strip_prefix(b"PATH="));
+    let path = path.unwrap_or(DEFAULT_PATH.as_bytes());
+    let program = |argv: &[String]| Program::new(argv, path).map_err(io::Error::other);
+    match &spec.command {
+        Command::Shell { text, shell } => {
+            let script = Script::new(text)?;
+            let program = program(&script.argv(shell, text))?;
+            let leader = start(&program, environment, Some(&script))?;
+            Ok((leader, Reporter::Script(script)))
+        }
+        Command::Argv { argv } => {
+            Ok((start(&program(argv)?, environment, None)?, Reporter::Silent))
+        }
+    }
 }
 
 /// Returns why nothing was started, with the file it is about.

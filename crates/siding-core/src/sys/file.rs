@@ -174,6 +174,21 @@ pub fn facts_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Facts> {
     Ok(facts_of(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
+/// Whether there is a file at `path` that this process may execute.
+#[must_use]
+pub fn is_program(path: &Path) -> bool {
+    use rustix::fs::{Access, CWD, accessat, stat};
+    stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
+        && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Whether two paths lead to the same file or directory.
+#[must_use]
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path| rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
 /// Returns when `name` below `dir` was last written to, in milliseconds since 1970.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! What `/proc` says about processes. Everything here may be gone a moment later.
 
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
 use siding_model::id::Birthmark;
@@ -81,6 +82,18 @@ pub fn identify(pid: i32) -> Option<ProcRef> {
 #[must_use]
 pub fn own() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
+}
+
+/// Returns where the strings of this process's arguments and of its environment lie in its memory.
+pub(super) fn own_strings() -> Option<(Range<usize>, Range<usize>)> {
+    let mut buffer = [0; 1024];
+    let bytes = read_into("/proc/self/stat", &mut buffer)?;
+    let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
+    let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
+    // Fields 48 to 51 of proc_pid_stat(5); the text begins with field 3.
+    let mut fields = text.split_ascii_whitespace().skip(48 - 3).map(str::parse);
+    let mut next = || fields.next()?.ok().filter(|address| *address != 0);
+    Some((next()?..next()?, next()?..next()?))
 }
 
 /// Whether exactly this process still runs. A zombie does not.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use siding_core::launch;
+use siding_core::launch::Shim;
 use siding_core::link::{Heard, Link};
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
@@ -95,13 +95,13 @@ impl Client {
 
     /// Starts a task: everything that `siding run` does about it, without its settings.
     pub(super) fn start(&self, command: Command) -> Result<Task> {
+        let shim = Shim::start(&self.program).context("could not start a shim")?;
         let id = self.root.new_id()?;
         let mut spec = self.spec(id, command);
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;
         spec.duplicate_of = self.root.claim(&spec.same_key, id, |_| false)?;
-        let link = launch::task(&self.root, dir, &spec, &self.environment, &self.program)
-            .context("could not start a shim")?;
+        let link = shim.task(&self.root, dir, &spec, &self.environment)?;
         Ok(Task { id, link })
     }
 

@@ -10,6 +10,7 @@ mod handover;
 mod interrupts;
 mod lingering;
 mod nested;
+mod plain;
 mod run;
 mod shells;
 mod start;
