@@ -92,6 +92,9 @@ pub(crate) fn say(id: TaskId, found: &Found) {
         Found::SetAside { path, why } => {
             eprintln!("siding: {id}: {why}; moved to `{}`", path.display());
         }
+        Found::Elsewhere { machine } => {
+            eprintln!("siding: {id}: another machine keeps it, `{machine}`; ask there");
+        }
         Found::TooNew { why } => eprintln!("siding: {id}: {why}; left alone, upgrade siding"),
         Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}
     }

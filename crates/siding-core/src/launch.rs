@@ -27,6 +27,8 @@ pub enum Inherited {
     Task = 5,
     /// The specification, as a file in memory. Not for a rescue.
     Spec = 6,
+    /// The task's place when that is not its directory. It carries the task's lock then.
+    Place = 7,
 }
 
 /// The program that is executed to become a shim: the one that runs now, even if another has
@@ -74,7 +76,12 @@ fn shim(
     let (ours, theirs) = socket::pair()?;
     let null = null.as_fd();
     let mut descriptors = vec![null, null, null, theirs.as_fd(), root.as_fd(), dir.as_fd()];
-    descriptors.extend(spec.as_ref().map(AsFd::as_fd));
+    let spec = spec.as_ref().map(AsFd::as_fd);
+    if let Some(place) = dir.away() {
+        descriptors.extend([spec.unwrap_or(null), place]);
+    } else {
+        descriptors.extend(spec);
+    }
     let argv = ["siding", SHIM_ARGUMENT]
         .into_iter()
         .chain(arguments.iter().map(String::as_str))

@@ -42,9 +42,10 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     let mut journal = JournalFile::resume(dir, &folded).map_err(when("open the journal"))?;
     let mut state = folded.state;
     let pump = reopen_output(&setting.dir, &state).map_err(when("reopen the output"))?;
-    let _stale = file::remove(dir, link::NAME);
+    let place = setting.dir.place().map_err(when("find its place"))?;
+    let _stale = file::remove(place, link::NAME);
     // Before the record: who reads there that this shim keeps the task must be able to reach it.
-    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let seq = state.next_seq;
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
@@ -75,10 +76,11 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
 
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
-    let fifo = match file::open_at(dir, output::FIFO, file::Open::FifoBoth) {
+    let place = dir.place()?;
+    let fifo = match file::open_at(place, output::FIFO, file::Open::FifoBoth) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::make_fifo(dir, output::FIFO)?;
-            file::open_at(dir, output::FIFO, file::Open::FifoBoth)
+            file::make_fifo(place, output::FIFO)?;
+            file::open_at(place, output::FIFO, file::Open::FifoBoth)
         }
         result => result,
     }?;

@@ -75,7 +75,8 @@ pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
     let root = inherited(Inherited::Root).map_err(when("take over the state directory"))?;
     let dir = inherited(Inherited::Task).map_err(when("take over the task's directory"))?;
     let root = Root::inherited(PathBuf::new(), root);
-    let dir = TaskDir::inherited(id, dir);
+    // Only there when it is not the task's directory.
+    let dir = TaskDir::inherited(id, dir, inherited(Inherited::Place).ok());
     process::become_subreaper().map_err(when("become a subreaper"))?;
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
@@ -150,13 +151,14 @@ fn begin(id: TaskId) -> Result<Begun, CannotStart> {
         shim: setting.own,
         spec,
     };
-    let plumbing = Plumbing::lay(dir, accepted.spec.stdin)?;
+    let place = setting.dir.place().map_err(when("find its place"))?;
+    let plumbing = Plumbing::lay(place, accepted.spec.stdin)?;
     let store = when("create the output file");
     let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
-    let fifo = file::open_at(dir, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
+    let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
     let pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
-    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
     let state = TaskState::new(accepted.clone());
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
