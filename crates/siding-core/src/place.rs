@@ -98,6 +98,12 @@ impl Away {
         self.held.as_ref().map(AsFd::as_fd)
     }
 
+    /// Returns where the FIFOs and the socket are, if they can be reached. A task that was started
+    /// without a place has them in `dir`, its directory.
+    pub(crate) fn meeting<'d>(&'d self, dir: BorrowedFd<'d>) -> Option<BorrowedFd<'d>> {
+        self.held().or_else(|| self.record.is_none().then_some(dir))
+    }
+
     /// Returns the machine that keeps the task, when it is not this one.
     pub(crate) fn elsewhere(&self) -> Option<&str> {
         self.elsewhere.as_deref()
@@ -173,9 +179,9 @@ impl Away {
 /// Removes what exists only while a shim keeps the task: its FIFOs and its socket, from its own
 /// directory or from its place, and the place.
 pub(crate) fn clear(dir: BorrowedFd<'_>, away: Option<&Away>) {
-    let there = away.map_or(Some(dir), Away::held);
-    for name in TRANSIENT {
-        if let Some(there) = there {
+    let there = away.map_or(Some(dir), |away| away.meeting(dir));
+    if let Some(there) = there {
+        for name in TRANSIENT {
             let _already_gone = file::remove(there, name);
         }
     }

@@ -553,7 +553,9 @@ impl TaskDir {
     pub fn place(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.away {
             None => Ok(self.fd.as_fd()),
-            Some(away) => away.held().ok_or_else(|| io::ErrorKind::NotFound.into()),
+            Some(away) => {
+                away.meeting(self.fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
         }
     }
 

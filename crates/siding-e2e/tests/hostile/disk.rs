@@ -1,7 +1,7 @@
 //! State directories without space, without inodes, and without permission to write.
 
 use std::ffi::CString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use siding_e2e::fill::Shape;
 use siding_e2e::{Sandbox, is_root, words};
@@ -79,18 +79,24 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let path = c_path(&self.0);
-        // SAFETY: the pointer is to a string that lives until the call returns.
-        let done = unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
-        if let Err(error) = check(done) {
-            eprintln!("`{}` stays mounted: {error}", self.0.display());
-        }
+        unmount(&self.0);
+    }
+}
+
+/// Takes a mount of this test away.
+pub(crate) fn unmount(path: &Path) {
+    let shown = path.display();
+    let path = c_path(path);
+    // SAFETY: the pointer is to a string that lives until the call returns.
+    let done = unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+    if let Err(error) = check(done) {
+        eprintln!("`{shown}` stays mounted: {error}");
     }
 }
 
 /// Gives the calling thread, and what it starts, mounts that nobody else sees and that go away
 /// with it, however the test ends.
-fn own_mounts() -> std::io::Result<()> {
+pub(crate) fn own_mounts() -> std::io::Result<()> {
     // SAFETY: takes only a number; the thread's directory and umask become its own, too.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     let none = std::ptr::null();
@@ -103,7 +109,7 @@ fn check(done: libc::c_int) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-fn c_path(path: &std::path::Path) -> CString {
+fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte")
 }
 
