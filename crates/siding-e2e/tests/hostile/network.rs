@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use siding_e2e::{Sandbox, eventually, is_root, words};
+use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 
-use crate::disk::{own_mounts, unmount};
 use crate::{Task, assert_gone, shim};
 
 /// What statfs(2) says of a file system in user space (linux/magic.h).
@@ -48,7 +47,7 @@ impl Network {
         };
         std::fs::create_dir(&behind).expect("own directory");
         std::fs::set_permissions(&behind, Permissions::from_mode(0o700)).expect("own directory");
-        if let Err(error) = own_mounts() {
+        if let Err(error) = mounts::own() {
             eprintln!("skipped: mounting is not permitted here: {error}");
             return None;
         }
@@ -75,7 +74,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        unmount(&self.state);
+        mounts::take_away(&self.state);
         let _ended_by_that = self.server.kill();
         let _status = self.server.wait();
     }
