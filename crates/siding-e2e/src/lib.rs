@@ -29,6 +29,7 @@
 
 pub mod announced;
 mod capture;
+mod denied;
 mod directory;
 mod eventually;
 pub mod fill;

@@ -13,7 +13,7 @@ use siding_core::launch::Inherited;
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
-use siding_core::sys::{clock, descriptor, file, limit, process, procfs, socket};
+use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
 use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -78,6 +78,8 @@ pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
     // Only there when it is not the task's directory.
     let dir = TaskDir::inherited(id, dir, inherited(Inherited::Place).ok());
     process::become_subreaper().map_err(when("become a subreaper"))?;
+    // Without it a stop would reach too little, which must be found out before anything runs.
+    pidfd::works().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
     let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];

@@ -40,6 +40,19 @@ impl PidFd {
         }
     }
 
+    /// Holds this process if it has not ended. `None` when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being held: that says nothing about its life.
+    pub fn living(process: ProcRef) -> io::Result<Option<Self>> {
+        match Self::open(process) {
+            Ok(held) => Ok(Some(held).filter(|held| !held.is_dead())),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Sends a signal.
     ///
     /// # Errors
@@ -81,6 +94,19 @@ impl PidFd {
         };
         (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
     }
+}
+
+/// Tries whether processes can be held by descriptor and signalled through it.
+///
+/// # Errors
+///
+/// `ENOSYS` before Linux 5.3, or whatever a sandbox answers.
+pub fn works() -> io::Result<()> {
+    let fd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    // Signal 0 is none: only whether one could be sent is found out.
+    // SAFETY: takes a descriptor that is open, two numbers and no pointer.
+    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), 0, 0, 0) };
+    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether this kernel tells the exit status of a process that is not one's child.

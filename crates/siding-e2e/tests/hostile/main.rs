@@ -2,6 +2,7 @@
 
 mod disk;
 mod forged;
+mod kernels;
 mod network;
 mod records;
 mod scarce;

@@ -225,6 +225,7 @@ pub(super) fn begin(args: &Args, root: &Root, plan: &Plan) -> Result<Begun, Fail
     launch::task(root, dir, &spec, &environment, PROGRAM).map(Begun::Started).map_err(|error| {
         clear_unborn(root, &spec);
         Failure::new(format!("could not start a shim: {error}"))
+            .with_hint("`siding doctor` tells what this machine lacks")
     })
 }
 
