@@ -42,6 +42,7 @@ pub(crate) struct Ending {
     listed: BTreeMap<i32, Listed>,
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
+    gave_up: bool,
 }
 
 /// What a kill came to.
@@ -142,6 +143,7 @@ impl Ending {
                 || now.ms_since(obeyed) > REFUSED_MS
             {
                 self.survivors = living.pids.iter().map(|pid| survivor(*pid)).collect();
+                self.gave_up = true;
                 break;
             }
             std::thread::sleep(pause);
@@ -190,6 +192,11 @@ impl Ending {
             listed.signal = signal;
         }
         true
+    }
+
+    /// Whether the kill ended without a proof that nothing is left.
+    pub(crate) const fn gave_up(&self) -> bool {
+        self.gave_up
     }
 
     /// Returns the report, `None` when nothing had to be ended.

@@ -29,13 +29,17 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` when it is gone or its number is another's now; else the operating system's.
+    /// `ESRCH` when it is gone or its number is another's now; `EACCES` when it lives and `/proc`
+    /// does not say whether it is the one; else the operating system's.
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(gone)?;
         let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         match procfs::stat(process.pid) {
             Some(stat) if stat.start_ticks == process.start_ticks => Ok(Self { fd, process }),
+            None if !super::poll::ready(fd.as_fd()) => {
+                Err(io::Error::from_raw_os_error(libc::EACCES))
+            }
             Some(_) | None => Err(gone()),
         }
     }

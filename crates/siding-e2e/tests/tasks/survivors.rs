@@ -7,9 +7,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use siding_e2e::{Sandbox, mounts, words};
+use siding_e2e::{Process, Sandbox, eventually, mounts, words};
 
-use crate::support::{Task, ordinary};
+use crate::support::{Task, ordinary, sandbox};
 
 /// Where `sudo` is.
 const SUDO: &str = "/usr/bin/sudo";
@@ -106,4 +106,31 @@ fn a_process_of_another_user_is_named() {
     assert!(why.contains("user 0"), "{done}");
     assert_eq!(done.json()["outcome"]["kind"], "stopped");
     assert!(task.output().contains("could not be ended"), "{}", task.output());
+    assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
+}
+
+/// A shim without a free descriptor sees no process and can hold none. It must not take that for
+/// the end of the tree: nothing is proven then, and who comes next finds what is left.
+#[test]
+fn a_tree_that_cannot_be_seen_is_not_called_gone() {
+    let sandbox = sandbox();
+    let verbs = words("fork setsid mark left hang -- hang");
+    let task = Task::puppet(&sandbox, &["--timeout", "1s", "--grace", "0s"], &verbs);
+    let left = sandbox.marked("left");
+    let shim = task.shown()["shim_pid"].as_i64().expect("a number");
+    let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    let shim = libc::pid_t::try_from(shim).expect("a process number");
+    // SAFETY: the new limit lives until the call returns, and the old one is not asked for.
+    let set =
+        unsafe { libc::prlimit(shim, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    eventually("its time is over", || task.journal().contains("grace_over"));
+    eventually("the shim has given up", || task.journal().contains(r#""record":"closed""#));
+    assert!(left.alive(), "nobody could end it");
+    assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
+    eventually("its shim has left", || {
+        Process::of(shim.cast_unsigned()).is_none_or(|shim| !shim.alive())
+    });
+    let reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+    assert!(!left.alive(), "{reaped}");
 }
