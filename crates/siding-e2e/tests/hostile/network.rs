@@ -159,6 +159,8 @@ fn a_task_on_a_network_file_system_has_its_place_elsewhere() {
         let done = sandbox.siding(&["run", "--session", "s", "--", "true"]).run();
         let _done = done.expect_code(0);
         let _closed = sandbox.siding(&["session", "close", "s"]).run().expect_code(0);
+        // What a shim has open cannot be removed there.
+        sandbox.task_ids().iter().for_each(|id| assert_gone(id));
         // Removing what has ended needs the lock, too.
         let reap = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
         let _reaped = reap.run().expect_code(0);
