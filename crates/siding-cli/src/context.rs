@@ -77,8 +77,10 @@ pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
 
 /// Prepares recovery.
 pub(crate) fn recovery(root: &Root) -> Result<Recovery<'_>, Failure> {
-    Recovery::new(root, PROGRAM)
-        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
+    Recovery::new(root, PROGRAM).map_err(|error| {
+        Failure::new(format!("could not read this boot's id: {error}"))
+            .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
+    })
 }
 
 /// Tells the person what recovery found, where it is news.
@@ -91,6 +93,9 @@ pub(crate) fn say(id: TaskId, found: &Found) {
         }
         Found::SetAside { path, why } => {
             eprintln!("siding: {id}: {why}; moved to `{}`", path.display());
+        }
+        Found::Elsewhere { machine } => {
+            eprintln!("siding: {id}: another machine keeps it, `{machine}`; ask there");
         }
         Found::TooNew { why } => eprintln!("siding: {id}: {why}; left alone, upgrade siding"),
         Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}

@@ -28,20 +28,51 @@ pub const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 /// Arguments of a shim that keeps nothing yet. The last only makes room for the task's id.
 const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
-/// What a shim is to do, sent as the only packet of its starter. The descriptors that come with it
-/// are those of the state directory, the task's directory with its lock and, for a new task, a file
-/// in memory that holds a [`Birth`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a shim is to do, sent as the only packet of its starter, with the descriptors of
+/// [`Handed`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Errand {
-    /// Start this new task.
+    /// Start this new task. The memory holds a [`Birth`].
     Start(TaskId),
     /// Take this task over from a shim that was killed.
     Rescue(TaskId),
 }
 
+/// What is handed to a shim with its errand.
+#[derive(Debug)]
+pub struct Handed {
+    /// The state directory.
+    pub root: OwnedFd,
+    /// The task's directory, which carries the task's lock if it is its place.
+    pub dir: OwnedFd,
+    /// A file in memory.
+    pub memory: OwnedFd,
+    /// The task's place when that is not its directory. It carries the task's lock then.
+    pub place: Option<OwnedFd>,
+}
+
+impl Handed {
+    /// Waits for the errand. `None` when there is none: the starter had nothing to do after all,
+    /// or is gone.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `InvalidData` when it is no errand.
+    pub fn receive(starter: impl AsFd) -> io::Result<Option<(Errand, Self)>> {
+        let Some((packet, descriptors)) = socket::receive_with(starter, ERRAND_MAX)? else {
+            return Ok(None);
+        };
+        let errand = serde_json::from_slice(&packet)?;
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
+        let (root, dir, memory) = (next()?, next()?, next()?);
+        Ok(Some((errand, Self { root, dir, memory, place: descriptors.next() })))
+    }
+}
+
 /// Largest packet with an [`Errand`], in bytes.
-pub const ERRAND_MAX: usize = 256;
+const ERRAND_MAX: usize = 256;
 
 /// A shim that keeps nothing yet. It leaves when this is dropped.
 #[derive(Debug)]
@@ -98,9 +129,7 @@ impl Shim {
         spec: &TaskSpec,
         environment: &[CString],
     ) -> io::Result<Link> {
-        let memory = descriptor::memory_file("siding-spec")?;
-        file::write_all_at(&memory, &Birth::written(spec, environment)?, 0)?;
-        self.send(&Errand::Start(spec.task_id), &[root.as_fd(), dir.as_fd(), memory.as_fd()])
+        self.send(Errand::Start(spec.task_id), root, &dir, &Birth::written(spec, environment)?)
     }
 
     /// Has it take over a task whose shim is dead, and hands it the lock.
@@ -109,13 +138,23 @@ impl Shim {
     ///
     /// As [`Self::task`].
     pub fn rescue(self, root: &Root, task: &LockedTask) -> io::Result<Link> {
-        self.send(&Errand::Rescue(task.dir().id()), &[root.as_fd(), task.dir().as_fd()])
+        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), b"")
     }
 
-    fn send(mut self, errand: &Errand, descriptors: &[BorrowedFd<'_>]) -> io::Result<Link> {
+    fn send(
+        mut self,
+        errand: Errand,
+        root: &Root,
+        dir: &TaskDir,
+        content: &[u8],
+    ) -> io::Result<Link> {
         self.between.as_mut().map_or(Ok(()), spawn::Between::left)?;
-        let packet = serde_json::to_vec(errand).map_err(io::Error::other)?;
-        socket::send_with(&self.socket, &packet, descriptors)?;
+        let memory = descriptor::memory_file("siding-errand")?;
+        file::write_all_at(&memory, content, 0)?;
+        let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];
+        descriptors.extend(dir.away());
+        let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
+        socket::send_with(&self.socket, &packet, &descriptors)?;
         Ok(Link::over(self.socket))
     }
 }

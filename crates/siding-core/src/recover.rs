@@ -20,11 +20,8 @@ use crate::link::{self, Heard};
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, file, procfs};
+use crate::sys::{clock, procfs};
 use crate::tree::Marks;
-
-/// Files that exist only while a shim keeps the task.
-pub const TRANSIENT: [&str; 3] = [link::NAME, output::FIFO, output::INPUT_FIFO];
 
 /// How long a new shim may take to say that it has taken over, in milliseconds.
 const RESCUE_WAIT_MS: u64 = 10_000;
@@ -46,6 +43,11 @@ pub enum Found {
     Unborn,
     /// Somebody else is starting or rescuing it at this moment.
     Busy,
+    /// Another machine keeps it, which shares this state directory. It is left alone.
+    Elsewhere {
+        /// Which.
+        machine: String,
+    },
     /// Its journal cannot be read and was set aside. Processes that carry its mark are strays.
     SetAside {
         /// Where to.
@@ -127,6 +129,9 @@ impl<'r> Recovery<'r> {
             }
             result => result?,
         };
+        if let Some(machine) = dir.elsewhere() {
+            return Ok(Found::Elsewhere { machine: machine.to_owned() });
+        }
         match dir.read() {
             Ok(folded) => self.readable(dir, &folded),
             Err(ReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
@@ -253,7 +258,11 @@ impl<'r> Recovery<'r> {
     fn damaged(&self, dir: TaskDir, why: JournalError) -> Result<Found, RecoverError> {
         let id = dir.id();
         match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
-            Some(_locked) => Ok(Found::SetAside { path: self.root.set_aside(id)?, why }),
+            Some(locked) => {
+                let path = self.root.set_aside(id)?;
+                locked.dir().clear_place();
+                Ok(Found::SetAside { path, why })
+            }
             // Its shim lives and has the truth in memory: a reader must not take its files away.
             None => Ok(Found::Busy),
         }
@@ -289,9 +298,7 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
 
 /// Removes what exists only while a shim keeps the task.
 pub fn clear(root: &Root, dir: &TaskDir, same_key: &str) {
-    for name in TRANSIENT {
-        let _already_gone = file::remove(dir, name);
-    }
+    dir.clear_place();
     root.unmark_live(dir.id(), same_key);
 }
 

@@ -198,6 +198,7 @@ impl<'r> Watch<'r> {
                 Found::SetAside { why, .. } | Found::TooNew { why } => {
                     return Err(WatchError::Journal { id: self.id, source: why.into() });
                 }
+                Found::Elsewhere { machine } => return Err(self.elsewhere(&machine)),
                 Found::Kept | Found::Continued | Found::Rescued => {
                     if self.connect()? {
                         return Ok(());
@@ -261,6 +262,11 @@ impl<'r> Watch<'r> {
             }
             Err(source) => Err(WatchError::Ask { id: self.id, source }),
         }
+    }
+
+    fn elsewhere(&self, machine: &str) -> WatchError {
+        let why = format!("it is kept by another machine, `{machine}`; ask there");
+        self.io("reach its shim", io::Error::other(why))
     }
 
     fn never_started(&self) -> WatchError {

@@ -6,6 +6,7 @@
 //! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and a short poll.
 //! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
 //!   that a fault in siding cannot hide itself.
+//! - [`mounts`]: file systems that one test alone sees.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
@@ -28,11 +29,13 @@
 
 pub mod announced;
 mod capture;
+mod denied;
 mod directory;
 mod eventually;
 pub mod fill;
 mod finished;
 mod leftovers;
+pub mod mounts;
 pub mod processes;
 mod programs;
 mod quoting;

@@ -78,7 +78,7 @@ pub struct Closed {
     pub report: Option<StopReport>,
     /// What became of the output.
     pub output: OutputTotals,
-    /// How it is known that nothing is left: `ECHILD`, `birthmark scan`.
+    /// How it is known that nothing is left, or that it is not (`docs/format.md`).
     pub proof: String,
 }
 

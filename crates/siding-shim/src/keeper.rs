@@ -248,7 +248,11 @@ impl Keeper {
         if let Some(line) = self.last_line(ended) {
             self.pump.say(&line);
         }
-        let proof = if self.kin.are_strays() { "no process carries its mark" } else { "ECHILD" };
+        let proof = match (self.ending.gave_up(), self.kin.are_strays()) {
+            (true, _) => "none: not everything could be ended",
+            (false, true) => "no process carries its mark",
+            (false, false) => "ECHILD",
+        };
         Closed {
             wall: clock::wall(),
             at,

@@ -135,6 +135,11 @@ fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or(i32::MAX)
 }
 
+/// Whether `/proc` does not show the children that this process has: no descriptor is left, say.
+fn is_blind() -> bool {
+    procfs::descendants(own_pid(), |_| false).is_empty()
+}
+
 /// Returns what lives below this shim and is the task's.
 fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(own_pid(), |pid| tree::is_foreign(root, mark, pid))
@@ -156,7 +161,7 @@ fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Loo
             }
             // Shims of tasks started inside this one are its children too, and none of its own.
             Ok(Reaped::NoneDead) | Err(_) => {
-                if leader.is_none() && below(root, mark).is_empty() {
+                if leader.is_none() && below(root, mark).is_empty() && !is_blind() {
                     look.tree = Tree::Empty;
                 }
                 return look;

@@ -20,8 +20,8 @@ mod rescue;
 mod script;
 mod start;
 
-use siding_core::launch::{self, Errand};
-use siding_core::sys::{descriptor, socket};
+use siding_core::launch::{self, Errand, Handed};
+use siding_core::sys::descriptor;
 
 /// Runs this process as a shim: waits for its errand and carries it out. Returns the exit code of
 /// the process.
@@ -33,13 +33,10 @@ pub fn main() -> u8 {
         return USAGE;
     };
     let ready = start::Ready::make();
-    // Its starter may have had nothing to do after all, or be gone.
-    let Ok(Some((packet, descriptors))) = socket::receive_with(&starter, launch::ERRAND_MAX) else {
-        return 0;
-    };
-    let kept = match serde_json::from_slice(&packet) {
-        Ok(Errand::Start(id)) => start::run(id, ready, descriptors, starter),
-        Ok(Errand::Rescue(id)) => rescue::run(id, ready, descriptors, starter),
+    let kept = match Handed::receive(&starter) {
+        Ok(Some((Errand::Start(id), handed))) => start::run(id, ready, handed, starter),
+        Ok(Some((Errand::Rescue(id), handed))) => rescue::run(id, ready, handed, starter),
+        Ok(None) => return 0,
         Err(_) => return USAGE,
     };
     // Whoever started this shim was told; its standard error is /dev/null.

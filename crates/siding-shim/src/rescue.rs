@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::journal_file::{self, JournalFile};
+use siding_core::launch::Handed;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, file, procfs, socket};
 use siding_core::tree::TEXT_FILE;
@@ -35,22 +36,23 @@ use crate::start::{self, CannotStart, Ready, when};
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
-    descriptors: Vec<OwnedFd>,
+    handed: Handed,
     starter: OwnedFd,
 ) -> Result<(), CannotStart> {
     let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
-    let (setting, _boot) = start::settle(id, ready, &mut descriptors.into_iter())?;
+    let (setting, ..) = start::settle(id, ready, handed)?;
     let dir = setting.dir.as_fd();
     let folded = journal_file::read(dir)
         .map_err(|error| when("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &folded).map_err(when("open the journal"))?;
     let mut state = folded.state;
     let pump = reopen_output(&setting.dir, &state).map_err(when("reopen the output"))?;
-    let _stale = file::remove(dir, link::NAME);
+    let place = setting.dir.place().map_err(when("find its place"))?;
+    let _stale = file::remove(place, link::NAME);
     // Before the record: who reads there that this shim keeps the task must be able to reach it.
-    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let seq = state.next_seq;
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
@@ -81,10 +83,11 @@ pub(crate) fn run(
 
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
-    let fifo = match file::open_at(dir, output::FIFO, file::Open::FifoBoth) {
+    let place = dir.place()?;
+    let fifo = match file::open_at(place, output::FIFO, file::Open::FifoBoth) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::make_fifo(dir, output::FIFO)?;
-            file::open_at(dir, output::FIFO, file::Open::FifoBoth)
+            file::make_fifo(place, output::FIFO)?;
+            file::open_at(place, output::FIFO, file::Open::FifoBoth)
         }
         result => result,
     }?;

@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::{self, Birth};
+use siding_core::launch::{self, Birth, Handed};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
-use siding_core::sys::{clock, descriptor, file, limit, process, procfs, socket};
+use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
 use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -70,6 +70,8 @@ impl Ready {
     fn try_make() -> Result<(ProcRef, BootId, SignalFd), CannotStart> {
         process::set_name(c"siding-shim");
         process::become_subreaper().map_err(when("become a subreaper"))?;
+        // Without it a stop would reach too little, which must be found out before anything runs.
+        pidfd::works().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
         let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
         let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
         // The directory it was started in may be unmounted or removed; the task has its own.
@@ -92,35 +94,31 @@ pub(crate) struct Setting {
     pub(crate) marked: bool,
 }
 
-/// Takes over the directories, and becomes the keeper of this task. Returns the boot as well.
+/// Takes over the directories, and becomes the keeper of this task. Returns the boot and the
+/// memory as well.
 pub(crate) fn settle(
     id: TaskId,
     ready: Ready,
-    descriptors: &mut impl Iterator<Item = OwnedFd>,
-) -> Result<(Setting, BootId), CannotStart> {
+    handed: Handed,
+) -> Result<(Setting, BootId, OwnedFd), CannotStart> {
     let (own, boot, signals) = ready.0?;
-    let mut next = |doing| descriptors.next().ok_or_else(|| missing(doing));
-    let root = Root::inherited(PathBuf::new(), next("take over the state directory")?);
-    let dir = TaskDir::inherited(id, next("take over the task's directory")?);
+    let root = Root::inherited(PathBuf::new(), handed.root);
+    let dir = TaskDir::inherited(id, handed.dir, handed.place);
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
     process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
-    Ok((Setting { root, dir, own, signals, marked }, boot))
-}
-
-fn missing(doing: &'static str) -> CannotStart {
-    when(doing)(io::ErrorKind::NotFound.into())
+    Ok((Setting { root, dir, own, signals, marked }, boot, handed.memory))
 }
 
 /// Runs a new task.
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
-    descriptors: Vec<OwnedFd>,
+    handed: Handed,
     starter: OwnedFd,
 ) -> Result<(), CannotStart> {
     let mut starter = Caller::starter(starter);
-    match begin(id, ready, descriptors) {
+    match begin(id, ready, handed) {
         Ok(begun) => {
             begun.run(starter);
             Ok(())
@@ -163,12 +161,10 @@ struct Plumbing {
     input: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId, ready: Ready, descriptors: Vec<OwnedFd>) -> Result<Begun, CannotStart> {
-    let mut descriptors = descriptors.into_iter();
-    let (setting, boot) = settle(id, ready, &mut descriptors)?;
-    let reading = "read the specification";
-    let memory = descriptors.next().ok_or_else(|| missing(reading))?;
-    let Birth { spec, environment } = Birth::read(memory).map_err(when(reading))?;
+fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart> {
+    let (setting, boot, memory) = settle(id, ready, handed)?;
+    let Birth { spec, environment } =
+        Birth::read(memory).map_err(when("read the specification"))?;
     pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
@@ -180,13 +176,14 @@ fn begin(id: TaskId, ready: Ready, descriptors: Vec<OwnedFd>) -> Result<Begun, C
         shim: setting.own,
         spec,
     };
-    let plumbing = Plumbing::lay(dir, accepted.spec.stdin)?;
+    let place = setting.dir.place().map_err(when("find its place"))?;
+    let plumbing = Plumbing::lay(place, accepted.spec.stdin)?;
     let store = when("create the output file");
     let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
-    let fifo = file::open_at(dir, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
+    let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
     let pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
-    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
     let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;

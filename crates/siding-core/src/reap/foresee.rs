@@ -55,7 +55,7 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
             }
             Standing::Live { .. } => {
                 let marks = marks.get_or_insert_with(|| Marks::scan(|_| false));
-                Some(orphan(root, survey, marks, task_id))
+                orphan(root, survey, marks, task_id)
             }
             Standing::Ended { shim, .. } => (marked.contains(id) && !procfs::is_running(*shim))
                 .then_some(Step::Cleared { task_id }),
@@ -74,16 +74,20 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
     Ok(steps)
 }
 
-/// Returns what would become of a task whose shim is dead.
-fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Step {
-    let folded = root.task(task_id).ok().and_then(|dir| dir.read().ok());
+/// Returns what would become of a task whose shim is dead: nothing when another machine keeps it.
+fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Option<Step> {
+    let dir = root.task(task_id).ok();
+    if dir.as_ref().is_some_and(|dir| dir.elsewhere().is_some()) {
+        return None;
+    }
+    let folded = dir.and_then(|dir| dir.read().ok());
     let this_boot = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.life.phase(), Phase::Ended { .. })
     });
-    if this_boot && !marks.of(task_id).is_empty() {
+    Some(if this_boot && !marks.of(task_id).is_empty() {
         Step::Rescued { task_id }
     } else {
         Step::Closed { task_id, outcome: None }
-    }
+    })
 }

@@ -84,8 +84,8 @@ fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Opt
         }
         Ok(Found::TooNew { why }) => Step::TooNew { task_id, why: why.to_string() },
         Ok(Found::Ended) if !root.is_marked_live(task_id) => Step::Cleared { task_id },
-        // Its shim is just leaving, or somebody else is at work.
-        Ok(Found::Ended | Found::Kept | Found::Busy) => return None,
+        // Its shim is just leaving, or somebody else is at work, maybe on another machine.
+        Ok(Found::Ended | Found::Kept | Found::Busy | Found::Elsewhere { .. }) => return None,
         Err(error) => Step::Failed { task_id, why: error.to_string() },
     })
 }

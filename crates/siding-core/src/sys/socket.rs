@@ -105,10 +105,13 @@ pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
 pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
     let mut packet = vec![0; max];
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    let mut was_reset = false;
     let count = loop {
         match rustix::net::recv(socket.as_fd(), packet.as_mut_slice(), flags) {
             Err(rustix::io::Errno::INTR) => {}
-            // The other side died with something unread: for us that is the end as well.
+            // The other side left with something unread. The kernel says so once, and before what
+            // that side had sent: its last words come now, and then the end.
+            Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             result => break result?.1,
         }
@@ -182,4 +185,22 @@ pub fn receive_with(socket: impl AsFd, max: usize) -> io::Result<Option<(Vec<u8>
         }
     }
     Ok(Some((packet, descriptors)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_heard_of_one_who_left_without_listening() {
+        let (ours, theirs) = pair().expect("two sockets");
+        send(&ours, b"question", false).expect("sent");
+        send(&theirs, b"last", false).expect("sent");
+        send(&theirs, b"words", false).expect("sent");
+        drop(theirs);
+        for word in [b"last".as_slice(), b"words"] {
+            assert_eq!(receive(&ours, 64, false).expect("received").as_deref(), Some(word));
+        }
+        assert_eq!(receive(&ours, 64, false).expect("the end"), None);
+    }
 }

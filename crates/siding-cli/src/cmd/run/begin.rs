@@ -230,6 +230,7 @@ pub(super) fn begin(
     link.map(Begun::Started).map_err(|error| {
         clear_unborn(root, &spec);
         Failure::new(format!("could not start a shim: {error}"))
+            .with_hint("`siding doctor` tells what this machine lacks")
     })
 }
 
