@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use serde::Serialize;
+use siding_model::process::ProcRef;
 use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
@@ -25,7 +27,8 @@ pub enum Inherited {
     Root = 4,
     /// The task's directory, which carries the task's lock.
     Task = 5,
-    /// The specification, as a file in memory. Not for a rescue.
+    /// A file in memory: the specification, or for a rescue the processes that were found
+    /// (`[ProcRef]`).
     Spec = 6,
 }
 
@@ -46,20 +49,38 @@ pub fn task(
     environment: &[CString],
     program: &CStr,
 ) -> io::Result<Link> {
-    let memory = descriptor::memory_file("siding-spec")?;
-    file::write_all_at(&memory, &serde_json::to_vec(spec).map_err(io::Error::other)?, 0)?;
+    let memory = in_memory(spec)?;
     let arguments = [spec.task_id.to_string()];
-    shim(root, &dir, &arguments, environment, Some(memory), program)
+    shim(root, &dir, &arguments, environment, &memory, program)
 }
 
-/// Starts a shim for a task whose shim is dead, and hands it the lock.
+/// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others
+/// when those that it holds have ended.
+const HANDED: usize = 256;
+
+/// Starts a shim for a task whose shim is dead, and hands it the lock. `found` are processes of the
+/// task, so that not each of a thousand rescuers has to look at the whole machine; it makes sure
+/// of them itself.
 ///
 /// # Errors
 ///
 /// The operating system's.
-pub fn rescue(root: &Root, task: &LockedTask, program: &CStr) -> io::Result<Link> {
+pub fn rescue(
+    root: &Root,
+    task: &LockedTask,
+    found: &[ProcRef],
+    program: &CStr,
+) -> io::Result<Link> {
+    let memory = in_memory(&found[..found.len().min(HANDED)])?;
     let arguments = [task.dir().id().to_string(), RESCUE_ARGUMENT.to_owned()];
-    shim(root, task.dir(), &arguments, &[], None, program)
+    shim(root, task.dir(), &arguments, &[], &memory, program)
+}
+
+/// Puts what a shim has to know into a file in memory.
+fn in_memory(content: &(impl Serialize + ?Sized)) -> io::Result<OwnedFd> {
+    let memory = descriptor::memory_file("siding-spec")?;
+    file::write_all_at(&memory, &serde_json::to_vec(content).map_err(io::Error::other)?, 0)?;
+    Ok(memory)
 }
 
 fn shim(
@@ -67,14 +88,13 @@ fn shim(
     dir: &TaskDir,
     arguments: &[String],
     environment: &[CString],
-    spec: Option<OwnedFd>,
+    memory: &OwnedFd,
     program: &CStr,
 ) -> io::Result<Link> {
     let null = file::open_null()?;
     let (ours, theirs) = socket::pair()?;
     let null = null.as_fd();
-    let mut descriptors = vec![null, null, null, theirs.as_fd(), root.as_fd(), dir.as_fd()];
-    descriptors.extend(spec.as_ref().map(AsFd::as_fd));
+    let descriptors = [null, null, null, theirs.as_fd(), root.as_fd(), dir.as_fd(), memory.as_fd()];
     let argv = ["siding", SHIM_ARGUMENT]
         .into_iter()
         .chain(arguments.iter().map(String::as_str))

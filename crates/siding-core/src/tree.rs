@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::process::ProcRef;
+use siding_model::process::{Mono, ProcRef};
 
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
-use crate::sys::procfs;
+use crate::sys::{clock, procfs};
 
 /// Whether a process below a task belongs to another task, started inside it by `siding run`.
 ///
@@ -32,20 +33,27 @@ pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
 pub struct Marks(HashMap<u64, Vec<ProcRef>>);
 
 impl Marks {
-    /// Looks at every process of the machine, 12 µs each. Shims are marked too; `except` names
-    /// those that are to be left out.
+    /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
+    /// `wanted`. That is asked with a process's number and the task whose mark it carries. Shims
+    /// are marked too.
     #[must_use]
-    pub fn scan(except: impl Fn(i32) -> bool) -> Self {
+    pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
         let mut marks = Self::default();
         for pid in procfs::all_pids() {
-            let Some(mark) = procfs::birthmark(pid).filter(|mark| mark.task().is_some()) else {
-                continue;
-            };
-            if let Some(process) = living(pid, mark).filter(|_| !except(pid)) {
+            let Some(mark) = procfs::birthmark(pid) else { continue };
+            if mark.task().is_some_and(|task| wanted(pid, task))
+                && let Some(process) = living(pid, mark)
+            {
                 marks.0.entry(mark.0).or_default().push(process);
             }
         }
         marks
+    }
+
+    /// Looks for the processes of one task, and leaves `except` out.
+    #[must_use]
+    pub fn scan_for(id: TaskId, except: i32) -> Self {
+        Self::scan(|pid, task| task == id && pid != except)
     }
 
     /// Returns the processes of a task that lived at that moment.
@@ -69,6 +77,36 @@ impl Marks {
     }
 }
 
+/// One look at the machine, shared by many who ask at once or one after the other.
+#[derive(Debug, Default)]
+pub struct SharedLook(Mutex<Option<(Mono, Marks)>>);
+
+impl SharedLook {
+    /// Returns the processes, the shim among them, that a task had at some moment since `started`,
+    /// when it was started.
+    #[must_use]
+    pub fn of(&self, id: TaskId, started: Mono) -> Vec<ProcRef> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An earlier look says nothing about a task that was started since.
+        let (_, marks) = match last.take() {
+            Some((looked, marks)) if looked > started => last.insert((looked, marks)),
+            _ => last.insert((clock::mono(), Marks::scan(|_, _| true))),
+        };
+        marks.of(id).to_vec()
+    }
+}
+
+/// Holds those of `known` that still live and carry the task's mark. A number that has become
+/// another process's is left out.
+#[must_use]
+pub fn hold(id: TaskId, known: &[ProcRef]) -> Vec<PidFd> {
+    let is_member = |held: &PidFd| {
+        // Its start time was compared while it was held, so the mark is its own unless it is dead.
+        procfs::birthmark(held.process.pid) == Some(id.birthmark()) && !held.is_dead()
+    };
+    known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
+}
+
 /// Whether exactly this process lives. One whose first thread has left looks like a zombie and
 /// still does.
 #[must_use]
@@ -82,14 +120,15 @@ pub fn lives(process: ProcRef) -> bool {
 
 /// Returns the process of this number if it lives and has this mark.
 fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
-    let process = procfs::identify(pid)?;
-    match PidFd::open(process) {
+    match PidFd::of_number(pid) {
         // The number may have changed hands since the mark was read; while the process is held and
         // not dead, what is read under its number is its own.
-        Ok(held) => (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(process),
+        Ok(held) => {
+            (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(held.process)
+        }
         // It is gone, or no descriptor is left to hold it by: then better to count it in than to
         // call it dead.
-        Err(_) => procfs::is_running(process).then_some(process),
+        Err(_) => procfs::identify(pid).filter(|process| procfs::is_running(*process)),
     }
 }
 
@@ -107,7 +146,7 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
         Vec::new()
     };
     if state.rescues > 0 || pids.is_empty() {
-        let marks = Marks::scan(|pid| pid == state.shim.pid);
+        let marks = Marks::scan_for(state.spec.task_id, state.shim.pid);
         for process in marks.of(state.spec.task_id) {
             if !pids.contains(&process.pid) {
                 pids.push(process.pid);

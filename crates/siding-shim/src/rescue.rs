@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::AsFd;
 
 use siding_core::journal_file::{self, JournalFile};
+use siding_core::launch::Inherited;
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, file, procfs, socket};
+use siding_core::sys::{clock, descriptor, file, procfs, socket};
 use siding_core::tree::TEXT_FILE;
 use siding_core::{link, output};
 use siding_model::id::TaskId;
@@ -35,6 +36,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     let mut starter = start::starter()?;
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
+    let known = known_processes();
     let setting = start::settle(id)?;
     let dir = setting.dir.as_fd();
     let folded = journal_file::read(dir)
@@ -51,7 +53,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record));
+    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record), &known);
     let lease = Lease::take(&setting.root, &state.spec);
     let mut keeper = Keeper {
         root: setting.root,
@@ -71,6 +73,15 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     resume(&mut keeper, id);
     keeper.keep();
     Ok(())
+}
+
+/// Returns the processes that whoever started this shim has found. Without them it looks itself.
+fn known_processes() -> Vec<ProcRef> {
+    const MOST: usize = 1 << 20;
+    descriptor::inherited(Inherited::Spec as i32)
+        .and_then(|memory| file::read_whole(memory.as_fd(), MOST))
+        .and_then(|json| serde_json::from_slice(&json).map_err(io::Error::other))
+        .unwrap_or_default()
 }
 
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
@@ -121,7 +132,7 @@ fn find_leader(keeper: &mut Keeper, id: TaskId) {
                 Stranger::Guessed(held)
             }
         });
-        keeper.kin = Kin::strays(id, held);
+        keeper.kin.led_by(held);
         keeper.happen(&Event::Spawned { leader });
     } else if !is_empty {
         let why = "its first shim was killed before it had noted who its leader is";

@@ -1,7 +1,6 @@
 //! What `/proc` says about processes. Everything here may be gone a moment later.
 
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 
 use siding_model::id::Birthmark;
 use siding_model::process::{BootId, ProcRef};
@@ -108,11 +107,18 @@ pub fn children(pid: i32) -> Vec<i32> {
 /// Returns every process number in use.
 #[must_use]
 pub fn all_pids() -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| std::str::from_utf8(entry.file_name().as_bytes()).ok()?.parse().ok())
-        .collect()
+    use rustix::fs::{CWD, Mode, OFlags, RawDir};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(proc) = rustix::fs::openat(CWD, "/proc", flags, Mode::empty()) else {
+        return Vec::new();
+    };
+    let mut pids = Vec::new();
+    let mut entries = Vec::with_capacity(32 << 10);
+    let mut entries = RawDir::new(proc, entries.spare_capacity_mut());
+    while let Some(Ok(entry)) = entries.next() {
+        pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
+    }
+    pids
 }
 
 /// Returns the birthmark of a process, of any user.
