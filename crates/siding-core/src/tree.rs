@@ -1,6 +1,7 @@
 //! Which processes belong to a task.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
@@ -36,18 +37,45 @@ impl Marks {
     /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
     /// `wanted`. That is asked with a process's number and the task whose mark it carries. Shims
     /// are marked too.
+    ///
+    /// The list of processes is not atomic: one on it may start another and be gone before it is
+    /// looked at. So the numbers that were given out meanwhile are looked at too, until there are
+    /// no new ones: then nothing that lives was missed.
     #[must_use]
     pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
+        /// Rounds after which the rest is left to the next look. Each is as short as the time in
+        /// which a machine starts a few processes.
+        const MOST: u32 = 100;
         let mut marks = Self::default();
+        let mut newest = procfs::newest_pid();
         for pid in procfs::all_pids() {
-            let Some(mark) = procfs::birthmark(pid) else { continue };
-            if mark.task().is_some_and(|task| wanted(pid, task))
-                && let Some(process) = living(pid, mark)
-            {
-                marks.0.entry(mark.0).or_default().push(process);
+            marks.look_at(pid, &wanted);
+        }
+        for _ in 0..MOST {
+            let (Some(before), Some(now)) = (newest, procfs::newest_pid()) else { break };
+            if now == before {
+                break;
+            } else if now > before {
+                (before + 1..=now).for_each(|pid| marks.look_at(pid, &wanted));
+            } else {
+                // The numbers begin again from below.
+                procfs::all_pids().into_iter().for_each(|pid| marks.look_at(pid, &wanted));
             }
+            newest = Some(now);
         }
         marks
+    }
+
+    fn look_at(&mut self, pid: i32, wanted: impl Fn(i32, TaskId) -> bool) {
+        let Some(mark) = procfs::birthmark(pid) else { return };
+        if mark.task().is_some_and(|task| wanted(pid, task))
+            && let Some(process) = living(pid, mark)
+        {
+            let known = self.0.entry(mark.0).or_default();
+            if !known.contains(&process) {
+                known.push(process);
+            }
+        }
     }
 
     /// Looks for the processes of one task, and leaves `except` out.
@@ -126,6 +154,8 @@ fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
         Ok(held) => {
             (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(held.process)
         }
+        // The number of a thread.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => None,
         // It is gone, or no descriptor is left to hold it by: then better to count it in than to
         // call it dead.
         Err(_) => procfs::identify(pid).filter(|process| procfs::is_running(*process)),
@@ -179,4 +209,74 @@ pub fn command_of(pid: i32) -> String {
 /// Borrowed descriptors of held processes, for a poll.
 pub fn descriptors(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
     held.iter().map(AsFd::as_fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use siding_model::id::Kind;
+
+    use super::*;
+
+    /// A process with a task's mark. Ended when dropped.
+    struct Marked(Child);
+
+    impl Marked {
+        fn new(id: TaskId, line: &str) -> Self {
+            let mark = id.birthmark().0;
+            let line = format!("ulimit -R {mark}; echo; {line}");
+            let mut command = Command::new("bash");
+            command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("there is a bash");
+            let mut told = [0];
+            let out = child.stdout.as_mut().expect("is piped");
+            std::io::Read::read_exact(out, &mut told).expect("it is marked");
+            Self(child)
+        }
+
+        fn process(&self) -> ProcRef {
+            let pid = i32::try_from(self.0.id()).expect("fits");
+            procfs::identify(pid).expect("not waited for")
+        }
+    }
+
+    impl Drop for Marked {
+        fn drop(&mut self) {
+            let _ended_already = self.0.kill();
+            let _status = self.0.wait();
+        }
+    }
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+    }
+
+    #[test]
+    fn only_what_is_still_the_same_and_marked_is_held() {
+        let marked = Marked::new(id(77), "read -r _");
+        let process = marked.process();
+        let numbers = |held: Vec<PidFd>| held.iter().map(|held| held.process).collect::<Vec<_>>();
+        assert_eq!(numbers(hold(id(77), &[process])), [process]);
+        let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
+        assert_eq!(numbers(hold(id(77), &[earlier])), [], "its number is another's now");
+        assert_eq!(numbers(hold(id(78), &[process])), [], "it is of another task");
+        assert_eq!(Marks::scan_for(id(77), 0).of(id(77)), [process]);
+        assert_eq!(Marks::scan_for(id(77), process.pid).of(id(77)), []);
+        drop(marked);
+        assert_eq!(numbers(hold(id(77), &[process])), [], "it has ended");
+    }
+
+    /// Each process lives for a moment and starts the next.
+    #[test]
+    fn one_that_moves_on_is_always_found() {
+        const LOOKS: usize = 100;
+        let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
+        let first = Marked::new(id(79), &format!("{hop}; read -r _"));
+        let shell = first.process();
+        for look in 0..LOOKS {
+            let found = Marks::scan_for(id(79), shell.pid);
+            assert!(!found.of(id(79)).is_empty(), "look {look}");
+        }
+    }
 }

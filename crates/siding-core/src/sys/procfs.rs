@@ -121,6 +121,15 @@ pub fn all_pids() -> Vec<i32> {
     pids
 }
 
+/// Returns the number that was given out last, to a process or a thread. They are given out in
+/// order, and begin again from below at the end.
+#[must_use]
+pub fn newest_pid() -> Option<i32> {
+    let mut buffer = [0; 128];
+    let text = std::str::from_utf8(read_into("/proc/loadavg", &mut buffer)?).ok()?;
+    text.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
 /// Returns the birthmark of a process, of any user.
 ///
 /// Of one's own processes the limit itself is asked for (0.5 µs), of others `/proc/PID/limits` is
