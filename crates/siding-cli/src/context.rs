@@ -70,7 +70,7 @@ impl Task {
 
 /// Makes sure that somebody keeps the task, if it has not ended.
 pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
-    let mut recovery = recovery(root)?;
+    let recovery = recovery(root)?;
     say(id, &recovery.task(id)?);
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
+use siding_model::process::ProcRef;
 use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
@@ -35,7 +36,8 @@ const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 pub enum Errand {
     /// Start this new task. The memory holds a [`Birth`].
     Start(TaskId),
-    /// Take this task over from a shim that was killed.
+    /// Take this task over from a shim that was killed. The memory holds processes that were found
+    /// (`[ProcRef]`).
     Rescue(TaskId),
 }
 
@@ -132,13 +134,17 @@ impl Shim {
         self.send(Errand::Start(spec.task_id), root, &dir, &Birth::written(spec, environment)?)
     }
 
-    /// Has it take over a task whose shim is dead, and hands it the lock.
+    /// Has it take over a task whose shim is dead, and hands it the lock. `found` are processes of
+    /// the task, so that not each of a thousand rescuers has to look at the whole machine; it makes
+    /// sure of them itself.
     ///
     /// # Errors
     ///
     /// As [`Self::task`].
-    pub fn rescue(self, root: &Root, task: &LockedTask) -> io::Result<Link> {
-        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), b"")
+    pub fn rescue(self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<Link> {
+        let found = &found[..found.len().min(HANDED)];
+        let content = serde_json::to_vec(found).map_err(io::Error::other)?;
+        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &content)
     }
 
     fn send(
@@ -158,6 +164,10 @@ impl Shim {
         Ok(Link::over(self.socket))
     }
 }
+
+/// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others
+/// when those that it holds have ended.
+const HANDED: usize = 256;
 
 /// All that a new task is born with.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::{Folded, JournalError, TaskState};
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::{BootId, Mono};
+use siding_model::process::{BootId, ProcRef};
 use siding_model::record::{Closed, OutputTotals, Record};
 
 use crate::journal_file::{JournalFile, ReadError};
@@ -21,7 +21,7 @@ use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
-use crate::tree::Marks;
+use crate::tree::SharedLook;
 
 /// How long a new shim may take to say that it has taken over, in milliseconds.
 const RESCUE_WAIT_MS: u64 = 10_000;
@@ -80,13 +80,14 @@ pub enum RecoverError {
     },
 }
 
-/// Recovers tasks, looking at the machine's processes once for all of them.
+/// Recovers tasks, looking at the machine's processes once for all of them. Several threads may
+/// share it.
 #[derive(Debug)]
 pub struct Recovery<'r> {
     root: &'r Root,
     program: &'r CStr,
     boot: BootId,
-    marks: Option<(Mono, Marks)>,
+    look: SharedLook,
 }
 
 impl<'r> Recovery<'r> {
@@ -96,7 +97,7 @@ impl<'r> Recovery<'r> {
     ///
     /// The operating system's, when `/proc` is not there.
     pub fn new(root: &'r Root, program: &'r CStr) -> io::Result<Self> {
-        Ok(Self { root, program, boot: procfs::boot_id()?, marks: None })
+        Ok(Self { root, program, boot: procfs::boot_id()?, look: SharedLook::default() })
     }
 
     /// Recovers every task that is marked live. Calls `each` with what was found.
@@ -106,7 +107,7 @@ impl<'r> Recovery<'r> {
     /// [`RecoverError::Store`] when the list of tasks cannot be read. What fails for one task goes
     /// to `each`.
     pub fn all(
-        &mut self,
+        &self,
         mut each: impl FnMut(TaskId, Result<Found, RecoverError>),
     ) -> Result<(), RecoverError> {
         for id in self.root.live_tasks()? {
@@ -121,7 +122,7 @@ impl<'r> Recovery<'r> {
     /// # Errors
     ///
     /// [`RecoverError`].
-    pub fn task(&mut self, id: TaskId) -> Result<Found, RecoverError> {
+    pub fn task(&self, id: TaskId) -> Result<Found, RecoverError> {
         let dir = match self.root.task(id) {
             Err(StoreError::NoSuchTask { .. }) => {
                 self.root.unmark_live(id, "");
@@ -141,7 +142,7 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    fn readable(&mut self, dir: TaskDir, folded: &Folded) -> Result<Found, RecoverError> {
+    fn readable(&self, dir: TaskDir, folded: &Folded) -> Result<Found, RecoverError> {
         let id = dir.id();
         let state = &folded.state;
         if !state.is_live() {
@@ -163,7 +164,7 @@ impl<'r> Recovery<'r> {
 
     /// Goes on with a task whose lock we have. Its journal is read again: the one who had the lock
     /// before may have written since.
-    fn orphan(&mut self, locked: &LockedTask) -> Result<Found, RecoverError> {
+    fn orphan(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
         let id = locked.dir().id();
         let folded = match locked.dir().read() {
             Ok(folded) => folded,
@@ -179,27 +180,19 @@ impl<'r> Recovery<'r> {
             let why = "the machine was restarted while it ran".to_owned();
             return self.close(locked, &folded, Event::Vanished { why });
         }
-        if self.is_gone(id, folded.state.started) {
+        let found = self.look.of(id, folded.state.started);
+        if found.is_empty() {
             let event = end_of_the_vanished(&folded);
             return self.close(locked, &folded, event);
         }
-        self.rescue(locked)
+        self.rescue(locked, &found)
     }
 
-    /// Whether nothing of a task lives, its shim included.
-    fn is_gone(&mut self, id: TaskId, started: Mono) -> bool {
-        // An earlier look says nothing about a task that was started since.
-        let (_, marks) = match self.marks.take() {
-            Some((looked, marks)) if looked > started => self.marks.insert((looked, marks)),
-            _ => self.marks.insert((clock::mono(), Marks::scan(|_| false))),
-        };
-        marks.of(id).is_empty()
-    }
-
-    fn rescue(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
+    /// Starts a new shim. `found` are the task's processes as far as they are known.
+    fn rescue(&self, locked: &LockedTask, found: &[ProcRef]) -> Result<Found, RecoverError> {
         let id = locked.dir().id();
         let link = Shim::start(self.program)
-            .and_then(|shim| shim.rescue(self.root, locked))
+            .and_then(|shim| shim.rescue(self.root, locked, found))
             .map_err(|source| io_error(id, "start a new shim", source))?;
         match link.hear(Some(RESCUE_WAIT_MS)) {
             Ok(Heard::Message(_)) => Ok(Found::Rescued),

@@ -1,15 +1,17 @@
 //! Which processes belong to a task.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::process::ProcRef;
+use siding_model::process::{Mono, ProcRef};
 
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
-use crate::sys::procfs;
+use crate::sys::{clock, procfs};
 
 /// Whether a process below a task belongs to another task, started inside it by `siding run`.
 ///
@@ -32,20 +34,54 @@ pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
 pub struct Marks(HashMap<u64, Vec<ProcRef>>);
 
 impl Marks {
-    /// Looks at every process of the machine, 12 µs each. Shims are marked too; `except` names
-    /// those that are to be left out.
+    /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
+    /// `wanted`. That is asked with a process's number and the task whose mark it carries. Shims
+    /// are marked too.
+    ///
+    /// The list of processes is not atomic: one on it may start another and be gone before it is
+    /// looked at. So the numbers that were given out meanwhile are looked at too, until there are
+    /// no new ones: then nothing that lives was missed.
     #[must_use]
-    pub fn scan(except: impl Fn(i32) -> bool) -> Self {
+    pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
+        /// Rounds after which the rest is left to the next look. Each is as short as the time in
+        /// which a machine starts a few processes.
+        const MOST: u32 = 100;
         let mut marks = Self::default();
+        let mut newest = procfs::newest_pid();
         for pid in procfs::all_pids() {
-            let Some(mark) = procfs::birthmark(pid).filter(|mark| mark.task().is_some()) else {
-                continue;
-            };
-            if let Some(process) = living(pid, mark).filter(|_| !except(pid)) {
-                marks.0.entry(mark.0).or_default().push(process);
+            marks.look_at(pid, &wanted);
+        }
+        for _ in 0..MOST {
+            let (Some(before), Some(now)) = (newest, procfs::newest_pid()) else { break };
+            if now == before {
+                break;
+            } else if now > before {
+                (before + 1..=now).for_each(|pid| marks.look_at(pid, &wanted));
+            } else {
+                // The numbers begin again from below.
+                procfs::all_pids().into_iter().for_each(|pid| marks.look_at(pid, &wanted));
             }
+            newest = Some(now);
         }
         marks
+    }
+
+    fn look_at(&mut self, pid: i32, wanted: impl Fn(i32, TaskId) -> bool) {
+        let Some(mark) = procfs::birthmark(pid) else { return };
+        if mark.task().is_some_and(|task| wanted(pid, task))
+            && let Some(process) = living(pid, mark)
+        {
+            let known = self.0.entry(mark.0).or_default();
+            if !known.contains(&process) {
+                known.push(process);
+            }
+        }
+    }
+
+    /// Looks for the processes of one task, and leaves `except` out.
+    #[must_use]
+    pub fn scan_for(id: TaskId, except: i32) -> Self {
+        Self::scan(|pid, task| task == id && pid != except)
     }
 
     /// Returns the processes of a task that lived at that moment.
@@ -69,6 +105,36 @@ impl Marks {
     }
 }
 
+/// One look at the machine, shared by many who ask at once or one after the other.
+#[derive(Debug, Default)]
+pub struct SharedLook(Mutex<Option<(Mono, Marks)>>);
+
+impl SharedLook {
+    /// Returns the processes, the shim among them, that a task had at some moment since `started`,
+    /// when it was started.
+    #[must_use]
+    pub fn of(&self, id: TaskId, started: Mono) -> Vec<ProcRef> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An earlier look says nothing about a task that was started since.
+        let (_, marks) = match last.take() {
+            Some((looked, marks)) if looked > started => last.insert((looked, marks)),
+            _ => last.insert((clock::mono(), Marks::scan(|_, _| true))),
+        };
+        marks.of(id).to_vec()
+    }
+}
+
+/// Holds those of `known` that still live and carry the task's mark. A number that has become
+/// another process's is left out.
+#[must_use]
+pub fn hold(id: TaskId, known: &[ProcRef]) -> Vec<PidFd> {
+    let is_member = |held: &PidFd| {
+        // Its start time was compared while it was held, so the mark is its own unless it is dead.
+        procfs::birthmark(held.process.pid) == Some(id.birthmark()) && !held.is_dead()
+    };
+    known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
+}
+
 /// Whether exactly this process lives. One whose first thread has left looks like a zombie and
 /// still does.
 #[must_use]
@@ -82,14 +148,17 @@ pub fn lives(process: ProcRef) -> bool {
 
 /// Returns the process of this number if it lives and has this mark.
 fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
-    let process = procfs::identify(pid)?;
-    match PidFd::open(process) {
+    match PidFd::of_number(pid) {
         // The number may have changed hands since the mark was read; while the process is held and
         // not dead, what is read under its number is its own.
-        Ok(held) => (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(process),
+        Ok(held) => {
+            (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(held.process)
+        }
+        // The number of a thread.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => None,
         // It is gone, or no descriptor is left to hold it by: then better to count it in than to
         // call it dead.
-        Err(_) => procfs::is_running(process).then_some(process),
+        Err(_) => procfs::identify(pid).filter(|process| procfs::is_running(*process)),
     }
 }
 
@@ -107,7 +176,7 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
         Vec::new()
     };
     if state.rescues > 0 || pids.is_empty() {
-        let marks = Marks::scan(|pid| pid == state.shim.pid);
+        let marks = Marks::scan_for(state.spec.task_id, state.shim.pid);
         for process in marks.of(state.spec.task_id) {
             if !pids.contains(&process.pid) {
                 pids.push(process.pid);
@@ -140,4 +209,74 @@ pub fn command_of(pid: i32) -> String {
 /// Borrowed descriptors of held processes, for a poll.
 pub fn descriptors(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
     held.iter().map(AsFd::as_fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use siding_model::id::Kind;
+
+    use super::*;
+
+    /// A process with a task's mark. Ended when dropped.
+    struct Marked(Child);
+
+    impl Marked {
+        fn new(id: TaskId, line: &str) -> Self {
+            let mark = id.birthmark().0;
+            let line = format!("ulimit -R {mark}; echo; {line}");
+            let mut command = Command::new("bash");
+            command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("there is a bash");
+            let mut told = [0];
+            let out = child.stdout.as_mut().expect("is piped");
+            std::io::Read::read_exact(out, &mut told).expect("it is marked");
+            Self(child)
+        }
+
+        fn process(&self) -> ProcRef {
+            let pid = i32::try_from(self.0.id()).expect("fits");
+            procfs::identify(pid).expect("not waited for")
+        }
+    }
+
+    impl Drop for Marked {
+        fn drop(&mut self) {
+            let _ended_already = self.0.kill();
+            let _status = self.0.wait();
+        }
+    }
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+    }
+
+    #[test]
+    fn only_what_is_still_the_same_and_marked_is_held() {
+        let marked = Marked::new(id(77), "read -r _");
+        let process = marked.process();
+        let numbers = |held: Vec<PidFd>| held.iter().map(|held| held.process).collect::<Vec<_>>();
+        assert_eq!(numbers(hold(id(77), &[process])), [process]);
+        let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
+        assert_eq!(numbers(hold(id(77), &[earlier])), [], "its number is another's now");
+        assert_eq!(numbers(hold(id(78), &[process])), [], "it is of another task");
+        assert_eq!(Marks::scan_for(id(77), 0).of(id(77)), [process]);
+        assert_eq!(Marks::scan_for(id(77), process.pid).of(id(77)), []);
+        drop(marked);
+        assert_eq!(numbers(hold(id(77), &[process])), [], "it has ended");
+    }
+
+    /// Each process lives for a moment and starts the next.
+    #[test]
+    fn one_that_moves_on_is_always_found() {
+        const LOOKS: usize = 100;
+        let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
+        let first = Marked::new(id(79), &format!("{hop}; read -r _"));
+        let shell = first.process();
+        for look in 0..LOOKS {
+            let found = Marks::scan_for(id(79), shell.pid);
+            assert!(!found.of(id(79)).is_empty(), "look {look}");
+        }
+    }
 }

@@ -221,7 +221,7 @@ impl<'r> Watch<'r> {
             Err(StoreError::NoSuchTask { .. }) if self.is_new => return Ok(Found::Unborn),
             result => drop(result?),
         }
-        let mut recovery = Recovery::new(self.root, self.program)
+        let recovery = Recovery::new(self.root, self.program)
             .map_err(|source| self.io("read the boot id", source))?;
         Ok(recovery.task(self.id)?)
     }

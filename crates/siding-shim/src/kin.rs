@@ -94,9 +94,26 @@ pub(crate) struct Look {
 }
 
 impl Kin {
-    /// Returns the strays of a task whose shim died.
-    pub(crate) fn strays(id: TaskId, leader: Stranger) -> Self {
-        Self::Strays { leader, held: held_strays(id) }
+    /// Returns the strays of a task whose shim died. `known` are some of them, as somebody found
+    /// them a moment ago.
+    ///
+    /// While one of those lives the machine need not be looked at: who is not held is found when a
+    /// holder dies, and nothing is called empty before.
+    pub(crate) fn strays(id: TaskId, leader: Stranger, known: &[ProcRef]) -> Self {
+        let mut held = tree::hold(id, known);
+        held.retain(|held| held.process.pid != own_pid());
+        if held.is_empty() {
+            held = held_strays(id);
+        }
+        held.truncate(HELD);
+        Self::Strays { leader, held }
+    }
+
+    /// Notes who the leader is, where that was not on record.
+    pub(crate) fn led_by(&mut self, found: Stranger) {
+        if let Self::Strays { leader, .. } = self {
+            *leader = found;
+        }
     }
 
     /// Returns what to poll beside SIGCHLD.
@@ -186,7 +203,7 @@ fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> L
 
 fn held_strays(id: TaskId) -> Vec<PidFd> {
     let own = own_pid();
-    let mut held = Marks::scan(|pid| pid == own).take(id);
+    let mut held = Marks::scan_for(id, own).take(id);
     held.truncate(HELD);
     held
 }
@@ -195,7 +212,7 @@ fn held_strays(id: TaskId) -> Vec<PidFd> {
 fn with_mark_and_below(id: TaskId) -> Vec<i32> {
     let own = own_pid();
     let mut found = BTreeSet::new();
-    for process in Marks::scan(|pid| pid == own).of(id) {
+    for process in Marks::scan_for(id, own).of(id) {
         found.insert(process.pid);
         found.extend(procfs::descendants(process.pid, |_| false));
     }

@@ -42,7 +42,8 @@ pub(crate) fn run(
     let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
-    let (setting, ..) = start::settle(id, ready, handed)?;
+    let (setting, _boot, memory) = start::settle(id, ready, handed)?;
+    let known = known_processes(&memory);
     let dir = setting.dir.as_fd();
     let folded = journal_file::read(dir)
         .map_err(|error| when("read the journal")(io::Error::other(error)))?;
@@ -59,7 +60,7 @@ pub(crate) fn run(
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record));
+    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record), &known);
     let lease = Lease::take(&setting.root, &state.spec);
     let mut keeper = Keeper {
         root: setting.root,
@@ -79,6 +80,14 @@ pub(crate) fn run(
     resume(&mut keeper, id);
     keeper.keep();
     Ok(())
+}
+
+/// Returns the processes that whoever started this shim has found. Without them it looks itself.
+fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
+    const MOST: usize = 1 << 20;
+    file::read_whole(memory.as_fd(), MOST)
+        .and_then(|json| serde_json::from_slice(&json).map_err(io::Error::other))
+        .unwrap_or_default()
 }
 
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
@@ -130,7 +139,7 @@ fn find_leader(keeper: &mut Keeper, id: TaskId) {
                 Stranger::Guessed(held)
             }
         });
-        keeper.kin = Kin::strays(id, held);
+        keeper.kin.led_by(held);
         keeper.happen(&Event::Spawned { leader });
     } else if !is_empty {
         let why = "its first shim was killed before it had noted who its leader is";

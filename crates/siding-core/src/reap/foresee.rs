@@ -54,7 +54,7 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
                 stat.filter(|stat| stat.state == 'T').map(|_| Step::Continued { task_id })
             }
             Standing::Live { .. } => {
-                let marks = marks.get_or_insert_with(|| Marks::scan(|_| false));
+                let marks = marks.get_or_insert_with(|| Marks::scan(|_, _| true));
                 orphan(root, survey, marks, task_id)
             }
             Standing::Ended { shim, .. } => (marked.contains(id) && !procfs::is_running(*shim))

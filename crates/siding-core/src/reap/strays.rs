@@ -66,7 +66,10 @@ pub(super) fn end(root: &Root, survey: &Survey) -> (Vec<Step>, HashSet<TaskId>) 
 /// Returns the strays there are now.
 pub(super) fn find(root: &Root, survey: &Survey) -> Found {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let mut marks = Marks::scan(|pid| pid == own);
+    // Most processes belong to tasks that somebody keeps, and only their marks are looked at.
+    let is_kept_task =
+        |task: &TaskId| matches!(survey.tasks.get(task), Some(Standing::Live { .. }));
+    let mut marks = Marks::scan(|pid, task| pid != own && !is_kept_task(&task));
     let carried = marks.tasks();
     if carried.is_empty() {
         return Found::new();

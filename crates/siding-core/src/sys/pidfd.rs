@@ -57,6 +57,21 @@ impl PidFd {
         }
     }
 
+    /// Opens the process that has this number now.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when there is none; else the operating system's.
+    pub fn of_number(pid: i32) -> io::Result<Self> {
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+        let number = Pid::from_raw(pid).ok_or_else(gone)?;
+        let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
+        // Read under the number after it was opened: of a process that died in between this says
+        // nothing, and `is_dead` tells.
+        let process = procfs::identify(pid).ok_or_else(gone)?;
+        Ok(Self { fd, process })
+    }
+
     /// Sends a signal.
     ///
     /// # Errors
