@@ -8,7 +8,7 @@ use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
 use siding_core::sys::procfs;
-use siding_core::tree::{self, Marks};
+use siding_core::tree::{self, Grip, Marks};
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
@@ -103,7 +103,8 @@ impl Kin {
         let mut held = tree::hold(id, known);
         held.retain(|held| held.process.pid != own_pid());
         if held.is_empty() {
-            held = held_strays(id);
+            // One that is not held is found by the look that comes before any verdict.
+            held = Grip::on(id, own_pid(), HELD).held;
         }
         held.truncate(HELD);
         Self::Strays { leader, held }
@@ -193,19 +194,14 @@ fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> L
     held.retain(|held| !held.is_dead());
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
-        *held = held_strays(id);
-    }
-    if leader.held().is_none() && held.is_empty() {
-        look.tree = Tree::Empty;
+        let grip = Grip::on(id, own_pid(), HELD);
+        if leader.held().is_none() && grip.is_empty() {
+            look.tree = Tree::Empty;
+        }
+        // Who has died since is seen at once, and looked for again: it may have moved on.
+        *held = grip.held;
     }
     look
-}
-
-fn held_strays(id: TaskId) -> Vec<PidFd> {
-    let own = own_pid();
-    let mut held = Marks::scan_for(id, own).take(id);
-    held.truncate(HELD);
-    held
 }
 
 /// Returns everything with the mark, and everything below it, whatever mark it has.

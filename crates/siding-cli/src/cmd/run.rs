@@ -139,19 +139,23 @@ impl Args {
                 return Err(failure);
             }
         };
-        let task = Task::read(&root, plan.spec.task_id)?;
+        let (task, left) = match end {
+            follow::End::Over(task) => (*task, None),
+            follow::End::Returned => (Task::read(&root, plan.spec.task_id)?, None),
+            follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
+        };
         if self.json {
             self.print_json(&root, &task, &plan)?;
         } else {
             self.print_text(&root, &task, &plan)?;
         }
-        Ok(match end {
-            follow::End::Left(signal) => ExitCode::from(
+        Ok(match left {
+            Some(signal) => ExitCode::from(
                 exit::SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
             ),
             // Asked for, and done.
-            follow::End::Returned if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            follow::End::Returned => exit::of_task(&task.state),
+            None if self.background && task.state.is_live() => ExitCode::SUCCESS,
+            None => exit::of_task(&task.state),
         })
     }
 
