@@ -40,8 +40,7 @@ pub(crate) fn expectation(root: &Root, command: &str, cwd: &str) -> Option<Expec
     on_the_way(root, |history| history.expectation(command, cwd)).flatten()
 }
 
-/// Takes in what has ended, before some of it is removed. Only what ends after this and outlives
-/// its retention within the same call is not remembered, which takes a retention of nothing.
+/// Takes in what has ended, before some of it is removed.
 pub(crate) fn keep(root: &Root) {
     if let Err(error) =
         siding_history::with(root, |history| history.ingest(root, usize::MAX)).map(told)

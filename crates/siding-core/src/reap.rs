@@ -46,13 +46,19 @@ pub enum ReapError {
 
 /// Clears what crashes left and what is too old, and returns what was done, in order.
 ///
-/// `program` becomes the shims of tasks whose own was killed. What fails for one task is a
-/// [`Step::Failed`] and stops nothing else.
+/// `program` becomes the shims of tasks whose own was killed. `before_removal` is called once, just
+/// before ended tasks that have outlived their retention are removed, where there are any. What
+/// fails for one task is a [`Step::Failed`] and stops nothing else.
 ///
 /// # Errors
 ///
 /// [`ReapError`].
-pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+pub fn act(
+    root: &Root,
+    program: &CStr,
+    limits: &Limits,
+    before_removal: impl FnOnce(),
+) -> Result<Vec<Step>, ReapError> {
     let mut steps = recovery::live_marked(root, program)?;
     let mut survey = look(root)?;
     let unmarked = recovery::unmarked(root, program, &survey)?;
@@ -63,7 +69,7 @@ pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, Re
     steps.extend(leaving(root, &survey, |_| false));
     let (ended, kept) = strays::end(root, &survey);
     steps.extend(ended);
-    steps.extend(leftovers::expired(root, &survey, &kept, limits));
+    steps.extend(leftovers::expired(root, &survey, &kept, limits, before_removal));
     steps.extend(leftovers::unborn(root, &survey));
     steps.extend(leftovers::unclaimed(root)?);
     Ok(steps)

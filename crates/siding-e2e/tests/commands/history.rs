@@ -230,8 +230,12 @@ fn a_newer_file_is_left_alone_and_nothing_else_breaks() {
     let rows = told.json();
     let rows = rows.as_array().expect("a list");
     assert!(rows.iter().any(|one| one["command"] == "exit 0"), "from the journals: {told}");
-    let reaped = ok(&sandbox, &["reap"]);
-    assert!(reaped.err().contains("upgrade"), "{reaped}");
+    let _nothing_to_remove = ok(&sandbox, &["reap"]);
+    let reaped = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0").run().expect_code(0);
+    assert!(
+        reaped.err().contains("not remembered") && reaped.err().contains("upgrade"),
+        "{reaped}"
+    );
     assert!(std::fs::read(file(&sandbox)).expect("own file") == before, "it was changed");
 }
 
