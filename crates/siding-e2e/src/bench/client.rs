@@ -90,6 +90,7 @@ impl Client {
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
+            monitor: None,
         }
     }
 
