@@ -17,6 +17,7 @@ use siding_model::record::{Closed, OutputTotals, Record};
 use crate::journal_file::{JournalFile, ReadError};
 use crate::launch;
 use crate::link::{self, Heard};
+use crate::monitor;
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
@@ -224,7 +225,8 @@ impl<'r> Recovery<'r> {
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
             proof: "no process carries its mark".to_owned(),
         };
-        let mut records = vec![Record::Event { at, event }];
+        let told = monitor::last_lines(dir, &folded.state, at);
+        let mut records: Vec<_> = told.into_iter().chain([Record::Event { at, event }]).collect();
         // While it was being killed, its leader's end is news and not yet the end.
         if !ends(&folded.state, &records) {
             records.push(Record::Event { at, event: Event::Swept { survivors: 0 } });

@@ -30,6 +30,7 @@ use crate::keeper::Keeper;
 use crate::kin::Kin;
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
 use crate::script::{Script, move_high};
@@ -154,8 +155,9 @@ fn begin(id: TaskId) -> Result<Begun, CannotStart> {
     let store = when("create the output file");
     let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
     let fifo = file::open_at(dir, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
-    let pump =
+    let mut pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
+    pump.told = Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?;
     let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
     let state = TaskState::new(accepted.clone());

@@ -117,11 +117,8 @@ impl Url {
     /// Returns the whole request, ended by its empty line (RFC 9112).
     #[must_use]
     pub fn request(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let Self { target, port, .. } = self;
         format!(
             "GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: siding\r\n\
@@ -240,7 +237,9 @@ mod tests {
     #[test]
     fn a_request_is_for_the_address() {
         let request = |text: &str| text.parse::<Url>().expect(text).request();
-        assert!(request("http://a:8080/b?c#d").starts_with("GET /b?c HTTP/1.1\r\nHost: a:8080\r\n"));
+        assert!(
+            request("http://a:8080/b?c#d").starts_with("GET /b?c HTTP/1.1\r\nHost: a:8080\r\n")
+        );
         assert!(request("http://a?b").starts_with("GET /?b HTTP/1.1\r\nHost: a:80\r\n"));
         assert!(request("http://[::1]").starts_with("GET / HTTP/1.1\r\nHost: [::1]:80\r\n"));
         assert!(request("http://a").ends_with("\r\n\r\n"));
