@@ -80,9 +80,12 @@ impl LineWatch {
 
     /// Returns what is left at the end of the task, the last line without a newline included. It
     /// waits for no rate.
-    pub fn rest(&mut self, at: Mono) -> Option<Record> {
+    pub fn rest(&mut self, at: Mono) -> Vec<Record> {
         self.0.end();
-        self.coalescer().rest().map(|told| record(at, told))
+        let coalescer = self.coalescer();
+        let mut told: Vec<Told> = std::iter::from_fn(|| coalescer.due(at)).collect();
+        told.extend(coalescer.rest());
+        told.into_iter().map(|told| record(at, told)).collect()
     }
 
     const fn coalescer(&mut self) -> &mut Coalescer {
@@ -92,10 +95,10 @@ impl LineWatch {
 
 /// Returns the lines of a task that ended while nobody kept it, where it has a monitor.
 #[must_use]
-pub fn last_lines(dir: &TaskDir, state: &TaskState, at: Mono) -> Option<Record> {
-    let monitor = state.spec.monitor.as_ref()?;
+pub fn last_lines(dir: &TaskDir, state: &TaskState, at: Mono) -> Vec<Record> {
+    let Some(monitor) = &state.spec.monitor else { return Vec::new() };
     // Better an end without its last lines than no end.
-    LineWatch::resume(monitor, dir, state, at).ok()?.rest(at)
+    LineWatch::resume(monitor, dir, state, at).map_or_else(|_| Vec::new(), |mut all| all.rest(at))
 }
 
 fn record(at: Mono, told: Told) -> Record {

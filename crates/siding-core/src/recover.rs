@@ -225,8 +225,8 @@ impl<'r> Recovery<'r> {
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
             proof: "no process carries its mark".to_owned(),
         };
-        let told = monitor::last_lines(dir, &folded.state, at);
-        let mut records: Vec<_> = told.into_iter().chain([Record::Event { at, event }]).collect();
+        let mut records = monitor::last_lines(dir, &folded.state, at);
+        records.push(Record::Event { at, event });
         // While it was being killed, its leader's end is news and not yet the end.
         if !ends(&folded.state, &records) {
             records.push(Record::Event { at, event: Event::Swept { survivors: 0 } });

@@ -7,6 +7,8 @@
 
 mod file;
 mod http;
+mod looks;
+mod news;
 mod output;
 mod port;
 mod waiter;

@@ -67,10 +67,12 @@ impl Keeper {
         }
     }
 
-    /// Returns the record of the lines that nobody was told of yet, for the end. It waits for no
+    /// Returns the records of the lines that nobody was told of yet, for the end. They wait for no
     /// rate, but the end itself goes first where the disk is full.
-    pub(crate) fn last_lines(&mut self, at: Mono) -> Option<Record> {
-        let told = self.pump.told.as_mut()?;
-        self.log.has_room().then(|| told.lines.rest(at))?
+    pub(crate) fn last_lines(&mut self, at: Mono) -> Vec<Record> {
+        match &mut self.pump.told {
+            Some(told) if self.log.has_room() => told.lines.rest(at),
+            Some(_) | None => Vec::new(),
+        }
     }
 }

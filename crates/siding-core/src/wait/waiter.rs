@@ -1,8 +1,7 @@
-//! One wait: looks, asks the model, and sleeps until there is something to look at.
+//! One wait: what it consists of, its beginning and its end.
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use regex::Regex;
@@ -10,8 +9,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::process::Mono;
-use siding_model::protocol::{Message, Request};
-use siding_model::record::Record;
+use siding_model::protocol::Request;
 use siding_model::report::WaitDetail;
 use siding_model::wait::{Condition, Event, Pace, Quantifier, Verdict, Wait};
 
@@ -20,7 +18,7 @@ use super::http::Asking;
 use super::output::Scan;
 use super::port;
 use crate::store::Root;
-use crate::sys::{clock, poll};
+use crate::sys::clock;
 use crate::watch::{Watch, WatchError};
 
 /// Why a wait cannot go on.
@@ -81,27 +79,27 @@ pub struct Answer {
 /// A wait for conditions of tasks.
 #[derive(Debug)]
 pub struct Waiter<'r> {
-    root: &'r Root,
-    conditions: Vec<Condition>,
-    tasks: Vec<One<'r>>,
-    wait: Wait,
+    pub(super) root: &'r Root,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) tasks: Vec<One<'r>>,
+    pub(super) wait: Wait,
     began: Mono,
     seen: Vec<Seen>,
     /// For each condition that is an address, who asks it.
-    asking: Vec<Option<Asking>>,
-    files: Option<Files>,
-    files_at: Mono,
-    ports: Pace,
+    pub(super) asking: Vec<Option<Asking>>,
+    pub(super) files: Option<Files>,
+    pub(super) files_at: Mono,
+    pub(super) ports: Pace,
 }
 
 /// One of the tasks.
 #[derive(Debug)]
-struct One<'r> {
-    watch: Watch<'r>,
-    over: bool,
-    cwd: PathBuf,
+pub(super) struct One<'r> {
+    pub(super) watch: Watch<'r>,
+    pub(super) over: bool,
+    pub(super) cwd: PathBuf,
     /// For each condition that is about output, how far it was looked at.
-    scans: Vec<Option<Scan>>,
+    pub(super) scans: Vec<Option<Scan>>,
 }
 
 /// Something that came true, by the places of task and condition.
@@ -169,221 +167,26 @@ impl<'r> Waiter<'r> {
         }
     }
 
-    fn step(&mut self, event: Event) -> Option<Verdict> {
+    pub(super) fn step(&mut self, event: Event) -> Option<Verdict> {
         self.wait.step(event, clock::mono())
     }
 
     /// Takes in that a condition came true.
-    fn holds(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
+    pub(super) fn holds(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
         if self.wait.verdict().is_none() && self.wait.is_open(task, condition) {
             self.seen.push(Seen { task, condition, detail });
             self.step(Event::Holds { task, condition });
         }
     }
 
-    /// Takes in that a task has ended, if it has, after the last look at what it leaves.
-    fn take_end(&mut self, task: usize) -> Result<(), WaitError> {
-        if self.tasks[task].over || !self.tasks[task].watch.is_over() {
-            return Ok(());
-        }
-        self.end(task)
-    }
-
-    fn end(&mut self, task: usize) -> Result<(), WaitError> {
-        let one = &mut self.tasks[task];
-        one.over = true;
-        let (dir, state) = one.watch.state()?;
-        for condition in 0..self.conditions.len() {
-            if !self.wait.is_open(task, condition) {
-                continue;
-            }
-            let detail = match &self.conditions[condition] {
-                Condition::Exit => outcome(&state),
-                Condition::Output(_) => {
-                    let scan = self.tasks[task].scans[condition].as_mut();
-                    let found = scan.map_or(Ok(None), |scan| scan.finish(&dir));
-                    found.map_err(|source| WaitError::Output { id: dir.id(), source })?
-                }
-                Condition::File(path) => {
-                    let path = self.tasks[task].cwd.join(path);
-                    self.files.as_mut().and_then(|files| files.look(&path))
-                }
-                // Who listens or answers now is another.
-                Condition::Port(_) | Condition::Http(_) => None,
-            };
-            if detail.is_some() {
-                self.holds(task, condition, detail);
-            }
-        }
-        self.step(Event::Ended { task });
-        Ok(())
-    }
-
-    /// Looks at what a task has written since the last look.
-    fn look_at_output(&mut self, task: usize) -> Result<(), WaitError> {
-        for condition in 0..self.conditions.len() {
-            if !self.wait.is_open(task, condition) {
-                continue;
-            }
-            let one = &mut self.tasks[task];
-            let Some(scan) = &mut one.scans[condition] else { continue };
-            let id = one.watch.id();
-            let dir = one.watch.dir().map_err(WatchError::from)?;
-            let found = scan.more(&dir, clock::mono());
-            let found = found.map_err(|source| WaitError::Output { id, source })?;
-            if found.is_some() {
-                self.holds(task, condition, found);
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks at lines without a newline, where nothing has come for a while.
-    fn settle(&mut self) {
-        for (task, condition) in self.open(|one| matches!(one, Condition::Output(_))) {
-            let scan = self.tasks[task].scans[condition].as_mut();
-            let found = scan.and_then(|scan| scan.settle(clock::mono()));
-            if found.is_some() {
-                self.holds(task, condition, found);
-            }
-        }
-    }
-
-    fn look_at_ports(&mut self) -> Result<(), WaitError> {
-        let from = clock::mono();
-        let open = self.open(|one| matches!(one, Condition::Port(_)));
-        if from < self.ports.at() || open.is_empty() {
-            return Ok(());
-        }
-        for (task, condition) in open {
-            let Condition::Port(port) = self.conditions[condition] else { continue };
-            let (_, state) = self.tasks[task].watch.state()?;
-            let found = port::look(self.root, &state, port.get());
-            if found.is_some() {
-                self.holds(task, condition, found);
-            }
-        }
-        self.ports.looked(from, clock::mono());
-        Ok(())
-    }
-
-    fn look_at_files(&mut self) {
-        let now = clock::mono();
-        if now < self.files_at {
-            return;
-        }
-        for (task, condition) in self.open(|one| matches!(one, Condition::File(_))) {
-            let Condition::File(path) = &self.conditions[condition] else { continue };
-            let path = self.tasks[task].cwd.join(path);
-            let found = self.files.as_mut().and_then(|files| files.look(&path));
-            if found.is_some() {
-                self.holds(task, condition, found);
-            }
-        }
-        self.files_at = now.plus_ms(self.files.as_ref().map_or(0, Files::look_ms));
-    }
-
     /// Returns the open conditions of a kind, of tasks that have not ended.
-    fn open(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
+    pub(super) fn open(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
         let of_kind: Vec<usize> =
             (0..self.conditions.len()).filter(|one| kind(&self.conditions[*one])).collect();
         let open = (0..self.tasks.len())
             .filter(|task| !self.tasks[*task].over)
             .flat_map(|task| of_kind.iter().map(move |condition| (task, *condition)));
         open.filter(|(task, condition)| self.wait.is_open(*task, *condition)).collect()
-    }
-
-    /// Sleeps until something happens or is due, and takes it in.
-    fn sleep(&mut self) -> Result<(), WaitError> {
-        let timeout = self.wake_at().ms_since(clock::mono());
-        let live: Vec<usize> =
-            (0..self.tasks.len()).filter(|task| !self.tasks[*task].over).collect();
-        let mut sources: Vec<BorrowedFd<'_>> =
-            live.iter().filter_map(|task| self.tasks[*task].watch.source()).collect();
-        let from_files = sources.len();
-        sources.extend(self.files.as_ref().and_then(Files::source));
-        let from_asking = sources.len();
-        sources.extend(self.asking.iter().flatten().map(Asking::source));
-        let ready = poll::wait(&sources, Some(timeout))
-            .map_err(|source| WaitError::Io { doing: "wait", source })?;
-        for (task, _) in live.into_iter().zip(&ready[..from_files]).filter(|(_, ready)| **ready) {
-            self.hear(task)?;
-        }
-        if ready[from_files..from_asking].contains(&true) {
-            self.files.iter().for_each(Files::drain);
-            self.files_at = Mono(0);
-        }
-        if ready[from_asking..].contains(&true) {
-            self.take_answers();
-        }
-        Ok(())
-    }
-
-    fn wake_at(&self) -> Mono {
-        let mut at = self.wait.wake_at();
-        if !self.open(|one| matches!(one, Condition::Port(_))).is_empty() {
-            at = at.min(self.ports.at());
-        }
-        if self.files.is_some() {
-            at = at.min(self.files_at);
-        }
-        let scans = self.tasks.iter().filter(|one| !one.over).flat_map(|one| &one.scans);
-        scans.flatten().filter_map(Scan::wake_at).fold(at, Mono::min)
-    }
-
-    /// Takes in what a shim said.
-    fn hear(&mut self, task: usize) -> Result<(), WaitError> {
-        let one = &mut self.tasks[task];
-        let (mut grown, mut again, mut over) = (false, false, false);
-        let mut first = true;
-        loop {
-            match one.watch.take()? {
-                // Told once for each request, so that a slow reader is not flooded.
-                Some(Message::Output { .. }) => (grown, again) = (true, true),
-                // What grew between that and the next request is seen when it is answered.
-                Some(Message::Done) => grown = true,
-                Some(Message::Record { record, .. }) => match record.as_deref() {
-                    Some(Record::Closed(_)) => over = true,
-                    Some(_) => {}
-                    None => over |= !one.watch.state()?.1.is_live(),
-                },
-                Some(Message::Refused { .. } | Message::CannotStart { .. }) => {}
-                // Something was there and it was no message: another shim took over, and knows
-                // nothing of this waiter.
-                None if first => (grown, again) = (true, true),
-                None => break,
-            }
-            first = false;
-        }
-        if again && one.reads_output() {
-            one.watch.send(&Request::Subscribe { follow: true })?;
-        }
-        if over {
-            // It is on record. Nobody waits for the shim to tidy up.
-            return self.end(task);
-        }
-        if grown {
-            self.look_at_output(task)?;
-        }
-        self.take_end(task)
-    }
-
-    /// Takes in what addresses have answered: good for every task that has not ended.
-    fn take_answers(&mut self) {
-        for condition in 0..self.asking.len() {
-            let Some(asking) = &mut self.asking[condition] else { continue };
-            if !poll::ready(asking.source()) {
-                continue;
-            }
-            let status = asking.status();
-            self.asking[condition] = None;
-            let Some(status) = status else { continue };
-            for task in 0..self.tasks.len() {
-                if !self.tasks[task].over {
-                    self.holds(task, condition, Some(WaitDetail::Http { status }));
-                }
-            }
-        }
     }
 
     fn answer(self, verdict: Verdict) -> Result<Answer, WaitError> {
@@ -427,7 +230,7 @@ impl<'r> One<'r> {
         Ok(Self { watch, over: false, cwd, scans })
     }
 
-    fn reads_output(&self) -> bool {
+    pub(super) fn reads_output(&self) -> bool {
         self.scans.iter().any(Option::is_some)
     }
 }
@@ -447,7 +250,7 @@ fn ask(condition: &Condition) -> Result<Option<Asking>, WaitError> {
         .map_err(|source| WaitError::Io { doing: "begin to ask over HTTP", source })
 }
 
-fn outcome(state: &TaskState) -> Option<WaitDetail> {
+pub(super) fn outcome(state: &TaskState) -> Option<WaitDetail> {
     match state.life.phase() {
         Phase::Ended { outcome, .. } => Some(WaitDetail::Outcome(outcome.clone())),
         Phase::Starting { .. }

@@ -3,6 +3,7 @@
 mod crowd;
 mod fixtures;
 mod harness;
+mod monitor;
 mod points;
 mod random;
 mod rescue;
