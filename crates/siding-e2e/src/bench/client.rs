@@ -1,6 +1,6 @@
 //! A program that uses siding as a library, as an agent's host would.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -118,6 +118,11 @@ impl Client {
         let left = started.elapsed();
         self.succeeded(task.id)?;
         Ok(Ran { id: task.id, known, left })
+    }
+
+    /// Returns what the library wants to know of whoever watches tasks.
+    pub(super) fn reach(&self) -> (&Root, &CStr) {
+        (&self.root, &self.program)
     }
 
     /// Reads what is on record.

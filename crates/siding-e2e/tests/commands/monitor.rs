@@ -117,9 +117,11 @@ fn after_a_burst_one_a_second_is_told() {
 #[test]
 fn a_monitor_lives_five_minutes_or_as_long_as_it_may() {
     let sandbox = sandbox();
-    let spec = |id: &str| match records(&sandbox, id).swap_remove(0) {
-        Record::Accepted(accepted) => accepted.spec,
-        other => panic!("{other:?}"),
+    let spec = |id: &str| {
+        let Record::Accepted(first) = records(&sandbox, id).swap_remove(0) else {
+            panic!("another record comes first")
+        };
+        first.spec
     };
     for (flags, deadline_ms) in [
         (&[][..], 300_000),
