@@ -3,15 +3,19 @@
 //! - `lifecycle`: rules over random histories, and mutants that show each rule bites;
 //! - `journal`, `damage`: what a journal tells, whole, cut, damaged or forged;
 //! - `fixtures`: journals of released formats, which must load for ever;
+//! - `evidence`: what two samples of the kernel prove;
+//! - `prompts`: what is told from the last lines of output;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod damage;
+mod evidence;
 mod fixtures;
 mod history;
 mod journal;
 mod lifecycle;
 mod machine;
 mod mutants;
+mod prompts;
 mod report;
 mod rules;
 mod sample;
