@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use crate::evidence::Stalled;
 use crate::lifecycle::{Event, Life, Phase};
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
@@ -69,6 +70,8 @@ pub struct TaskState {
     pub closed: Option<Closed>,
     /// Where output began to be lost, and why.
     pub output_lost: Option<(u64, String)>,
+    /// The last stall. It is over once there is more output than it says, or the task has ended.
+    pub stalled: Option<Stalled>,
     /// Times another shim took over.
     pub rescues: u32,
     /// Number of the next record.
@@ -94,6 +97,7 @@ impl TaskState {
             last_at: accepted.at,
             closed: None,
             output_lost: None,
+            stalled: None,
             rescues: 0,
             next_seq: 1,
         }
@@ -118,6 +122,7 @@ impl TaskState {
                 self.last_at = at;
             }
             Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
+            Record::Stalled(stalled) => self.stalled = Some(*stalled),
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Stalled;
 use crate::lifecycle::Event;
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::spec::TaskSpec;
@@ -45,6 +46,8 @@ pub enum Record {
         /// The operating system's reason.
         error: String,
     },
+    /// The task has been silent, and this is what it did. Once for each silence.
+    Stalled(Box<Stalled>),
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }

@@ -17,6 +17,7 @@ mod pause;
 mod pump;
 mod rescue;
 mod script;
+mod stall;
 mod start;
 
 use std::process::ExitCode;

@@ -28,6 +28,7 @@ use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::pump::Pump;
+use crate::stall::Stall;
 use crate::start::{self, CannotStart, when};
 
 /// Keeps a task whose shim is dead.
@@ -53,6 +54,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record));
     let lease = Lease::take(&setting.root, &state.spec);
+    let stall = Stall::new(&state, pump.bytes(), clock::mono());
     let mut keeper = Keeper {
         root: setting.root,
         dir: setting.dir,
@@ -67,6 +69,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
         script: None,
         input: None,
         ending: Ending::default(),
+        stall,
     };
     resume(&mut keeper, id);
     keeper.keep();

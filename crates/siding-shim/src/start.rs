@@ -33,6 +33,7 @@ use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
 use crate::script::{Script, move_high};
+use crate::stall::Stall;
 
 /// Longest specification. A command may have 2 MiB of arguments.
 const SPEC_MAX: usize = 16 << 20;
@@ -216,6 +217,7 @@ impl Begun {
         };
         let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::take(&setting.root, &state.spec);
+        let stall = Stall::new(&state, pump.bytes(), clock::mono());
         let mut keeper = Keeper {
             root: setting.root,
             dir: setting.dir,
@@ -230,6 +232,7 @@ impl Begun {
             script,
             input: plumbing.input,
             ending: Ending::default(),
+            stall,
         };
         // The task has its own copies; the shim's would keep its input and output open.
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));

@@ -14,6 +14,7 @@ mod session;
 mod show;
 mod stop;
 mod wait;
+mod why;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ enum Command {
     Show(show::Args),
     Output(output::Args),
     Wait(wait::Args),
+    Why(why::Args),
     Input(input::Args),
     Stop(stop::Args),
     Extend(extend::Args),
@@ -92,6 +94,7 @@ impl Cli {
             Command::Show(args) => args.run(),
             Command::Output(args) => args.run(),
             Command::Wait(args) => args.run(),
+            Command::Why(args) => args.run(),
             Command::Input(args) => args.run(),
             Command::Stop(args) => args.run(),
             Command::Extend(args) => args.run(),

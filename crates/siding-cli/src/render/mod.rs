@@ -10,6 +10,7 @@ mod size;
 mod state;
 mod table;
 mod task;
+mod why;
 mod wrap;
 
 pub(crate) mod json;
@@ -23,6 +24,7 @@ pub(crate) use advice::advice;
 pub(crate) use state::ended_line;
 pub(crate) use table::table;
 pub(crate) use task::task;
+pub(crate) use why::why;
 pub(crate) use wrap::say;
 
 /// Columns of a line of text.

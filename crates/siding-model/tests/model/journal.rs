@@ -84,7 +84,13 @@ fn live(story: &Story) -> (Life, Vec<Record>) {
 fn last_moment(records: &[Record]) -> Mono {
     match records.last() {
         Some(Record::Event { at, .. } | Record::Rescued { at, .. }) => *at,
-        Some(Record::Accepted(_) | Record::OutputLost { .. } | Record::Closed(_)) | None => STARTED,
+        Some(
+            Record::Accepted(_)
+            | Record::OutputLost { .. }
+            | Record::Stalled(_)
+            | Record::Closed(_),
+        )
+        | None => STARTED,
     }
 }
 
@@ -224,6 +230,8 @@ fn the_words_on_the_disk_are_pinned() {
             "event placed: at event record why",
             "event extended: at deadline event record",
             "output_lost: at error from record",
+            "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
+             tail verdict",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
             "event stop_asked: at by event record",
