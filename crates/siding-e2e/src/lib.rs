@@ -7,6 +7,8 @@
 //! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
 //!   that a fault in siding cannot hide itself.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
+//! - [`corpus`]: ends of output that are prompts, and that only look so.
+//! - [`stalls`]: real programs that wait, and what siding must say of each.
 //! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
 //!
@@ -28,6 +30,7 @@
 
 pub mod announced;
 mod capture;
+pub mod corpus;
 mod directory;
 mod eventually;
 pub mod fill;
@@ -38,6 +41,7 @@ mod programs;
 mod quoting;
 mod sandbox;
 mod siding;
+pub mod stalls;
 pub mod tree;
 mod witness;
 

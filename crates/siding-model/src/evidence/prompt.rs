@@ -1,7 +1,7 @@
 //! Prompts at the end of a task's output.
 //!
 //! The patterns are strict: a last line that merely ends in `:`, `?`, `$` or `>` is no prompt. The
-//! corpus in `tests/corpus` has prompts of real programs and lines that look like some; what is
+//! corpus in `crates/siding-e2e/corpus` has prompts of real programs and lines that look like some; what is
 //! found there is printed by `cargo xtask bench --stall`.
 
 use crate::text::{self, FoldOptions};

@@ -1,14 +1,17 @@
 //! When a silent task is looked at.
 //!
 //! While a task writes nothing happens here but noting the time. After two seconds of silence it
-//! is looked at, then after twice that time again and again, at most once a minute, and less than
-//! that once a stall is on record: then never, until it has written something.
+//! is looked at, then ever more rarely, at most once a minute: who asks writes its question first,
+//! so that what is not seen at the first look seldom comes later without a word. Once a stall is on
+//! record it is not looked at any more, until it has written something.
 
 use crate::process::Mono;
 
 /// First look after this much silence, in milliseconds; also the time for which evidence that
 /// calls for somebody must have held.
 const FIRST_MS: u64 = 2_000;
+/// By how much the time between two looks grows.
+const GROWTH: u64 = 6;
 /// Longest time between two looks, in milliseconds.
 const LAST_MS: u64 = 60_000;
 
@@ -76,8 +79,7 @@ impl Watch {
         let is_first = self.looked.replace(now).is_none();
         let silence_is_over = self.silent_ms(now) >= self.after_ms;
         self.step_ms = match found {
-            Found::Patience if is_first => FIRST_MS,
-            Found::Patience => self.step_ms.saturating_mul(2).min(LAST_MS),
+            Found::Patience => self.step_ms.saturating_mul(GROWTH).min(LAST_MS),
             Found::Suspicion | Found::Certainty { .. } => FIRST_MS,
         };
         let holds = match found {
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn a_quiet_build_is_told_at_45_s_and_never_again() {
         let (looks, told) = silence(45_000, |_| Found::Patience);
-        assert_eq!(looks, [2_000, 4_000, 8_000, 16_000, 32_000, 45_000]);
+        assert_eq!(looks, [2_000, 14_000, 45_000]);
         assert_eq!(told, Some(45_000));
     }
 
@@ -125,12 +127,11 @@ mod tests {
         assert_eq!(silence(45_000, found), (vec![2_000, 4_000], Some(4_000)));
         // A prompt that comes after a long silent computation.
         let late = |now: Mono| match now.0 {
-            ..30_000 => Found::Patience,
-            30_000..33_000 => Found::Suspicion,
-            _ => Found::Certainty { since: Mono(32_000) },
+            ..10_000 => Found::Patience,
+            10_000..15_000 => Found::Suspicion,
+            _ => Found::Certainty { since: Mono(14_000) },
         };
-        let (looks, told) = silence(45_000, late);
-        assert_eq!((looks.last(), told), (Some(&34_000), Some(34_000)));
+        assert_eq!(silence(45_000, late), (vec![2_000, 14_000, 16_000], Some(16_000)));
     }
 
     #[test]
