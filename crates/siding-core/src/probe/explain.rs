@@ -223,7 +223,7 @@ fn holder_of(line: &str, inode: u64) -> Option<i32> {
 /// Returns what of a set explains the wait best.
 fn most_telling(on: &[Waited]) -> Option<&Waited> {
     on.iter().min_by_key(|waited| match waited.object {
-        object if object.is_input() => 0,
+        Object::Input | Object::Capture | Object::Terminal => 0,
         Object::Listener => 1,
         Object::Socket => 2,
         Object::Fifo => 3,
@@ -231,7 +231,7 @@ fn most_telling(on: &[Waited]) -> Option<&Waited> {
         Object::FileWatch => 5,
         Object::File => 6,
         Object::Timer => 7,
-        _ => 8,
+        Object::Waker | Object::Other => 8,
     })
 }
 

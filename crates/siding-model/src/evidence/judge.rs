@@ -166,10 +166,10 @@ impl<'s> Case<'s> {
 
     /// An event loop with the input in its set, and output that ends like a question.
     fn asking_loop(&self) -> Option<Finding<'s>> {
-        let asks = |one: &&Classed<'s>| match one.class {
-            Class::InputLoop => self.tail.is_open() || self.tail.prompt.is_some(),
-            Class::Serving => self.tail.prompt.is_some() && channel(one).is_some(),
-            _ => false,
+        let strictly = self.tail.prompt.is_some();
+        let asks = |one: &&Classed<'s>| {
+            let is_loop = one.class == Class::InputLoop && (strictly || self.tail.is_open());
+            is_loop || one.class == Class::Serving && strictly && channel(one).is_some()
         };
         let found = self.all.iter().find(asks)?;
         Some(Finding::new(Verdict::InputLikely, Certainty::Soft, *found))
