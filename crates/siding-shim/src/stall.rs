@@ -49,6 +49,8 @@ pub(crate) enum Look {
 #[derive(Debug)]
 pub(crate) struct Stall {
     watch: Watch,
+    /// What siding gave the task, once it was looked up.
+    given: Option<Given>,
     before: Option<Sample>,
     /// What was found last, and when it was first seen to be so.
     held: Option<(Key, Mono)>,
@@ -63,7 +65,7 @@ impl Stall {
     pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
         let is_told = state.stalled.as_ref().is_some_and(|told| told.output_bytes >= written);
         let watch = Watch::new(state.spec.stall_after_ms, now, is_told);
-        Self { watch, before: None, held: None, asked: None }
+        Self { watch, given: None, before: None, held: None, asked: None }
     }
 
     /// Notes that the task has written.
@@ -85,7 +87,7 @@ impl Stall {
     /// Looks for somebody who asks. The answer comes from [`Self::look`].
     pub(crate) fn ask(&mut self, scene: &Scene<'_>) {
         if self.asked.is_none() {
-            self.asked = Some(scene.sample());
+            self.asked = Some(self.sample(scene));
         }
     }
 
@@ -94,7 +96,7 @@ impl Stall {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
             return Look::Nothing;
         }
-        let sample = scene.sample();
+        let sample = self.sample(scene);
         if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
             let judged = scene.judge(&first, &sample);
             self.hold(judged.key(), first.at);
@@ -123,6 +125,10 @@ impl Stall {
         }
         self.before = Some(sample);
         Look::Nothing
+    }
+
+    fn sample(&mut self, scene: &Scene<'_>) -> Sample {
+        scene.sample(self.given.get_or_insert_with(|| Given::of(scene.dir)))
     }
 
     /// Notes what was found; returns since when it is so.
@@ -158,14 +164,13 @@ impl Stall {
 }
 
 impl Scene<'_> {
-    fn sample(&self) -> Sample {
-        let given = Given::of(self.dir);
+    fn sample(&self, given: &Given) -> Sample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::of_processes(&given, &self.kin.members(self.root, id));
+            return probe::of_processes(given, &self.kin.members(self.root, id));
         }
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-        probe::below(&given, own, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+        probe::below(given, own, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
 
     fn tail(&self) -> Tail {

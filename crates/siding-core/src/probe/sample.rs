@@ -14,13 +14,12 @@ use crate::sys::{clock, foreign};
 /// seconds; what lies beyond is not looked at.
 const MOST: usize = 512;
 
-/// Looks at everything below a process, without itself. `skip` is asked about each; those it names
+/// Looks at everything below a process of one thread, without itself. `skip` is asked about each; those it names
 /// are left out with everything below them.
 #[must_use]
 pub fn below(given: &Given, root: i32, mut skip: impl FnMut(i32) -> bool) -> Sample {
     let mut processes: Vec<ProcessFacts> = Vec::new();
-    let mut next: Vec<i32> =
-        threads::of(root).iter().flat_map(|tid| threads::children(root, *tid)).collect();
+    let mut next = threads::children(root, root);
     while let Some(pid) = next.pop() {
         let is_known = processes.iter().any(|known| known.process.pid == pid);
         if is_known || processes.len() >= MOST || skip(pid) {
