@@ -16,12 +16,13 @@ pub(crate) const COMMAND: crate::Command = crate::Command {
     name: "bench",
     about: "measures speed and size, each figure beside a known command's",
     usage: "\
-Usage: cargo xtask bench [--quick] [--json] [ROW...]
+Usage: cargo xtask bench [--quick] [--json] [--stall] [ROW...]
 
   --quick  few repetitions, less than a minute on an idle machine
+  --stall  the row `stall`: precision and recall of what is said about quiet tasks
   --json   prints the table as JSON, and nothing else, to stdout
   ROW...   measures these rows only: true, told, wait, output, flat-memory, idle, all-in,
-           scale, crowd, list, recover
+           scale, crowd, list, recover, stall
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two
 things that took turns in the same run. A missed target is a result and ends with 0; a row that

@@ -181,6 +181,7 @@ mod tests {
             session_grace_ms: 0,
             keep_head: 0,
             keep_tail: 0,
+            stall_after_ms: 45_000,
             same_key: String::new(),
             duplicate_of: None,
             monitor: None,

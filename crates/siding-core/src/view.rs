@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use siding_model::evidence::AttentionView;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
@@ -37,7 +38,13 @@ pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> Task
             OutputTotals { bytes, gap, lost: 0 }
         }
     };
-    view(state, &pids, output_view(dir.path(), totals))
+    let mut view = view(state, &pids, output_view(dir.path(), totals));
+    // A stall is over with the first byte after it, which nobody has to write down.
+    let stalled = state.stalled.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
+    view.attention = stalled
+        .filter(|_| state.is_live())
+        .map(|stalled| AttentionView::new(stalled, clock::mono()));
+    view
 }
 
 /// Returns the view of a task that was closed, which takes nothing but its journal. `None` when it
@@ -73,6 +80,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         processes: pids.iter().filter_map(|pid| process(*pid, state)).collect(),
         listening: sockets::listening(pids),
         output,
+        attention: None,
         stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,

@@ -8,6 +8,8 @@
 //!   that a fault in siding cannot hide itself.
 //! - [`mounts`]: file systems that one test alone sees.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
+//! - [`corpus`]: ends of output that are prompts, and that only look so.
+//! - [`stalls`]: real programs that wait, and what siding must say of each.
 //! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
 //!
@@ -29,6 +31,7 @@
 
 pub mod announced;
 mod capture;
+pub mod corpus;
 mod denied;
 mod directory;
 mod eventually;
@@ -41,6 +44,7 @@ mod programs;
 mod quoting;
 mod sandbox;
 mod siding;
+pub mod stalls;
 pub mod tree;
 mod witness;
 

@@ -114,6 +114,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         same_key: String::new(),
         duplicate_of: None,
         monitor: None,
+        stall_after_ms: 45_000,
     }
 }
 

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use crate::evidence::Stalled;
 use crate::lifecycle::{Event, Life, Phase};
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
@@ -73,6 +74,8 @@ pub struct TaskState {
     pub output_lost: Option<(u64, String)>,
     /// What its monitor told.
     pub matched: Matched,
+    /// The last stall. It is over once there is more output than it says, or the task has ended.
+    pub stalled: Option<Stalled>,
     /// Times another shim took over.
     pub rescues: u32,
     /// Number of the next record.
@@ -111,6 +114,7 @@ impl TaskState {
             closed: None,
             output_lost: None,
             matched: Matched::default(),
+            stalled: None,
             rescues: 0,
             next_seq: 1,
         }
@@ -143,6 +147,7 @@ impl TaskState {
                 self.matched.lines = self.matched.lines.saturating_add(lines);
                 self.matched.to = self.matched.to.max(to);
             }
+            Record::Stalled(stalled) => self.stalled = Some(*stalled),
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Evidence;
 use crate::outcome::Why;
 use crate::record::Record;
 use crate::signal::Signal;
@@ -45,6 +46,8 @@ pub enum Request {
     },
     /// Close the task's standard input. What was written before is read first.
     CloseStdin,
+    /// Say why the task is quiet. Answered with [`Message::Why`], once it was looked at twice.
+    Why,
     /// Answer.
     Ping,
 }
@@ -65,6 +68,11 @@ pub enum Message {
     Output {
         /// Bytes the task has written so far.
         bytes: u64,
+    },
+    /// Why the task is quiet.
+    Why {
+        /// What was found.
+        evidence: Box<Evidence>,
     },
     /// The request was carried out.
     Done,

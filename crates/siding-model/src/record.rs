@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Stalled;
 use crate::lifecycle::Event;
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::spec::TaskSpec;
@@ -61,6 +62,8 @@ pub enum Record {
         /// Stream offset behind the last of them.
         to: u64,
     },
+    /// The task has been silent, and this is what it did. Once for each silence.
+    Stalled(Box<Stalled>),
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::evidence::AttentionView;
 use crate::history::Expectation;
 use crate::id::{Kind, SessionId, TaskId};
 use crate::lifecycle::Phase;
@@ -59,6 +60,9 @@ pub struct TaskView {
     pub listening: Vec<u16>,
     /// What it wrote.
     pub output: OutputView,
+    /// That it has been silent for long, and what it does; null when it has not, or has written
+    /// again since.
+    pub attention: Option<AttentionView>,
     /// What a stop ended; null when nothing had to be.
     pub stop_report: Option<StopReport>,
     /// Task with the same command and directory that ran before it.

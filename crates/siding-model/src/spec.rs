@@ -108,6 +108,9 @@ pub struct TaskSpec {
     pub keep_head: u64,
     /// Bytes of output kept at the end.
     pub keep_tail: u64,
+    /// Silence after which a stall is recorded, in milliseconds. Zero records none.
+    #[serde(default = "stall_after_ms")]
+    pub stall_after_ms: u64,
     /// File name under `same/` that tells a second launch of the same command from a first.
     pub same_key: String,
     /// First task with the same command and directory that still ran when this one was insisted on.
@@ -116,6 +119,11 @@ pub struct TaskSpec {
     /// Which of its lines are told as they come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
+}
+
+/// What holds for tasks that were started before the setting was there: its built-in value.
+const fn stall_after_ms() -> u64 {
+    45_000
 }
 
 #[cfg(test)]

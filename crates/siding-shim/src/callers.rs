@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::sys::socket;
+use siding_model::evidence::Evidence;
 use siding_model::protocol::{Message, PACKET_MAX, Request};
 use siding_model::record::Record;
 
@@ -23,6 +24,8 @@ pub(crate) struct Caller {
     follows: bool,
     /// Whether it waits for the end of a stop.
     awaits_end: bool,
+    /// Whether it waits to hear why the task is quiet.
+    awaits_evidence: bool,
     /// Whether it started this task and its leaving means that nobody waits any more.
     pub(crate) is_starter: bool,
     gone: bool,
@@ -36,6 +39,7 @@ impl Caller {
             subscribed: true,
             follows: false,
             awaits_end: false,
+            awaits_evidence: false,
             is_starter: true,
             gone: false,
         }
@@ -65,6 +69,11 @@ impl Caller {
     /// Notes that it wants to hear when the task has ended.
     pub(crate) const fn await_end(&mut self) {
         self.awaits_end = true;
+    }
+
+    /// Notes that it wants to hear why the task is quiet.
+    pub(crate) const fn await_evidence(&mut self) {
+        self.awaits_evidence = true;
     }
 }
 
@@ -169,6 +178,16 @@ impl Callers {
         for caller in self.0.iter_mut().filter(|caller| caller.follows) {
             caller.follows = false;
             caller.tell(&Message::Output { bytes });
+        }
+    }
+
+    /// Answers everybody who asked why the task is quiet.
+    pub(crate) fn tell_evidence(&mut self, evidence: Evidence) {
+        let found = Message::Why { evidence: Box::new(evidence) };
+        for caller in self.0.iter_mut().filter(|caller| caller.awaits_evidence) {
+            caller.awaits_evidence = false;
+            caller.tell(&found);
+            caller.tell(&Message::Done);
         }
     }
 

@@ -25,6 +25,7 @@ use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
 use crate::script::{Report, Reporter};
+use crate::stall::{Look, Scene, Stall};
 
 /// Everything a shim holds.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub(crate) struct Keeper {
     /// Keeps the task's input open until somebody closes it.
     pub(crate) input: Option<OwnedFd>,
     pub(crate) ending: Ending,
+    pub(crate) stall: Stall,
 }
 
 /// What the poll woke for.
@@ -76,6 +78,7 @@ impl Keeper {
                 self.stop("session", None, None);
                 continue;
             }
+            self.look_for_a_stall(now);
             let ready = self.wait(now);
             self.attend(&ready);
         }
@@ -84,8 +87,13 @@ impl Keeper {
 
     /// Blocks until something is due. The only place that does.
     fn wait(&mut self, now: Mono) -> Ready {
-        let wake_at =
-            [self.state.life.wake_at(), self.pump.wake_at(), self.lease.wake_at(), self.lines_at()];
+        let wake_at = [
+            self.state.life.wake_at(),
+            self.pump.wake_at(),
+            self.lease.wake_at(),
+            self.lines_at(),
+            self.stall.wake_at(&self.state),
+        ];
         let timeout = wake_at.into_iter().flatten().min().map(|at| at.ms_since(now));
         let mut fds = vec![self.signals.as_fd(), self.pump.source(), self.listener.as_fd()];
         fds.extend(self.lease.source());
@@ -134,11 +142,23 @@ impl Keeper {
     }
 
     fn output_moved(&mut self) {
+        self.stall.wrote(clock::mono());
         if let Some((from, error)) = self.pump.take_failure() {
             let at = clock::mono();
             self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
         }
         self.callers.tell_growth(self.pump.bytes());
+    }
+
+    /// Looks at the processes when they have been silent for long, or somebody asked.
+    fn look_for_a_stall(&mut self, now: Mono) {
+        let Self { root, dir, state, pump, kin, .. } = self;
+        let scene = Scene { root, dir, state, pump, kin };
+        match self.stall.look(&scene, now) {
+            Look::Nothing => {}
+            Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
+            Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
+        }
     }
 
     fn take_signals(&mut self) {
@@ -312,6 +332,12 @@ impl Keeper {
                     why: "its standard input is closed already, or was never a pipe".to_owned(),
                 },
             },
+            Request::Why => {
+                self.callers.get(index).await_evidence();
+                let Self { root, dir, state, pump, kin, .. } = self;
+                self.stall.ask(&Scene { root, dir, state, pump, kin });
+                return;
+            }
             Request::Stop { by, grace_ms, signal } => {
                 self.callers.get(index).await_end();
                 self.stop(&by, grace_ms, signal);

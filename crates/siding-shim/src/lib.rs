@@ -19,6 +19,7 @@ mod pause;
 mod pump;
 mod rescue;
 mod script;
+mod stall;
 mod start;
 
 use siding_core::launch::{self, Errand, Handed};

@@ -110,6 +110,15 @@ impl Pump {
         self.failure.take()
     }
 
+    /// Returns the last bytes that were stored, at most `max` of them.
+    pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
+        let mut bytes = vec![0; max];
+        let from = self.offset.saturating_sub(max as u64);
+        let count = file::read_at(&self.file, &mut bytes, from).unwrap_or(0);
+        bytes.truncate(count);
+        bytes
+    }
+
     /// Moves what is there, at most a turn's worth. Returns whether anything came.
     pub(crate) fn turn(&mut self) -> bool {
         self.quiet_at = Some(clock::mono().plus_ms(QUIET_AFTER_MS));

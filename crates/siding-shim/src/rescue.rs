@@ -31,6 +31,7 @@ use crate::log::Log;
 use crate::monitor::Told;
 use crate::pump::Pump;
 use crate::script::Reporter;
+use crate::stall::Stall;
 use crate::start::{self, CannotStart, Ready, when};
 
 /// Keeps a task whose shim is dead.
@@ -63,6 +64,7 @@ pub(crate) fn run(
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record), &known);
     let lease = Lease::take(&setting.root, &state.spec);
+    let stall = Stall::new(&state, pump.bytes(), clock::mono());
     let mut keeper = Keeper {
         root: setting.root,
         dir: setting.dir,
@@ -77,6 +79,7 @@ pub(crate) fn run(
         reporter: Reporter::Silent,
         input: None,
         ending: Ending::default(),
+        stall,
     };
     resume(&mut keeper, id);
     keeper.keep();

@@ -36,6 +36,7 @@ use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
 use crate::script::{Reporter, Script, move_high};
+use crate::stall::Stall;
 
 /// Where programs are looked for when the environment does not say (as glibc's execvp does).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -244,6 +245,7 @@ impl Begun {
         };
         let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::take(&setting.root, &state.spec);
+        let stall = Stall::new(&state, pump.bytes(), clock::mono());
         let mut keeper = Keeper {
             root: setting.root,
             dir: setting.dir,
@@ -258,6 +260,7 @@ impl Begun {
             reporter,
             input: plumbing.input,
             ending: Ending::default(),
+            stall,
         };
         // The task has its own copies; the shim's would keep its input and output open.
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));

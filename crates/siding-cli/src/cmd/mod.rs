@@ -17,6 +17,7 @@ mod show;
 mod stats;
 mod stop;
 mod wait;
+mod why;
 
 use std::io;
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ enum Command {
     Output(output::Args),
     Wait(wait::Args),
     Monitor(Box<monitor::Args>),
+    Why(why::Args),
     Input(input::Args),
     Stop(stop::Args),
     Extend(extend::Args),
@@ -102,6 +104,7 @@ impl Cli {
             Command::Output(args) => args.run(),
             Command::Wait(args) => args.run(),
             Command::Monitor(args) => args.run(),
+            Command::Why(args) => args.run(),
             Command::Input(args) => args.run(),
             Command::Stop(args) => args.run(),
             Command::Extend(args) => args.run(),

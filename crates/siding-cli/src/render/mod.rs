@@ -11,6 +11,7 @@ mod size;
 mod state;
 mod table;
 mod task;
+mod why;
 mod wrap;
 
 pub(crate) mod grid;
@@ -27,6 +28,7 @@ pub(crate) use state::ended_line;
 pub(crate) use state::short_outcome;
 pub(crate) use table::table;
 pub(crate) use task::task;
+pub(crate) use why::why;
 pub(crate) use wrap::say;
 
 /// Columns of a line of text.

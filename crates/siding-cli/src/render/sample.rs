@@ -38,6 +38,7 @@ pub(crate) fn running() -> TaskView {
             text: None,
             truncated: false,
         },
+        attention: None,
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

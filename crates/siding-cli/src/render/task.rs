@@ -14,6 +14,7 @@ use super::left::until_deadline;
 use super::paint::{Colour, Paint};
 use super::size::size;
 use super::state;
+use super::why;
 use super::wrap::{words, wrap};
 
 /// Columns before the values.
@@ -93,6 +94,9 @@ impl Sheet {
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::wall())) {
             let left = std::time::Duration::from_secs(left.as_secs());
             self.line("deadline", &format!("{at}, in {}", human(left)));
+        }
+        if let Some(attention) = &view.attention {
+            self.line("attention", &why::stalled(attention));
         }
         if let (PlacementKind::Background, Some(why)) = (view.placement.kind, view.placement.why) {
             self.line("background", &format!("{why:?}").to_lowercase());

@@ -92,6 +92,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         session_grace_ms: 1_000,
         keep_head: 1 << 20,
         keep_tail: 1 << 20,
+        stall_after_ms: 45_000,
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         monitor: None,

@@ -3,9 +3,11 @@
 //! Nothing in here decides anything: each function is one kernel mechanism with its rule written
 //! beside it. No foreign type but the standard library's descriptors leaves this module.
 
+pub mod calls;
 pub mod clock;
 pub mod descriptor;
 pub mod file;
+pub mod foreign;
 pub mod inotify;
 pub mod limit;
 pub mod machine;
@@ -18,6 +20,7 @@ pub mod signals;
 pub mod socket;
 pub mod sockets;
 pub mod spawn;
+pub mod threads;
 
 /// Returns 64 random bits.
 ///

@@ -69,7 +69,9 @@ impl Waiter<'_> {
                     Some(_) => {}
                     None => over |= !one.watch.state()?.1.is_live(),
                 },
-                Some(Message::Refused { .. } | Message::CannotStart { .. }) => {}
+                Some(
+                    Message::Refused { .. } | Message::CannotStart { .. } | Message::Why { .. },
+                ) => {}
                 // Something was there and it was no message: another shim took over, and knows
                 // nothing of this waiter.
                 None if first => (grown, again) = (true, true),

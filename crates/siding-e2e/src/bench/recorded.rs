@@ -116,6 +116,7 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         session_grace_ms: settings.session_grace.as_millis() as u64,
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
+        stall_after_ms: 45_000,
         same_key: format!("{number:016x}"),
         duplicate_of: None,
         monitor: None,

@@ -32,6 +32,7 @@ fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {
         | Record::Event { .. }
         | Record::Rescued { .. }
         | Record::OutputLost { .. }
+        | Record::Stalled(_)
         | Record::Closed(_) => None,
     };
     records(sandbox, id).into_iter().filter_map(of).collect()
@@ -104,6 +105,7 @@ fn after_a_burst_one_a_second_is_told() {
             | Record::Event { .. }
             | Record::Rescued { .. }
             | Record::OutputLost { .. }
+            | Record::Stalled(_)
             | Record::Closed(_) => None,
         })
         .collect();

@@ -142,6 +142,8 @@ settings! {
     Shell shell: String = "bash".to_owned(), program;
     /// How long an explicit background start waits for an early failure.
     Settle settle: Duration = secs(0), any;
+    /// How long a task may be silent before what it does is put on record. `0s` never looks.
+    StallAfter stall_after: Duration = secs(45), any;
     /// How much of a task's output is kept from its beginning.
     OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), any;
     /// How much of a task's output is kept at its end.

@@ -78,6 +78,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "on_leader_exit=linger",
             "shell=bash",
             "settle=0s",
+            "stall_after=45s",
             "output_keep_head=8MiB",
             "output_keep_tail=56MiB",
             "output_max_bytes=32KiB",

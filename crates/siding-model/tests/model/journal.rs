@@ -88,6 +88,7 @@ fn last_moment(records: &[Record]) -> Mono {
             Record::Accepted(_)
             | Record::OutputLost { .. }
             | Record::Matched { .. }
+            | Record::Stalled(_)
             | Record::Closed(_),
         )
         | None => STARTED,
@@ -233,6 +234,8 @@ fn the_words_on_the_disk_are_pinned() {
             "output_lost: at error from record",
             "matched: at lines record text to",
             "matched: at dropped lines record text to",
+            "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
+             tail verdict",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
             "event stop_asked: at by event record",

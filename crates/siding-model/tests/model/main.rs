@@ -4,9 +4,12 @@
 //! - `journal`, `damage`: what a journal tells, whole, cut, damaged or forged;
 //! - `fixtures`: journals of released formats, which must load for ever;
 //! - `wait`, `monitor`: when a wait is over, and which lines are told when;
+//! - `evidence`: what two samples of the kernel prove;
+//! - `prompts`: what is told from the last lines of output;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod damage;
+mod evidence;
 mod fixtures;
 mod history;
 mod journal;
@@ -14,6 +17,7 @@ mod lifecycle;
 mod machine;
 mod monitor;
 mod mutants;
+mod prompts;
 mod report;
 mod rules;
 mod sample;

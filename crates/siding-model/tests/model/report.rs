@@ -51,6 +51,7 @@ fn plain() -> TaskView {
             text: None,
             truncated: false,
         },
+        attention: None,
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

@@ -1,5 +1,6 @@
 //! Fixed values that several tests share.
 
+use siding_model::evidence::{Certainty, Evidence, Link, Stalled, Verdict};
 use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Event, Tree};
@@ -45,6 +46,7 @@ pub(crate) fn spec() -> TaskSpec {
         session_grace_ms: 2_000,
         keep_head: 1 << 20,
         keep_tail: 63 << 20,
+        stall_after_ms: 45_000,
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
         monitor: None,
@@ -126,6 +128,33 @@ pub(crate) fn closed(after_ms: u64) -> Record {
     }))
 }
 
+/// Returns a stall found this many milliseconds after the start.
+pub(crate) fn stalled(after_ms: u64) -> Stalled {
+    let link = Link {
+        pid: 4250,
+        command: "cat".to_owned(),
+        state: "S".to_owned(),
+        syscall: Some("read".to_owned()),
+        object: Some("the task's standard input".to_owned()),
+        detail: None,
+    };
+    Stalled {
+        at: STARTED.plus_ms(after_ms),
+        output_bytes: 16,
+        evidence: Evidence {
+            verdict: Verdict::InputWait,
+            waiting_on: None,
+            certainty: Certainty::Hard,
+            since_ms: 2_000,
+            silent_ms: 4_000,
+            cpu_permille: 0,
+            chain: vec![link],
+            tail: "Continue? [y/N]".to_owned(),
+            advice: "It waits for input.".to_owned(),
+        },
+    }
+}
+
 /// Returns a long life: every kind of record, and most kinds of event.
 pub(crate) fn long_life() -> Vec<Record> {
     vec![
@@ -140,6 +169,7 @@ pub(crate) fn long_life() -> Vec<Record> {
         },
         matched(2_700, 2),
         matched(2_800, 40),
+        Record::Stalled(Box::new(stalled(2_700))),
         event(3_000, exited(7, Tree::Alive)),
         rescued(4_000),
         event(5_000, stop("user")),

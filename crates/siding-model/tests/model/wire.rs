@@ -20,6 +20,7 @@ fn requests() -> Vec<Request> {
         Request::Stop { by, grace_ms: None, signal: None },
         Request::Extend { to_ms: 1 },
         Request::CloseStdin,
+        Request::Why,
         Request::Ping,
     ];
     // A new kind must be added above: this does not compile until somebody has thought of it.
@@ -30,6 +31,7 @@ fn requests() -> Vec<Request> {
             | Request::Stop { .. }
             | Request::Extend { .. }
             | Request::CloseStdin
+            | Request::Why
             | Request::Ping => {}
         }
     }
@@ -42,6 +44,7 @@ fn messages() -> Vec<Message> {
         (0..).zip(records).map(|(seq, record)| Message::Record { seq, record }).collect();
     messages.extend([
         Message::Output { bytes: u64::MAX },
+        Message::Why { evidence: Box::new(sample::stalled(50_000).evidence) },
         Message::Done,
         Message::Refused { why: "it is being stopped already".to_owned() },
         Message::CannotStart { doing: "make the output".to_owned(), errno: 28 },
@@ -50,6 +53,7 @@ fn messages() -> Vec<Message> {
         match message {
             Message::Record { .. }
             | Message::Output { .. }
+            | Message::Why { .. }
             | Message::Done
             | Message::Refused { .. }
             | Message::CannotStart { .. } => {}
@@ -106,8 +110,11 @@ fn the_words_on_the_wire_are_pinned() {
     let requests = requests().iter().map(|request| json!(request)).collect();
     assert_eq!(
         words(requests, "do"),
-        ["subscribe", "place", "stop", "extend", "close_stdin", "ping"]
+        ["subscribe", "place", "stop", "extend", "close_stdin", "why", "ping"]
     );
     let messages = messages().iter().map(|message| json!(message)).collect();
-    assert_eq!(words(messages, "say"), ["record", "output", "done", "refused", "cannot_start"]);
+    assert_eq!(
+        words(messages, "say"),
+        ["record", "output", "why", "done", "refused", "cannot_start"]
+    );
 }

@@ -114,6 +114,7 @@ fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
                 Message::Done
                 | Message::Record { .. }
                 | Message::Refused { .. }
+                | Message::Why { .. }
                 | Message::CannotStart { .. },
             ) => false,
         };

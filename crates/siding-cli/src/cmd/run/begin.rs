@@ -73,6 +73,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         on_leader_exit: settings.on_leader_exit,
         keep: args.keep,
         session_grace_ms: millis(settings.session_grace),
+        stall_after_ms: millis(settings.stall_after),
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         duplicate_of: None,

@@ -8,6 +8,7 @@ mod kernel_share;
 mod listing;
 mod recovering;
 mod scaling;
+mod stalling;
 mod starting;
 mod waiting;
 
@@ -41,6 +42,7 @@ pub(super) const ALL: &[Row] = &[
     crowding::ROW,
     listing::ROW,
     recovering::ROW,
+    stalling::ROW,
 ];
 
 /// Returns the rows with these names, all when there is none.

@@ -1,0 +1,96 @@
+//! `siding why`: what a quiet task waits for, in one screen.
+
+use std::process::ExitCode;
+
+use siding_core::link::AskError;
+use siding_core::store::Root;
+use siding_core::view::Detail;
+use siding_core::why;
+use siding_model::evidence::WhyView;
+use siding_model::id::TaskId;
+
+use crate::context::{self, Task};
+use crate::failure::Failure;
+use crate::render::{self, out};
+
+/// Times a task is asked whose shim is going, or was killed and replaced.
+const TRIES: u32 = 5;
+
+/// Says why a task is quiet: which process of it waits, and on what.
+///
+/// It is looked at twice, 150 ms apart, by the shim that keeps it: the kernel tells in which
+/// system call each process waits, and on which object. Nothing is done to the task.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding why b-4k7q           one screen: verdict, chain, last line, advice
+  siding why --json b-4k7q    the same for a program
+
+Verdicts: input_wait, input_likely, password_likely, tty_stopped, stopped,
+serving, waiting (on a child, timer, lock, fifo, pipe, network, disk), busy,
+quiet, unknown. `hard` ones are proven by two looks that agree.
+
+A task that has ended is not quiet: that is told, with the code 125.")]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let id = root.resolve(&self.id)?;
+        let view = ask(&root, id)?;
+        if self.json {
+            render::json::print(&view)?;
+        } else {
+            out::print(&render::why(&view))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn ask(root: &Root, id: TaskId) -> Result<WhyView, Failure> {
+    let mut last = AskError::Gone;
+    for _ in 0..TRIES {
+        context::recover(root, id)?;
+        let task = Task::read(root, id)?;
+        if !task.state.is_live() {
+            return Err(ended(root, &task));
+        }
+        match why::ask(&task.dir) {
+            Ok(evidence) => return Ok(WhyView::new(id, evidence)),
+            // It ended in this moment, or its shim was killed: recovery tells which.
+            Err(AskError::Gone) => last = AskError::Gone,
+            Err(error) => {
+                last = error;
+                break;
+            }
+        }
+    }
+    Err(Failure::new(format!("task {id}: {last}"))
+        .with_hint(format!("`siding show {id}` tells how it stands")))
+}
+
+fn ended(root: &Root, task: &Task) -> Failure {
+    let view = task.view(root, Detail::Brief);
+    let id = view.task_id;
+    let how = view.outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
+    Failure::new(format!("task {id} has ended{how}"))
+        .with_hint(format!("`siding show {id}` tells more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        schema::assert_committed::<WhyView>("why");
+    }
+}

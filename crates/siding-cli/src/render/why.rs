@@ -1,0 +1,163 @@
+//! `siding why`: one screen about a quiet task.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use siding_model::evidence::{AttentionView, Link, Verdict, WaitingOn, WhyView};
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use super::COLUMNS;
+use super::wrap::words;
+
+/// Columns before the values.
+const INDENT: usize = 13;
+/// Columns of a value.
+const VALUE: usize = COLUMNS - INDENT;
+
+/// Returns why a task is quiet, on one screen.
+pub(crate) fn why(view: &WhyView) -> String {
+    let mut text = format!(
+        "{}  {} ({})\n",
+        view.task_id,
+        headline(view.verdict, view.waiting_on),
+        view.certainty.as_str()
+    );
+    let spent = |ms| human(Duration::from_millis(ms));
+    let silent = format!(
+        "{}, seen so for {}, {:.1} % of a core",
+        spent(view.silent_ms),
+        spent(view.since_ms),
+        view.cpu_percent
+    );
+    line(&mut text, "silent for", &silent);
+    if !view.tail.is_empty() {
+        // Behind a bar no line can pass for one of siding's own.
+        line(&mut text, "last line", &format!("| {}", one_line(&view.tail, VALUE - 2)));
+    }
+    let mut label = "processes";
+    for link in &view.chain {
+        line(&mut text, label, &process(link));
+        label = "";
+        if let Some(wait) = wait(link) {
+            line(&mut text, "", &one_line(&format!("  {wait}"), VALUE));
+        }
+    }
+    let mut label = "next";
+    for words in words(&view.advice, VALUE) {
+        line(&mut text, label, &words);
+        label = "";
+    }
+    text
+}
+
+/// Returns what a task that has stalled does, for the line of its state.
+pub(super) fn stalled(view: &AttentionView) -> String {
+    format!(
+        "silent for {}, {} ({})",
+        human(Duration::from_millis(view.silent_ms)),
+        headline(view.verdict, view.waiting_on),
+        view.certainty.as_str()
+    )
+}
+
+fn headline(verdict: Verdict, on: Option<WaitingOn>) -> String {
+    match (verdict, on) {
+        (Verdict::Waiting, Some(on)) => format!("waiting on {}", on.as_str()),
+        (verdict, _) => verdict.as_str().to_owned(),
+    }
+}
+
+fn process(link: &Link) -> String {
+    let head = format!("{} {}  ", link.pid, link.state);
+    let command = one_line(&link.command, VALUE.saturating_sub(head.len()));
+    format!("{head}{command}")
+}
+
+fn wait(link: &Link) -> Option<String> {
+    let object = match (&link.syscall, &link.object) {
+        (Some(call), Some(object)) => format!("{call}: {object}"),
+        (Some(one), None) | (None, Some(one)) => one.clone(),
+        (None, None) => return link.detail.clone(),
+    };
+    Some(match &link.detail {
+        Some(detail) => format!("{object}; {detail}"),
+        None => object,
+    })
+}
+
+fn line(text: &mut String, label: &str, value: &str) {
+    let _a_string_takes_all = writeln!(text, "{label:<width$}{value}", width = INDENT);
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::evidence::Certainty;
+
+    use super::super::sample::HOSTILE;
+    use super::*;
+
+    fn view() -> WhyView {
+        WhyView {
+            task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
+            verdict: Verdict::InputWait,
+            waiting_on: None,
+            certainty: Certainty::Hard,
+            since_ms: 2_000,
+            silent_ms: 4_000,
+            cpu_percent: 0.0,
+            chain: vec![
+                Link {
+                    pid: 401,
+                    command: "cat; true".to_owned(),
+                    state: "S".to_owned(),
+                    syscall: Some("wait4".to_owned()),
+                    object: Some("a child".to_owned()),
+                    detail: None,
+                },
+                Link {
+                    pid: 402,
+                    command: "cat".to_owned(),
+                    state: "S".to_owned(),
+                    syscall: Some("read".to_owned()),
+                    object: Some("the task's standard input".to_owned()),
+                    detail: Some("descriptor 0".to_owned()),
+                },
+            ],
+            tail: "Continue? [y/N] ".to_owned(),
+            advice: "Answer it.".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_wait_for_input_is_one_screen() {
+        assert_eq!(
+            why(&view()),
+            "b-4k7q0n2m8x5t  input_wait (hard)\n\
+             silent for   4s, seen so for 2s, 0.0 % of a core\n\
+             last line    | Continue? [y/N] \n\
+             processes    401 S  cat; true\n\
+             \x20              wait4: a child\n\
+             \x20            402 S  cat\n\
+             \x20              read: the task's standard input; descriptor 0\n\
+             next         Answer it.\n"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_or_forged() {
+        let mut view = view();
+        view.tail = HOSTILE.repeat(3);
+        view.advice = "word ".repeat(60);
+        for link in &mut view.chain {
+            link.command = HOSTILE.repeat(3);
+            link.object = Some(HOSTILE.to_owned());
+            link.detail = Some(HOSTILE.to_owned());
+        }
+        let text = why(&view);
+        assert!(text.lines().count() < 24, "{text}");
+        for line in text.lines() {
+            assert_eq!(line, one_line(line, COLUMNS));
+        }
+    }
+}

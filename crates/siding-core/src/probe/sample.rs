@@ -1,0 +1,121 @@
+//! One look at all processes of a task.
+
+use std::io::ErrorKind;
+
+use siding_model::evidence::{Asleep, Call, Doing, ProcessFacts, Sample, ThreadFacts};
+use siding_model::process::ProcRef;
+
+use super::objects::{self, Given};
+use crate::sys::calls::{self, Known, Shape};
+use crate::sys::threads::{self, Place, Status};
+use crate::sys::{clock, foreign};
+
+/// Processes of one sample, and threads of one process. A storm must not make a shim work for
+/// seconds; what lies beyond is not looked at.
+const MOST: usize = 512;
+
+/// Looks at everything below a process of one thread, without itself. `skip` is asked about each; those it names
+/// are left out with everything below them.
+#[must_use]
+pub fn below(given: &Given, root: i32, mut skip: impl FnMut(i32) -> bool) -> Sample {
+    let mut processes: Vec<ProcessFacts> = Vec::new();
+    let mut next = threads::children(root, root);
+    while let Some(pid) = next.pop() {
+        let is_known = processes.iter().any(|known| known.process.pid == pid);
+        if is_known || processes.len() >= MOST || skip(pid) {
+            continue;
+        }
+        let Some(process) = look(given, pid) else { continue };
+        next.extend(process.threads.iter().flat_map(|thread| threads::children(pid, thread.tid)));
+        processes.push(process);
+    }
+    processes.sort_by_key(|one| one.process.start_ticks);
+    Sample { at: clock::mono(), processes }
+}
+
+/// Looks at these processes.
+#[must_use]
+pub fn of_processes(given: &Given, pids: &[i32]) -> Sample {
+    let mut processes: Vec<_> =
+        pids.iter().take(MOST).filter_map(|pid| look(given, *pid)).collect();
+    processes.sort_by_key(|one| one.process.start_ticks);
+    Sample { at: clock::mono(), processes }
+}
+
+/// Looks at one process, `None` when it has ended.
+fn look(given: &Given, pid: i32) -> Option<ProcessFacts> {
+    let status = threads::status(pid)?;
+    if matches!(status.state, 'Z' | 'X') && status.threads < 2 {
+        return None;
+    }
+    let tids = if status.threads < 2 { vec![pid] } else { threads::of(pid) };
+    let threads: Vec<ThreadFacts> = tids
+        .into_iter()
+        .take(MOST)
+        .map(|tid| ThreadFacts { tid, doing: doing(given, pid, tid, &status) })
+        .collect();
+    let hides = threads.iter().any(|thread| thread.doing == Doing::Denied);
+    Some(ProcessFacts {
+        process: ProcRef { pid, start_ticks: status.start_ticks },
+        parent: status.parent,
+        state: status.state,
+        own_ticks: status.own_ticks,
+        reaped_ticks: status.reaped_ticks,
+        has_terminal: status.terminal != 0,
+        is_behind: status.group != status.foreground,
+        // Opening a terminal is not for free, and needed only where nothing better is to be had.
+        echoes: hides.then(|| foreign::echoes(status.terminal)).flatten(),
+        threads,
+    })
+}
+
+fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> Doing {
+    let is_first = tid == pid;
+    if is_first && status.state == 'R' {
+        return Doing::Running;
+    }
+    let in_disk = is_first && status.state == 'D';
+    match threads::place(pid, tid) {
+        Ok(Place::Running) => Doing::Running,
+        Ok(Place::Elsewhere) => asleep_without(in_disk),
+        Ok(Place::Call { number, arguments }) => {
+            let known = match calls::of_number(number) {
+                Some(Known { shape: Shape::Restart, .. }) => {
+                    calls::of_wait(&threads::wait_channel(pid, tid))
+                }
+                known => known,
+            };
+            known.map_or_else(
+                || asleep_without(in_disk),
+                |known| Doing::Asleep(asleep(given, (pid, tid), known, &arguments, in_disk)),
+            )
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Doing::Denied,
+        // Masked, or not there in this kernel: its own name of the wait is all there is.
+        Err(_) => calls::of_wait(&threads::wait_channel(pid, tid)).map_or(Doing::Hidden, |known| {
+            let Known { name, call, .. } = known;
+            let on = Vec::new();
+            Doing::Asleep(Asleep { name, call, in_disk, on, is_endless: true, ran_ns: None })
+        }),
+    }
+}
+
+fn asleep_without(in_disk: bool) -> Doing {
+    let (name, call, on) = ("", Call::Other, Vec::new());
+    Doing::Asleep(Asleep { name, call, in_disk, on, is_endless: true, ran_ns: None })
+}
+
+fn asleep(
+    given: &Given,
+    (pid, tid): (i32, i32),
+    known: Known,
+    arguments: &[u64; 6],
+    in_disk: bool,
+) -> Asleep {
+    let set = objects::set(given, pid, known.shape, arguments);
+    let call = if known.shape == Shape::Fcntl && !set.is_lock { Call::Other } else { known.call };
+    // Only this tells a wait with a time limit from a loop of short ones.
+    let takes_input = set.on.iter().any(|waited| waited.to_read && waited.object.is_input());
+    let ran_ns = (takes_input && !set.is_endless).then(|| threads::ran_ns(pid, tid)).flatten();
+    Asleep { name: known.name, call, in_disk, on: set.on, is_endless: set.is_endless, ran_ns }
+}

@@ -1,0 +1,182 @@
+//! Looking into other processes: their memory, their descriptors, their sockets, their terminal.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use rustix::net::SocketAddrAny;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+/// Reads a process's memory. Returns how many bytes came, which may be fewer.
+///
+/// # Errors
+///
+/// `EPERM` when this process may not look, `EFAULT` when there is nothing at that address.
+pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let base = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let remote =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(base), iov_len: into.len() };
+    // SAFETY: `local` describes `into`, which is borrowed for the call; `remote` is an address of
+    // the other process, which the kernel checks.
+    let count =
+        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// What a descriptor refers to, by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// What kind of file it is.
+    pub kind: Kind,
+    /// Device that it lies on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// Major and minor number, of a device.
+    pub special: (u32, u32),
+}
+
+/// Kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A FIFO or a pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Device,
+    /// A file, a directory, a block device.
+    File,
+    /// None of these: an object of the kernel without a file.
+    Nameless,
+}
+
+/// Returns what a path refers to, following links.
+fn target(path: &str) -> Option<Target> {
+    let facts = std::fs::metadata(path).ok()?;
+    let file_type = facts.file_type();
+    let kind = if file_type.is_fifo() {
+        Kind::Fifo
+    } else if file_type.is_socket() {
+        Kind::Socket
+    } else if file_type.is_char_device() {
+        Kind::Device
+    } else if file_type.is_file() || file_type.is_dir() || file_type.is_block_device() {
+        Kind::File
+    } else {
+        Kind::Nameless
+    };
+    let special = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
+    Some(Target { kind, device: facts.dev(), inode: facts.ino(), special })
+}
+
+/// Returns what a descriptor of a process refers to.
+#[must_use]
+pub fn descriptor(pid: i32, fd: i32) -> Option<Target> {
+    target(&format!("/proc/{pid}/fd/{fd}"))
+}
+
+/// Returns what a file of one's own refers to.
+#[must_use]
+pub fn below(dir: impl AsFd, name: &str) -> Option<Target> {
+    target(&format!("/proc/self/fd/{}/{name}", dir.as_fd().as_raw_fd()))
+}
+
+/// Returns the name of what a descriptor refers to: a path, or `pipe:[123]`.
+#[must_use]
+pub fn name(pid: i32, fd: i32) -> Option<String> {
+    let target = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    Some(target.to_string_lossy().into_owned())
+}
+
+/// Returns the descriptors of a process and whether each can be read, and be written.
+#[must_use]
+pub fn descriptors(pid: i32) -> Vec<(i32, bool, bool)> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let fd = entry.file_name().to_str()?.parse().ok()?;
+            // The link's own mode tells how the file is open (proc_pid_fd(5)).
+            let mode = entry.metadata().ok()?.mode();
+            Some((fd, mode & 0o400 != 0, mode & 0o200 != 0))
+        })
+        .collect()
+}
+
+/// What a socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Socket {
+    /// Whether it waits for connections.
+    pub listens: bool,
+    /// Its own address, as text.
+    pub local: Option<String>,
+    /// The other end's address, as text.
+    pub remote: Option<String>,
+}
+
+/// Borrows a socket of a process, for as long as the value lives. Nothing is done to it.
+///
+/// # Errors
+///
+/// `EPERM` when this process may not look, `EBADF` when there is none, `ENOSYS` before Linux 5.6.
+fn borrowed(pid: i32, fd: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(rustix::process::pidfd_getfd(process, fd, PidfdGetfdFlags::empty())?)
+}
+
+/// Whether a socket of a process waits for connections.
+///
+/// # Errors
+///
+/// As [`socket`].
+pub fn listens(pid: i32, fd: i32) -> io::Result<bool> {
+    Ok(rustix::net::sockopt::socket_acceptconn(borrowed(pid, fd)?)?)
+}
+
+/// Returns what a socket of a process is.
+///
+/// # Errors
+///
+/// `EPERM` when this process may not look, `EBADF` when there is none, `ENOSYS` before Linux 5.6.
+pub fn socket(pid: i32, fd: i32) -> io::Result<Socket> {
+    let socket = borrowed(pid, fd)?;
+    Ok(Socket {
+        listens: rustix::net::sockopt::socket_acceptconn(&socket)?,
+        local: rustix::net::getsockname(&socket).ok().and_then(address),
+        remote: rustix::net::getpeername(&socket).ok().flatten().and_then(address),
+    })
+}
+
+fn address(any: SocketAddrAny) -> Option<String> {
+    if let Ok(address) = std::net::SocketAddr::try_from(any.clone()) {
+        return Some(address.to_string());
+    }
+    let unix = rustix::net::SocketAddrUnix::try_from(any).ok()?;
+    let path = unix.path().map(|path| path.to_string_lossy().into_owned());
+    let name = unix.abstract_name().map(|name| format!("@{}", String::from_utf8_lossy(name)));
+    path.or(name).filter(|name| !name.is_empty())
+}
+
+/// Returns the path of a terminal by its device's number in `/proc/PID/stat` (tty_nr).
+fn terminal_path(number: i32) -> Option<String> {
+    let number = u32::try_from(number).ok()?;
+    // Bits 31 to 20 and 7 to 0 are the minor number, 15 to 8 the major one (proc_pid_stat(5)).
+    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
+    // Pseudo terminals have majors 136 to 143 (Documentation/admin-guide/devices.txt).
+    (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
+}
+
+/// Returns whether a terminal shows what is typed, by its device's number.
+#[must_use]
+pub fn echoes(terminal: i32) -> Option<bool> {
+    use rustix::fs::{Mode, OFlags};
+    let path = terminal_path(terminal)?;
+    // It must neither become this process's terminal nor be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let settings = rustix::termios::tcgetattr(opened).ok()?;
+    Some(settings.local_modes.contains(rustix::termios::LocalModes::ECHO))
+}

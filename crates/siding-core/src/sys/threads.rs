@@ -1,0 +1,161 @@
+//! What `/proc` says about the threads of a process: where each one waits.
+
+use std::io::{self, Read};
+
+/// What `/proc/PID/stat` tells about a process and its first thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// State letter.
+    pub state: char,
+    /// Parent.
+    pub parent: i32,
+    /// Process group.
+    pub group: i32,
+    /// Number of the controlling terminal's device, zero without one.
+    pub terminal: i32,
+    /// Process group in that terminal's foreground.
+    pub foreground: i32,
+    /// User and system time of all its threads, in clock ticks.
+    pub own_ticks: u64,
+    /// The same of its children that were waited for.
+    pub reaped_ticks: u64,
+    /// How many threads it has.
+    pub threads: u32,
+    /// Start, in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// Reads a small file of `/proc` into `buffer`. One read gives all of it.
+fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b str> {
+    let count = std::fs::File::open(path)?.read(buffer)?;
+    std::str::from_utf8(&buffer[..count]).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Returns a process's status, `None` when there is no such process.
+#[must_use]
+pub fn status(pid: i32) -> Option<Status> {
+    let mut buffer = [0; 1024];
+    let count = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
+    parse(&buffer[..count])
+}
+
+fn parse(bytes: &[u8]) -> Option<Status> {
+    // The name may hold anything, also `)` and spaces; the last `)` ends it.
+    let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
+    let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
+    // Field 3 of proc_pid_stat(5) comes first.
+    let mut fields = [""; 20];
+    for (place, field) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
+        *place = field;
+    }
+    let field = |number: usize| fields[number - 3];
+    let ticks = |number: usize| field(number).parse::<u64>().ok();
+    Some(Status {
+        state: field(3).chars().next()?,
+        parent: field(4).parse().ok()?,
+        group: field(5).parse().ok()?,
+        terminal: field(7).parse().ok()?,
+        foreground: field(8).parse().ok()?,
+        own_ticks: ticks(14)? + ticks(15)?,
+        reaped_ticks: ticks(16)?.saturating_add(ticks(17)?),
+        threads: field(20).parse().ok()?,
+        start_ticks: ticks(22)?,
+    })
+}
+
+/// Where a thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On a processor, or waiting for one.
+    Running,
+    /// In a system call, with its arguments.
+    Call {
+        /// Number of the call.
+        number: i64,
+        /// Its arguments.
+        arguments: [u64; 6],
+    },
+    /// In the kernel, but in no system call: a page fault.
+    Elsewhere,
+}
+
+/// Returns where a thread is.
+///
+/// # Errors
+///
+/// `EACCES`, `EPERM` when this process may not look (ptrace(2), `PTRACE_MODE_ATTACH`), `ENOENT`
+/// when there is no such thread, or no such file.
+pub fn place(pid: i32, tid: i32) -> io::Result<Place> {
+    let mut buffer = [0; 256];
+    let text = read(&format!("/proc/{pid}/task/{tid}/syscall"), &mut buffer)?;
+    let mut words = text.split_ascii_whitespace();
+    let first = words.next().unwrap_or("running");
+    let Ok(number) = first.parse::<i64>() else { return Ok(Place::Running) };
+    if number < 0 {
+        return Ok(Place::Elsewhere);
+    }
+    let mut arguments = [0; 6];
+    for (place, word) in arguments.iter_mut().zip(words) {
+        *place = u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
+    }
+    Ok(Place::Call { number, arguments })
+}
+
+/// Returns the kernel function in which a thread waits; empty when it does not tell.
+#[must_use]
+pub fn wait_channel(pid: i32, tid: i32) -> String {
+    let mut buffer = [0; 128];
+    match read(&format!("/proc/{pid}/task/{tid}/wchan"), &mut buffer) {
+        Ok("0") | Err(_) => String::new(),
+        Ok(name) => name.to_owned(),
+    }
+}
+
+/// Returns how long a thread has run, in nanoseconds.
+#[must_use]
+pub fn ran_ns(pid: i32, tid: i32) -> Option<u64> {
+    let mut buffer = [0; 128];
+    let text = read(&format!("/proc/{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Returns the numbers of a process's threads, the first one first.
+#[must_use]
+pub fn of(pid: i32) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let mut tids: Vec<i32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    tids.sort_by_key(|tid| (*tid != pid, *tid));
+    tids
+}
+
+/// Returns the children that a thread has started.
+#[must_use]
+pub fn children(pid: i32, tid: i32) -> Vec<i32> {
+    // A thread may have any number of them, so not through a buffer of fixed size.
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+    list.unwrap_or_default().split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_does_not_shift_the_fields() {
+        let line = b"7 (a) S 1 2) R 1 7 7 34816 9 4194304 0 0 0 0 3 4 5 6 20 0 2 0 99 0 0";
+        let status = parse(line).expect("parses");
+        assert_eq!((status.state, status.parent, status.group), ('R', 1, 7));
+        assert_eq!((status.terminal, status.foreground), (34816, 9));
+        assert_eq!((status.own_ticks, status.reaped_ticks), (7, 11));
+        assert_eq!((status.threads, status.start_ticks), (2, 99));
+        assert_eq!(parse(b"7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn this_thread_runs_and_is_one_of_this_process() {
+        let pid = i32::try_from(std::process::id()).expect("fits");
+        assert!(status(pid).is_some_and(|status| status.threads >= 1));
+        assert_eq!(of(pid).first(), Some(&pid));
+    }
+}

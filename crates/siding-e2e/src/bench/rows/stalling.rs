@@ -1,0 +1,213 @@
+//! Whether quiet tasks are judged rightly, and what that costs.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use siding_core::probe::{self, Given};
+use siding_core::sys::file;
+use siding_e2e::corpus::{self, Sample};
+use siding_e2e::stalls::{self, CASES, Case};
+use siding_model::evidence::prompt::Tail;
+use siding_model::process::ProcRef;
+
+use super::Row;
+use crate::bench::memory;
+use crate::bench::population;
+use crate::bench::samples::Samples;
+use crate::bench::stage::Place;
+use crate::bench::table::{Line, Table, Target, Unit};
+use crate::bench::{Bench, Pace};
+
+const NAME: &str = "stall";
+
+pub(super) const ROW: Row =
+    Row { name: NAME, about: "verdicts on quiet tasks, and what looking costs", measure };
+
+/// How long programs may take to come to rest.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Silent tasks, and the time over which what they use is averaged: all of a silence until it is
+/// on record, in which a task is looked at more often than ever after.
+const TASKS: usize = 1000;
+const SILENCE: Duration = Duration::from_secs(46);
+/// Processes of one look, and looks.
+const PROCESSES: usize = 100;
+
+fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+    prompts(table);
+    let place = bench.stage.place(NAME)?;
+    programs(&place, table)?;
+    place.stop_all()?;
+    look(&place, table)?;
+    silence(&place, bench.pace, table)?;
+    place.stop_all()
+}
+
+/// How many were called positive, and how many of them rightly.
+#[derive(Debug, Default)]
+struct Tally {
+    right: usize,
+    wrong: usize,
+    missed: usize,
+}
+
+impl Tally {
+    fn count(&mut self, is_positive: bool, is_called: bool) {
+        match (is_positive, is_called) {
+            (true, true) => self.right += 1,
+            (true, false) => self.missed += 1,
+            (false, true) => self.wrong += 1,
+            (false, false) => {}
+        }
+    }
+
+    fn add(&self, what: &str, table: &mut Table) {
+        let share = |of: usize| 100.0 * self.right as f64 / (self.right + of).max(1) as f64;
+        for (name, value) in [("precision", share(self.wrong)), ("recall", share(self.missed))] {
+            let line = Line::new(NAME, format!("{what}: {name}"), Unit::Percent, value);
+            table.add(line.target(Target::AtLeast(95.0)));
+        }
+    }
+}
+
+/// Strict patterns alone, over the corpus.
+fn prompts(table: &mut Table) {
+    let is_prompt = |sample: &Sample| Tail::read(sample.text.as_bytes()).prompt.is_some();
+    let mut tally = Tally::default();
+    for (samples, asks) in [(corpus::prompts(), true), (corpus::look_alikes(), false)] {
+        for sample in &samples {
+            let called = is_prompt(sample);
+            if called != asks {
+                eprintln!("  {}: {:?}: a prompt: {called}", sample.from, sample.text);
+            }
+            tally.count(asks, called);
+        }
+    }
+    tally.add("prompts of the corpus", table);
+}
+
+/// Real programs, asked about until they have come to rest.
+fn programs(place: &Place, table: &mut Table) -> Result<()> {
+    let mut open = vec![];
+    for (number, case) in CASES.iter().enumerate() {
+        match case.lacks() {
+            Some(program) => eprintln!("  left out: {}: there is no {program}", case.name),
+            None => open.push((case, start(place, number, case)?)),
+        }
+    }
+    let until = Instant::now() + PATIENCE;
+    let mut done: Vec<(&Case, Value)> = vec![];
+    while !open.is_empty() {
+        let is_over = Instant::now() >= until;
+        for (case, id) in std::mem::take(&mut open) {
+            let why = place.siding_json(["why", "--json", &id])?;
+            if case.expected.fits(&why) || is_over {
+                done.push((case, why));
+            } else {
+                open.push((case, id));
+            }
+        }
+    }
+    let (mut tally, mut exact) = (Tally::default(), 0);
+    for (case, why) in &done {
+        tally.count(case.expected.is_positive(), stalls::says_input(why));
+        exact += usize::from(case.expected.fits(why));
+        if !case.expected.fits(why) {
+            eprintln!("  {}: not {:?} but {why}", case.name, case.expected);
+        }
+    }
+    tally.add("real programs that wait for input", table);
+    let share = 100.0 * exact as f64 / done.len().max(1) as f64;
+    table.add(
+        Line::new(NAME, "real programs: verdict as expected", Unit::Percent, share)
+            .target(Target::AtLeast(95.0)),
+    );
+    Ok(())
+}
+
+fn start(place: &Place, number: usize, case: &Case) -> Result<String> {
+    let dir = place.dir.join(format!("case-{number}"));
+    std::fs::create_dir(&dir)?;
+    let stdin = if case.stdin == stalls::Given::Pipe { "pipe" } else { "null" };
+    let dir = dir.to_str().context("the stage has a plain path")?;
+    let words = ["run", "--background", "--json", "--stdin", stdin, "--cwd", dir, "--", case.text];
+    let task = place.siding_json(words)?;
+    Ok(task["task_id"].as_str().context("a task has an id")?.to_owned())
+}
+
+/// One look at many processes.
+fn look(place: &Place, table: &mut Table) -> Result<()> {
+    let sleepers = Sleepers::start(PROCESSES)?;
+    let given = Given::of(file::open_directory(Path::new(&place.dir))?);
+    let own = i32::try_from(std::process::id()).context("a pid is small")?;
+    let times = (0..50).map(|_| {
+        let started = Instant::now();
+        let sample = probe::below(&given, own, |_| false);
+        started.elapsed().as_secs_f64() * 1000.0 / sample.processes.len().max(1) as f64
+    });
+    let median = times.collect::<Samples>().median();
+    drop(sleepers);
+    table.add(
+        Line::new(NAME, "one look, for each process", Unit::Ms, median)
+            .target(Target::AtMost(0.030)),
+    );
+    Ok(())
+}
+
+/// A thousand tasks from their last word until their stall is on record.
+fn silence(place: &Place, pace: Pace, table: &mut Table) -> Result<()> {
+    let client = place.client()?;
+    let tasks = pace.of(TASKS / 5, TASKS);
+    let mut shims: Vec<(ProcRef, u64)> = vec![];
+    let started = Instant::now();
+    for _ in 0..tasks {
+        let shim = client.shim(population::add(&client)?)?;
+        // When the next one runs, what this one's start took is over.
+        if let Some((last, before)) = shims.last_mut() {
+            *before = cpu_ns(*last)?;
+        }
+        shims.push((shim, cpu_ns(shim)?));
+    }
+    std::thread::sleep(SILENCE);
+    let took = started.elapsed().as_secs_f64();
+    let mut used = 0;
+    for (shim, before) in shims {
+        used += cpu_ns(shim)?.saturating_sub(before);
+    }
+    let percent = used as f64 / 1e9 / took * 100.0 * TASKS as f64 / tasks as f64;
+    table.add(
+        Line::new(NAME, "1,000 silent tasks until told: of one core", Unit::Percent, percent)
+            .target(Target::AtMost(1.0)),
+    );
+    Ok(())
+}
+
+fn cpu_ns(shim: ProcRef) -> Result<u64> {
+    Ok(memory::used(shim.pid).context("a silent task's shim has gone")?.cpu_ns)
+}
+
+/// Processes that sleep. Ended when dropped.
+struct Sleepers(Vec<Child>);
+
+impl Sleepers {
+    fn start(count: usize) -> Result<Self> {
+        let mut sleepers = Self(vec![]);
+        for _ in 0..count {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("3600").stdin(Stdio::null()).stdout(Stdio::null());
+            sleepers.0.push(sleep.spawn()?);
+        }
+        Ok(sleepers)
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _already_gone = child.kill();
+            let _reaped = child.wait();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `siding why`.
+
+use siding_e2e::Sandbox;
+
+use crate::support::{sandbox, start, stop_all, until_verdict, why};
+
+fn text(sandbox: &Sandbox, id: &str) -> String {
+    sandbox.siding(&["why", id]).run().expect_code(0).out()
+}
+
+#[test]
+fn one_screen_has_the_chain_the_last_line_and_what_to_do() {
+    let sandbox = sandbox();
+    let text_of = "printf 'a\\nProceed? [Y/n] '; cat; true";
+    let id = start(&sandbox, &["--stdin", "pipe"], "45s", text_of);
+    let found = until_verdict(&sandbox, &id, "input_wait");
+    assert_eq!(found["task_id"], id.as_str());
+    assert_eq!(found["tail"], "Proceed? [Y/n]");
+    assert_eq!(found["waiting_on"], serde_json::Value::Null);
+    let chain = found["chain"].as_array().expect("a chain");
+    let calls: Vec<_> = chain.iter().map(|link| link["syscall"].as_str()).collect();
+    assert_eq!(calls, [Some("wait4"), Some("read")], "{found:#}");
+    assert_eq!(chain[0]["command"], text_of);
+    assert_eq!(chain[1]["command"], "cat");
+    let screen = text(&sandbox, &id);
+    for part in
+        ["input_wait (hard)", "| Proceed? [Y/n]", "the task's standard input", "siding input"]
+    {
+        assert!(screen.contains(part), "{part} in {screen}");
+    }
+    assert!(screen.lines().count() < 24 && screen.lines().all(|line| line.chars().count() <= 80));
+    // Answered, it goes on.
+    let _input = sandbox.siding(&["input", &id, "y", "--eof"]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
+}
+
+/// A lock names its holder and file, a full pipe its reader, a socket its remote.
+#[test]
+fn whoever_could_end_the_wait_is_named() {
+    let sandbox = sandbox();
+    let named = |text: &str, on: &str| {
+        let id = start(&sandbox, &[], "45s", text);
+        siding_e2e::eventually_some(&format!("`{text}` waits on {on}"), || {
+            let found = why(&sandbox, &id);
+            let last = found["chain"].as_array()?.last()?.clone();
+            (found["waiting_on"] == on).then(|| format!("{} {}", last["object"], last["detail"]))
+        })
+    };
+    let lock = "flock lock sleep 300 & until [ -e lock ]; do :; done; sleep .2; flock lock true";
+    let told = named(lock, "lock");
+    assert!(told.contains("/lock") && told.contains("flock lock sleep 300"), "{told}");
+    let told = named("yes | sleep 301", "pipe");
+    assert!(told.contains("full; its reader is") && told.contains("sleep 301"), "{told}");
+    let told = named("mkfifo fifo; cat fifo", "fifo");
+    assert!(told.contains("fifo"), "{told}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("has one");
+    let told = named(&format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port()), "network");
+    assert!(told.contains(&address.to_string()), "{told}");
+    stop_all(&sandbox);
+}
+
+/// `cat | sleep`: what works decides, and who reads beside it is named.
+#[test]
+fn a_reader_beside_work_is_named() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &["--stdin", "pipe"], "45s", "cat | sleep 300");
+    let found = until_verdict(&sandbox, &id, "waiting");
+    assert_eq!(found["waiting_on"], "timer");
+    let commands: Vec<_> = found["chain"]
+        .as_array()
+        .expect("a chain")
+        .iter()
+        .map(|link| link["command"].as_str().unwrap_or_default())
+        .collect();
+    assert_eq!(commands, ["cat | sleep 300", "sleep 300", "cat"]);
+    stop_all(&sandbox);
+}
+
+/// Text from a task is hostile: neither its output nor its arguments can forge a line.
+#[test]
+fn hostile_text_stays_on_its_line() {
+    let sandbox = sandbox();
+    let forged =
+        r"printf 'x\r\033[2J\nnext  all is well\033[1A? '; exec -a $'evil\nnext  forged' sleep 300";
+    let id = start(&sandbox, &[], "45s", forged);
+    let _found = until_verdict(&sandbox, &id, "waiting");
+    let screen = text(&sandbox, &id);
+    assert!(!screen.contains('\x1b') && !screen.contains('\r'), "{screen:?}");
+    assert_eq!(screen.lines().filter(|line| line.starts_with("next")).count(), 1, "{screen}");
+    stop_all(&sandbox);
+}
+
+#[test]
+fn an_ended_task_is_plainly_told() {
+    let sandbox = sandbox();
+    let done = sandbox.siding(&["run", "--json", "--", "exit 7"]).run().expect_code(7).json();
+    let id = done["task_id"].as_str().expect("a task id");
+    let refused = sandbox.siding(&["why", id]).run().expect_code(125);
+    assert!(refused.err().contains("has ended: exited 7"), "{refused}");
+    assert_eq!(sandbox.siding(&["why", "--json", id]).run().expect_code(125).out(), "");
+    let _unknown = sandbox.siding(&["why", "b-0000"]).run().expect_code(125);
+}
+
+/// Forty who ask at once all get an answer, and the shim goes on with its other duties.
+#[test]
+fn many_may_ask_at_once() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &["--stdin", "pipe"], "45s", "cat");
+    let calls: Vec<_> = (0..40).map(|_| sandbox.siding(&["why", "--json", &id]).spawn()).collect();
+    for call in calls {
+        assert_eq!(call.wait().expect_code(0).json()["task_id"], id.as_str());
+    }
+    stop_all(&sandbox);
+}
+
+/// What is printed is what the published schema promises.
+#[test]
+fn the_answer_has_every_promised_field() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/schema/why.schema.json"))
+            .expect("a schema is JSON");
+    let sandbox = sandbox();
+    let id = start(&sandbox, &[], "45s", "sleep 300");
+    let found = why(&sandbox, &id);
+    let required = schema["required"].as_array().expect("a list");
+    for name in required.iter().filter_map(serde_json::Value::as_str) {
+        assert!(found.get(name).is_some(), "{name} in {found:#}");
+    }
+    stop_all(&sandbox);
+}

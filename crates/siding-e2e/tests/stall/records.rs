@@ -1,0 +1,85 @@
+//! A stall is put on record once, with its evidence, and nobody is harmed by it.
+
+use std::time::Instant;
+
+use siding_e2e::{Sandbox, eventually, eventually_some};
+
+use crate::support::{sandbox, stalls, start, stop_all};
+
+fn shown(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+    sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
+}
+
+/// PAINS E7: a task that waits for input is told of long before the time of silence is over.
+#[test]
+fn hard_evidence_is_recorded_within_seconds() {
+    let sandbox = sandbox();
+    let started = Instant::now();
+    let id = start(&sandbox, &["--stdin", "pipe"], "10m", "printf 'Continue? [y/N] '; read x");
+    let stall = eventually_some("the stall is on record", || stalls(&sandbox, &id).pop());
+    println!("recorded after {:?}", started.elapsed());
+    assert_eq!(stall["verdict"], "input_wait");
+    assert_eq!(stall["certainty"], "hard");
+    assert_eq!(stall["tail"], "Continue? [y/N]");
+    assert!(stall["since_ms"].as_u64().is_some_and(|ms| ms >= 2_000), "{stall:#}");
+    assert_eq!(stall["output_bytes"], 16);
+    let advice = stall["advice"].as_str().expect("a sentence");
+    assert!(advice.contains(&format!("siding input {id}")), "{advice}");
+    let view = shown(&sandbox, &id);
+    assert_eq!(view["attention"]["verdict"], "input_wait", "{view:#}");
+    assert_eq!(view["phase"], "running", "nothing was done to it");
+    let text = sandbox.siding(&["show", &id]).run().expect_code(0).out();
+    assert!(text.contains("attention    silent for"), "{text}");
+    stop_all(&sandbox);
+    assert!(shown(&sandbox, &id)["attention"].is_null(), "an ended task needs none");
+}
+
+/// PAINS E10: a silent build is a fact on record, once; output ends the stall, and a new silence
+/// is a new one.
+#[test]
+fn each_silence_is_recorded_once() {
+    let sandbox = sandbox();
+    let text = "echo one; until [ -e go ]; do sleep .05; done; echo two; sleep 300";
+    let id = start(&sandbox, &[], "400ms", text);
+    let first = eventually_some("the first stall", || stalls(&sandbox, &id).pop());
+    assert_ne!(first["verdict"], "input_wait", "{first:#}");
+    assert_eq!(first["tail"], "one");
+    assert!(!shown(&sandbox, &id)["attention"].is_null());
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let second = eventually_some("the second stall", || stalls(&sandbox, &id).into_iter().nth(1));
+    assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
+    assert_eq!(second["waiting_on"], "timer");
+    // As long again as it took to find two.
+    let asked = Instant::now();
+    eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
+    assert_eq!(stalls(&sandbox, &id).len(), 2, "once for each silence");
+    stop_all(&sandbox);
+}
+
+/// Zero turns it off, and a task that writes is never looked at.
+#[test]
+fn nothing_is_recorded_of_those_who_write_or_are_not_watched() {
+    let sandbox = sandbox();
+    let unwatched = start(&sandbox, &["--stdin", "pipe"], "0s", "cat");
+    let talker = start(&sandbox, &[], "700ms", "while :; do echo x; sleep .05; done");
+    let watched = start(&sandbox, &[], "700ms", "sleep 300");
+    let _stall = eventually_some("another is on record", || stalls(&sandbox, &watched).pop());
+    assert!(stalls(&sandbox, &unwatched).is_empty() && stalls(&sandbox, &talker).is_empty());
+    stop_all(&sandbox);
+}
+
+/// A shim that takes over knows what was told before.
+#[test]
+fn a_rescued_task_is_not_told_again() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &["--stdin", "pipe"], "600ms", "echo up; sleep 300");
+    let _stall = eventually_some("it is on record", || stalls(&sandbox, &id).pop());
+    let shim = shown(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    siding_e2e::Process::of(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || shown(&sandbox, &id)["rescues"] == 1);
+    let asked = Instant::now();
+    eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
+    assert_eq!(stalls(&sandbox, &id).len(), 1);
+    assert_eq!(shown(&sandbox, &id)["attention"]["verdict"], "waiting");
+    stop_all(&sandbox);
+}

@@ -1,0 +1,50 @@
+//! What these tests say often.
+
+use serde_json::Value;
+use siding_e2e::{Sandbox, eventually_some};
+
+/// A sandbox that fails its test when anything is left in it.
+pub(crate) fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    sandbox
+}
+
+/// Starts a shell text in the background and returns the task's id.
+#[track_caller]
+pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], after: &str, text: &str) -> String {
+    let head = ["run", "--background", "--allow-duplicate", "--json"];
+    let args = [&head, flags, &["--", text]].concat();
+    let done = sandbox.siding(&args).env("SIDING_STALL_AFTER", after).run().expect_code(0);
+    done.json()["task_id"].as_str().expect("a task id").to_owned()
+}
+
+/// Asks why a task is quiet.
+#[track_caller]
+pub(crate) fn why(sandbox: &Sandbox, id: &str) -> Value {
+    sandbox.siding(&["why", "--json", id]).run().expect_code(0).json()
+}
+
+/// Asks until the answer is this verdict, and returns it.
+#[track_caller]
+pub(crate) fn until_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Value {
+    eventually_some(&format!("{id} is {verdict}"), || {
+        Some(why(sandbox, id)).filter(|why| why["verdict"] == verdict)
+    })
+}
+
+/// The stalls on record, oldest first.
+pub(crate) fn stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
+    let path = sandbox.state_dir().join("tasks").join(id).join("journal");
+    let journal = std::fs::read_to_string(path).unwrap_or_default();
+    let records = journal
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.get(9..)?.split_once(' ')?.1).ok());
+    records.filter(|record: &Value| record["record"] == "stalled").collect()
+}
+
+/// Ends everything.
+#[track_caller]
+pub(crate) fn stop_all(sandbox: &Sandbox) {
+    let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
+}

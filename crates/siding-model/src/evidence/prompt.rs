@@ -1,0 +1,106 @@
+//! Prompts at the end of a task's output.
+//!
+//! The patterns are strict: a last line that merely ends in `:`, `?`, `$` or `>` is no prompt. The
+//! corpus in `crates/siding-e2e/corpus` has prompts of real programs and lines that look like some; what is
+//! found there is printed by `cargo xtask bench --stall`.
+
+mod patterns;
+
+use patterns::{
+    has_choice, is_command, is_log, is_menu, is_password, is_progress, is_question, is_sure,
+    wants_key,
+};
+
+use crate::text::{self, FoldOptions};
+
+/// Bytes of output that are looked at.
+pub const TAIL_BYTES: usize = 1024;
+/// Longest line that can be a prompt, in characters. Who asks is brief.
+const LONGEST: usize = 200;
+/// Columns of the last line that are told.
+const TOLD: usize = 200;
+/// Lines above the last one that can belong to a menu.
+const MENU_LINES: usize = 14;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prompt {
+    /// Yes or no, a line of text, a number.
+    Question,
+    /// A password, a passphrase, a code.
+    Password,
+    /// One of several lines, by arrow keys.
+    Menu,
+    /// A key, to go on.
+    Key,
+    /// A command: the prompt of an interpreter.
+    Command,
+}
+
+/// The end of a task's output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tail {
+    /// The last line with text, readable, not longer than a few lines of a screen.
+    pub line: String,
+    /// What it asks; `None` when it does not look like a prompt.
+    pub prompt: Option<Prompt>,
+    is_open: bool,
+}
+
+impl Tail {
+    /// Reads the last bytes of a task's output; more than [`TAIL_BYTES`] are not needed.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Self {
+        let text = text::fold(bytes, FoldOptions::default());
+        let is_open = !text.is_empty() && !text.ends_with('\n') && last_line(&text).is_some();
+        let line = last_line(&text).map_or_else(String::new, |line| text::one_line(line, TOLD));
+        Self { line, prompt: find(&text), is_open }
+    }
+
+    /// Whether the last line has no end, so that more is to come on it.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
+
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty())
+}
+
+/// Returns what a folded text asks at its end.
+fn find(text: &str) -> Option<Prompt> {
+    let mut lines = text.lines().rev().skip_while(|line| line.trim().is_empty());
+    let line = lines.next()?;
+    if line.chars().count() > LONGEST {
+        return None;
+    }
+    let above: Vec<&str> = lines.take(MENU_LINES).collect();
+    if is_menu(line, &above) {
+        return Some(Prompt::Menu);
+    }
+    let is_open = !text.ends_with('\n');
+    let line = line.trim();
+    if is_log(line) || is_progress(line) {
+        return None;
+    }
+    let small = line.to_lowercase();
+    // These are asked in whole lines too.
+    if has_choice(&small) || is_sure(&small) {
+        return Some(Prompt::Question);
+    }
+    if wants_key(&small) {
+        return Some(Prompt::Key);
+    }
+    // All others leave the cursor behind the question.
+    if !is_open {
+        return None;
+    }
+    if is_password(&small) {
+        Some(Prompt::Password)
+    } else if is_question(line, &small) {
+        Some(Prompt::Question)
+    } else {
+        is_command(line).then_some(Prompt::Command)
+    }
+}

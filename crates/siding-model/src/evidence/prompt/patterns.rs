@@ -1,0 +1,241 @@
+//! The patterns: each is one kind of question, or something that looks like one.
+//! `small` is the line in lower case.
+
+/// What follows a question: signs that carry no meaning of their own.
+fn bare(line: &str) -> &str {
+    line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
+}
+
+/// `(y/n)`, `[Y/n]`, `(yes/no/[fingerprint])`, `[y,n,q,a,d,e,?]`, `([y]/n)` at the end.
+pub(super) fn has_choice(small: &str) -> bool {
+    let line = bare(small);
+    let pairs = [('(', ')'), ('[', ']')];
+    pairs.into_iter().any(|(open, close)| {
+        let Some(inner) = line.strip_suffix(close) else { return false };
+        // The outermost one that could belong to it: choices have brackets of their own.
+        inner.match_indices(open).any(|(at, _)| is_choice(&inner[at + 1..]))
+    })
+}
+
+fn is_choice(inner: &str) -> bool {
+    const YES: [&str; 3] = ["y", "yes", "ja"];
+    const NO: [&str; 3] = ["n", "no", "nein"];
+    if inner.len() > 60 {
+        return false;
+    }
+    let words: Vec<&str> = inner
+        .split(['/', ',', '|'])
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()))
+        .collect();
+    let any = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
+    if let [letters] = words.as_slice() {
+        // `[Ynaqdhm]`: one letter for each choice.
+        return letters.starts_with("yn")
+            && (3..9).contains(&letters.len())
+            && letters.bytes().all(|byte| byte.is_ascii_lowercase());
+    }
+    words.len() > 1 && words.iter().all(|word| word.len() <= 24) && any(&YES) && any(&NO)
+}
+
+/// `Are you sure you want to go on?`, `Is this OK? (yes)`, `Continue?`.
+pub(super) fn is_sure(small: &str) -> bool {
+    const ASKED: [&str; 10] = [
+        "continue?",
+        "proceed?",
+        "overwrite?",
+        "is this ok?",
+        "is this okay?",
+        "is that correct?",
+        "is this correct?",
+        "go ahead?",
+        "try again?",
+        "replace?",
+    ];
+    // A default may stand behind it: `(yes)`, `[no]`.
+    let without_default = small
+        .strip_suffix([')', ']'])
+        .and_then(|line| line.rsplit_once(['(', '[']))
+        .filter(|(_, default)| default.len() <= 12)
+        .map_or(small, |(line, _)| line.trim_end());
+    let asks = without_default.ends_with('?');
+    asks && (small.contains("are you sure")
+        || ASKED.iter().any(|asked| without_default.ends_with(asked)))
+}
+
+pub(super) fn wants_key(small: &str) -> bool {
+    const KEYS: [&str; 11] = [
+        "press any key",
+        "press a key",
+        "press enter",
+        "press return",
+        "press <enter>",
+        "press [enter]",
+        "press space",
+        "hit enter",
+        "hit return",
+        "hit any key",
+        "--more--",
+    ];
+    // What a server offers is no prompt: `press any key to stop`, `press enter to show help`.
+    const AT_WILL: [&str; 6] =
+        ["to stop", "to quit", "to shut", "to show", "for help", "to restart"];
+    let Some((at, key)) = KEYS.iter().find_map(|key| Some((small.find(key)?, key))) else {
+        return small == "(end)" || small.ends_with("(end)") && small.starts_with("lines ");
+    };
+    let rest = small[at + key.len()..].trim_start();
+    !AT_WILL.iter().any(|word| rest.starts_with(word))
+}
+
+pub(super) fn is_password(small: &str) -> bool {
+    const SECRETS: [&str; 9] = [
+        "password",
+        "passphrase",
+        "passcode",
+        "passwort",
+        "mot de passe",
+        "pin",
+        "verification code",
+        "one-time code",
+        "otp",
+    ];
+    let Some(asked) = small.strip_suffix([':', '?', '>']) else { return false };
+    let is_word = |word: &str| {
+        asked.match_indices(word).any(|(at, _)| {
+            let before = asked[..at].chars().next_back();
+            let after = asked[at + word.len()..].chars().next();
+            !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+        })
+    };
+    SECRETS.iter().any(|word| is_word(word))
+}
+
+pub(super) fn is_question(line: &str, small: &str) -> bool {
+    const ASKING: [&str; 18] = [
+        "enter ",
+        "please enter ",
+        "please select",
+        "please choose",
+        "select ",
+        "choose ",
+        "which ",
+        "what ",
+        "do you ",
+        "would you ",
+        "should ",
+        "username for ",
+        "your choice",
+        "your name",
+        "type ",
+        "who ",
+        "where ",
+        "how ",
+    ];
+    const WHOLE: [&str; 12] = [
+        "login:",
+        "username:",
+        "user:",
+        "user name:",
+        "email:",
+        "e-mail:",
+        "name:",
+        "choice:",
+        "selection:",
+        "option:",
+        "answer:",
+        "#?",
+    ];
+    // `?` at the beginning is the sign of the prompt libraries of JavaScript and Python.
+    let of_library = line
+        .strip_prefix("? ")
+        .is_some_and(|rest| rest.chars().next().is_some_and(char::is_alphabetic));
+    let asks = small.ends_with([':', '?', '>', '›']);
+    let begins = ASKING.iter().any(|word| small.starts_with(word));
+    let default = small.ends_with(')') && small.contains(": (");
+    of_library
+        || WHOLE.contains(&small)
+        || small.split(' ').count() == 2 && small.ends_with(" login:")
+        || begins && asks
+        || default
+            && ["package name", "version", "entry point", "license"]
+                .iter()
+                .any(|asked| small.starts_with(asked))
+}
+
+/// The prompts of interpreters and debuggers, which stand alone.
+pub(super) fn is_command(line: &str) -> bool {
+    const WHOLE: [&str; 18] = [
+        ">>>",
+        "(gdb)",
+        "(lldb)",
+        "(Pdb)",
+        "ipdb>",
+        "mysql>",
+        "MariaDB [(none)]>",
+        "sqlite>",
+        "ftp>",
+        "sftp>",
+        "telnet>",
+        "irb>",
+        "ghci>",
+        "iex>",
+        "scala>",
+        "jshell>",
+        "redis>",
+        "(rdb)",
+    ];
+    let numbered = line.strip_prefix("In [").and_then(|rest| rest.strip_suffix("]:"));
+    let irb = line.strip_prefix("irb(").and_then(|rest| rest.strip_suffix('>'));
+    let database = line.strip_suffix("=#").or_else(|| line.strip_suffix("=>"));
+    WHOLE.contains(&line)
+        || numbered.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        || irb.is_some()
+        || database.is_some_and(|name| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        })
+}
+
+/// A list of which one line is marked, below a question.
+pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
+    const MARKS: [char; 5] = ['❯', '›', '▸', '◉', '◆'];
+    const RAIL: [char; 4] = ['│', '└', '┃', '|'];
+    let asks = |line: &str| {
+        let line = line.trim();
+        // What has been answered is marked otherwise: `✔ Pick a name`, `◇  Pick a name`.
+        line.starts_with("? ")
+            || line.starts_with("◆ ")
+            || line.ends_with("(Use arrow keys)")
+            || line.starts_with("[?] ")
+    };
+    let is_marked = |line: &str| {
+        let line = line.trim_start().trim_start_matches(RAIL).trim_start();
+        line.starts_with(MARKS) || line.starts_with("● ") || line.starts_with("> ")
+    };
+    let mut all = std::iter::once(&line).chain(above);
+    let Some(question) = all.clone().position(|line| asks(line)) else { return false };
+    let below = all.by_ref().take(question);
+    let closes = line.trim() == "└" || question == 0;
+    (question > 0 && below.copied().any(is_marked)) || (closes && line.trim().starts_with("◆ "))
+}
+
+/// A line that says when and how badly before it says what.
+pub(super) fn is_log(line: &str) -> bool {
+    const LEVELS: [&str; 9] =
+        ["info", "warn", "warning", "error", "debug", "trace", "notice", "fatal", "critical"];
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let word = first.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let clock = first.trim_matches(['[', ']', '(', ')']);
+    let is_time = clock.len() >= 5
+        && clock.bytes().filter(u8::is_ascii_digit).count() >= 4
+        && clock.bytes().all(|byte| byte.is_ascii_digit() || b"-:.,TZ+/".contains(&byte));
+    LEVELS.contains(&word.as_str()) || is_time
+}
+
+/// A bar, a share, a rate.
+pub(super) fn is_progress(line: &str) -> bool {
+    let has_share = line.split_whitespace().any(|word| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_digit() && c != '%');
+        word.strip_suffix('%').is_some_and(|number| number.parse::<f32>().is_ok())
+    });
+    let bar = line.chars().filter(|c| "█▏▎▍▌▋▊▉━╸#=".contains(*c)).count();
+    has_share || bar > 4
+}

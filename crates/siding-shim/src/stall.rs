@@ -1,0 +1,197 @@
+//! The watch over a silent task: when it is looked at, and what comes of that.
+//!
+//! Nothing is done while a task writes. A look at a silent one takes about 30 µs a process, and
+//! what it needs is let go of before the shim sleeps again, but for the facts of the last sample.
+
+use siding_core::probe::{self, Given};
+use siding_core::store::{Root, TaskDir};
+use siding_core::tree;
+use siding_model::evidence::prompt::{TAIL_BYTES, Tail};
+use siding_model::evidence::{
+    Evidence, Found, Judgement, Sample, Stalled, Verdict, WaitingOn, Watch, is_suspicious, judge,
+};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::process::Mono;
+use siding_model::text;
+
+use crate::kin::Kin;
+use crate::pump::Pump;
+
+/// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
+/// program that computes has used some of them.
+const ASKED_GAP_MS: u64 = 150;
+/// Columns of a command line.
+const COMMAND: usize = 160;
+
+/// What there is to look at.
+#[derive(Debug)]
+pub(crate) struct Scene<'k> {
+    pub(crate) root: &'k Root,
+    pub(crate) dir: &'k TaskDir,
+    pub(crate) state: &'k TaskState,
+    pub(crate) pump: &'k Pump,
+    pub(crate) kin: &'k Kin,
+}
+
+/// What is to be done about what was seen.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// Nothing.
+    Nothing,
+    /// Those who asked are to be told.
+    Answer(Box<Evidence>),
+    /// It is to be put on record.
+    Stalled(Box<Stalled>),
+}
+
+/// The watch and what it has seen.
+#[derive(Debug)]
+pub(crate) struct Stall {
+    watch: Watch,
+    /// What siding gave the task, once it was looked up.
+    given: Option<Given>,
+    before: Option<Sample>,
+    /// What was found last, and when it was first seen to be so.
+    held: Option<(Key, Mono)>,
+    /// First sample for those who asked.
+    asked: Option<Sample>,
+}
+
+type Key = (Verdict, Option<WaitingOn>, Option<i32>);
+
+impl Stall {
+    /// Begins to watch a task that has written so much.
+    pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
+        let is_told = state.stalled.as_ref().is_some_and(|told| told.output_bytes >= written);
+        let watch = Watch::new(state.spec.stall_after_ms, now, is_told);
+        Self { watch, given: None, before: None, held: None, asked: None }
+    }
+
+    /// Notes that the task has written.
+    pub(crate) fn wrote(&mut self, now: Mono) {
+        self.watch.wrote(now);
+        self.before = None;
+        self.held = None;
+    }
+
+    /// Returns when to come back to [`Self::look`].
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<Mono> {
+        let asked = self.asked.as_ref().map(|first| first.at.plus_ms(ASKED_GAP_MS));
+        // What lingers is silent by nature, and what is being ended has been told.
+        let runs = matches!(state.life.phase(), Phase::Running { .. });
+        let watch = if runs { self.watch.wake_at() } else { None };
+        [asked, watch].into_iter().flatten().min()
+    }
+
+    /// Looks for somebody who asks. The answer comes from [`Self::look`].
+    pub(crate) fn ask(&mut self, scene: &Scene<'_>) {
+        if self.asked.is_none() {
+            self.asked = Some(self.sample(scene));
+        }
+    }
+
+    /// Looks, when it is time to.
+    pub(crate) fn look(&mut self, scene: &Scene<'_>, now: Mono) -> Look {
+        if self.wake_at(scene.state).is_none_or(|at| now < at) {
+            return Look::Nothing;
+        }
+        let sample = self.sample(scene);
+        if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
+            let judged = scene.judge(&first, &sample);
+            self.hold(judged.key(), first.at);
+            return Look::Answer(Box::new(self.evidence(scene, &sample, judged, now)));
+        }
+        let Some(first) = self.before.take() else {
+            let first_found =
+                if is_suspicious(&sample) { Found::Suspicion } else { Found::Patience };
+            let _one_sample_proves_nothing = self.watch.looked(now, first_found);
+            self.before = Some(sample);
+            return Look::Nothing;
+        };
+        let judged = scene.judge(&first, &sample);
+        let since = self.hold(judged.key(), first.at);
+        let found = if judged.is_urgent() {
+            Found::Certainty { since }
+        } else if is_suspicious(&sample) && !is_suspicious(&first) {
+            Found::Suspicion
+        } else {
+            Found::Patience
+        };
+        if self.watch.looked(now, found) {
+            let evidence = self.evidence(scene, &sample, judged, now);
+            let output_bytes = scene.pump.bytes();
+            return Look::Stalled(Box::new(Stalled { at: now, output_bytes, evidence }));
+        }
+        self.before = Some(sample);
+        Look::Nothing
+    }
+
+    fn sample(&mut self, scene: &Scene<'_>) -> Sample {
+        scene.sample(self.given.get_or_insert_with(|| Given::of(scene.dir)))
+    }
+
+    /// Notes what was found; returns since when it is so.
+    fn hold(&mut self, key: Key, at: Mono) -> Mono {
+        let since = match &self.held {
+            Some((held, since)) if *held == key => *since,
+            Some(_) | None => at,
+        };
+        self.held = Some((key, since));
+        since
+    }
+
+    fn evidence(
+        &self,
+        scene: &Scene<'_>,
+        sample: &Sample,
+        judged: Judgement,
+        now: Mono,
+    ) -> Evidence {
+        let spec = &scene.state.spec;
+        Evidence {
+            verdict: judged.verdict,
+            waiting_on: judged.waiting_on,
+            certainty: judged.certainty,
+            since_ms: self.held.map_or(0, |(_, since)| now.ms_since(since)),
+            silent_ms: self.watch.silent_ms(now),
+            cpu_permille: judged.cpu_permille,
+            chain: probe::links(sample, &judged, &|pid| scene.command(pid)),
+            tail: scene.tail().line,
+            advice: judged.advice(spec.task_id, spec.stdin),
+        }
+    }
+}
+
+impl Scene<'_> {
+    fn sample(&self, given: &Given) -> Sample {
+        let id = self.state.spec.task_id;
+        if self.kin.are_strays() {
+            return probe::of_processes(given, &self.kin.members(self.root, id));
+        }
+        let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+        probe::below(given, own, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+    }
+
+    fn tail(&self) -> Tail {
+        Tail::read(&self.pump.tail(TAIL_BYTES))
+    }
+
+    fn judge(&self, first: &Sample, second: &Sample) -> Judgement {
+        judge(first, second, self.leader(), &self.tail())
+    }
+
+    fn leader(&self) -> Option<i32> {
+        let lives = self.state.leader_end.is_none();
+        self.state.leader.filter(|_| lives).map(|leader| leader.pid)
+    }
+
+    fn command(&self, pid: i32) -> String {
+        // The leader's own arguments are siding's constant text; it runs what was asked for.
+        if self.leader() == Some(pid) {
+            text::one_line(&self.state.spec.command.display(), COMMAND)
+        } else {
+            tree::command_of(pid)
+        }
+    }
+}
