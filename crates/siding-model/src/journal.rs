@@ -187,6 +187,26 @@ pub struct Folded {
 ///
 /// [`JournalError`]; an empty or torn first line is [`JournalError::Empty`].
 pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
+    fold_records(bytes, None)
+}
+
+/// Reads a whole journal and calls `each` with the number of every record after the first, the
+/// record, and the state after it.
+///
+/// # Errors
+///
+/// As [`fold`].
+pub fn fold_with(
+    bytes: &[u8],
+    mut each: impl FnMut(u64, &Record, &TaskState),
+) -> Result<Folded, JournalError> {
+    fold_records(bytes, Some(&mut each))
+}
+
+/// What is called for each record.
+type Each<'e> = Option<&'e mut dyn FnMut(u64, &Record, &TaskState)>;
+
+fn fold_records(bytes: &[u8], mut each: Each<'_>) -> Result<Folded, JournalError> {
     let mut lines = Lines { bytes, offset: 0 };
     let Some((offset, first)) = lines.next() else { return Err(JournalError::Empty) };
     let mut state = TaskState::new(read_first(offset, first)?);
@@ -194,7 +214,7 @@ pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
         if record::frame(line).is_err() && lines.skip_torn(state.next_seq) {
             continue;
         }
-        read_next(&mut state, line).map_err(|why| JournalError::Corrupt {
+        read_next(&mut state, line, &mut each).map_err(|why| JournalError::Corrupt {
             seq: state.next_seq,
             offset,
             why,
@@ -225,12 +245,15 @@ fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
     serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))
 }
 
-fn read_next(state: &mut TaskState, line: &[u8]) -> Result<(), String> {
+fn read_next(state: &mut TaskState, line: &[u8], each: &mut Each<'_>) -> Result<(), String> {
     let (seq, record) = record::read_line(line).map_err(|error| error.to_string())?;
     if seq != state.next_seq {
         return Err(format!("number {seq} where {} should be", state.next_seq));
     }
-    state.apply(record)
+    let Some(each) = each else { return state.apply(record) };
+    state.apply(record.clone())?;
+    each(seq, &record, state);
+    Ok(())
 }
 
 /// Whole lines of a journal, with the byte at which each begins.

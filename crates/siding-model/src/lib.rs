@@ -10,6 +10,7 @@
 pub mod id;
 pub mod journal;
 pub mod lifecycle;
+pub mod notice;
 pub mod outcome;
 pub mod process;
 pub mod protocol;

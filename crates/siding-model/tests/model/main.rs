@@ -3,6 +3,7 @@
 //! - `lifecycle`: rules over random histories, and mutants that show each rule bites;
 //! - `journal`, `damage`: what a journal tells, whole, cut, damaged or forged;
 //! - `fixtures`: journals of released formats, which must load for ever;
+//! - `notices`: what is told, and that nothing a task writes can pass for it;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod damage;
@@ -12,6 +13,7 @@ mod journal;
 mod lifecycle;
 mod machine;
 mod mutants;
+mod notices;
 mod report;
 mod rules;
 mod sample;
