@@ -11,6 +11,7 @@ pub mod journal_file;
 pub mod launch;
 pub mod link;
 pub mod listing;
+pub mod notices;
 pub mod output;
 pub mod reap;
 pub mod recover;

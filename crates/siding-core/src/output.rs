@@ -24,6 +24,7 @@ mod reading;
 mod repeats;
 mod seen;
 mod select;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -33,3 +34,4 @@ pub use raw::{Copied, copy};
 pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
 pub use seen::{mark_seen, seen};
 pub use select::Choose;
+pub use summary::summary;

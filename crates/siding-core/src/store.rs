@@ -18,7 +18,7 @@ const DIRECTORIES: [&str; 5] = [TASKS, LIVE, SAME, SESSIONS, ASIDE];
 pub(crate) const TASKS: &str = "tasks";
 /// One empty file per task that has not ended, so that a look at what runs costs nothing for what
 /// has ended.
-const LIVE: &str = "live";
+pub(crate) const LIVE: &str = "live";
 /// One link per command and directory that runs, to the id of the first task.
 const SAME: &str = "same";
 const SESSIONS: &str = "sessions";

@@ -182,9 +182,15 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
     out.extend_from_slice(seq.to_string().as_bytes());
     out.push(b' ');
     serde_json::to_writer(&mut *out, record).expect("a record serializes");
-    let crc = format!("{:08x}", crc32fast::hash(&out[body..]));
+    let crc = format!("{:08x}", checksum(&out[body..]));
     out[start..start + 8].copy_from_slice(crc.as_bytes());
     out.push(b'\n');
+}
+
+/// Returns the checksum that lines carry.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
 }
 
 /// Why a line is not a record.
@@ -208,7 +214,7 @@ pub enum BadLine {
 /// [`BadLine::Damaged`].
 pub fn frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     let (crc, body) = line.split_at_checked(9).ok_or(BadLine::Damaged)?;
-    let expected = format!("{:08x} ", crc32fast::hash(body));
+    let expected = format!("{:08x} ", checksum(body));
     if crc != expected.as_bytes() {
         return Err(BadLine::Damaged);
     }

@@ -6,6 +6,7 @@ mod doctor;
 mod extend;
 mod input;
 mod man;
+mod notices;
 mod output;
 mod ps;
 mod reap;
@@ -47,6 +48,7 @@ enum Command {
     Show(show::Args),
     Output(output::Args),
     Wait(wait::Args),
+    Notices(notices::Args),
     Input(input::Args),
     Stop(stop::Args),
     Extend(extend::Args),
@@ -92,6 +94,7 @@ impl Cli {
             Command::Show(args) => args.run(),
             Command::Output(args) => args.run(),
             Command::Wait(args) => args.run(),
+            Command::Notices(args) => args.run(),
             Command::Input(args) => args.run(),
             Command::Stop(args) => args.run(),
             Command::Extend(args) => args.run(),

@@ -15,7 +15,7 @@ use siding_model::signal::Signal;
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::render::{self, out};
 
 /// Runs a command as a task.
 ///
@@ -137,10 +137,13 @@ impl Args {
             }
         };
         let task = Task::read(&root, plan.spec.task_id)?;
-        if self.json {
-            self.print_json(&root, &task, &plan)?;
+        let reader = if self.json {
+            self.print_json(&root, &task, &plan)?
         } else {
-            self.print_text(&root, &task, &plan)?;
+            self.print_text(&root, &task, &plan)?
+        };
+        if end == follow::End::Returned && reader == out::Reader::There {
+            context::returned(&root, &task.state);
         }
         Ok(match end {
             follow::End::Left(signal) => ExitCode::from(
@@ -157,7 +160,7 @@ impl Args {
         root: &siding_core::store::Root,
         task: &Task,
         plan: &begin::Plan,
-    ) -> Result<(), Failure> {
+    ) -> Result<out::Reader, Failure> {
         let mut view = task.view(root, Detail::Full);
         let excerpt = siding_core::output::excerpt(
             &task.dir,
@@ -169,7 +172,7 @@ impl Args {
             view.output.truncated = excerpt.truncated;
         }
         view.message = plan.notes.iter().cloned().chain(render::advice(&view)).reduce(join);
-        render::json::print(&view)
+        render::json::print_to_reader(&view)
     }
 
     /// Says on standard error what the command's own output does not: it belongs to the command.
@@ -178,18 +181,19 @@ impl Args {
         root: &siding_core::store::Root,
         task: &Task,
         plan: &begin::Plan,
-    ) -> Result<(), Failure> {
+    ) -> Result<out::Reader, Failure> {
         for note in &plan.notes {
             render::say(note);
         }
+        let mut reader = out::Reader::There;
         if self.background && task.state.is_live() {
-            print::text(&format!("{}\n", task.state.spec.task_id))?;
+            reader = out::print(&format!("{}\n", task.state.spec.task_id))?;
         }
         let view = task.view(root, Detail::Full);
         if let Some(advice) = render::advice(&view) {
             render::say(&advice);
         }
-        Ok(())
+        Ok(reader)
     }
 
     /// Reports the task that runs the same command already.

@@ -13,7 +13,7 @@ use siding_model::report::{TaskView, WaitHit, WaitReason, WaitView};
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::render::{self, out};
 
 /// Waits for tasks to end.
 ///
@@ -89,30 +89,46 @@ impl Args {
         waited_ms: u64,
         bound_ms: u64,
     ) -> Result<(), Failure> {
-        let ended = watches
+        let tasks = watches
             .iter()
             .filter(|watch| watch.is_over())
-            .map(|watch| Ok(Task::read(root, watch.id())?.view(root, Detail::Brief)))
-            .collect::<Result<Vec<TaskView>, Failure>>()?;
+            .map(|watch| Task::read(root, watch.id()))
+            .collect::<Result<Vec<Task>, Failure>>()?;
+        let ended: Vec<TaskView> =
+            tasks.iter().map(|task| task.view(root, Detail::Brief)).collect();
+        let reader = self.say(&ended, satisfied, waited_ms, bound_ms)?;
+        if reader == out::Reader::There {
+            tasks.iter().for_each(|task| context::consumed(root, &task.state));
+        }
+        Ok(())
+    }
+
+    fn say(
+        &self,
+        ended: &[TaskView],
+        satisfied: bool,
+        waited_ms: u64,
+        bound_ms: u64,
+    ) -> Result<out::Reader, Failure> {
         if !self.json {
             let line = |view| format!("{}\n", render::ended_line(view));
-            print::text(&ended.iter().map(line).collect::<String>())?;
+            let reader = out::print(&ended.iter().map(line).collect::<String>())?;
             if !satisfied {
                 let bound = siding_model::span::human(Duration::from_millis(bound_ms));
                 eprintln!("siding: not ended within the bound of {bound}; they go on");
             }
-            return Ok(());
+            return Ok(reader);
         }
         let by = ended
-            .into_iter()
+            .iter()
             .map(|view| WaitHit {
                 task_id: view.task_id,
                 condition: "exit".to_owned(),
-                detail: view.outcome,
+                detail: view.outcome.clone(),
             })
             .collect();
         let reason = if satisfied { WaitReason::Satisfied } else { WaitReason::Timeout };
-        render::json::print(&WaitView { satisfied, reason, by, waited_ms, bound_ms })
+        render::json::print_to_reader(&WaitView { satisfied, reason, by, waited_ms, bound_ms })
     }
 }
 

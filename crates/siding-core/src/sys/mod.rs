@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod descriptor;
 pub mod file;
+pub mod inotify;
 pub mod limit;
 pub mod machine;
 pub mod memory;
