@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use siding_model::id::{BadTaskId, Kind, TaskId};
 use siding_model::journal::{Folded, JournalError};
+use siding_model::notice::Story;
 
 use crate::journal_file::{self, ReadError};
 use crate::sys::{file, limit, process};
@@ -483,6 +484,15 @@ impl TaskDir {
     /// [`ReadError`].
     pub fn read(&self) -> Result<Folded, ReadError> {
         journal_file::read(&self.fd)
+    }
+
+    /// Reads the task's journal and what it has to tell.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`].
+    pub fn story(&self) -> Result<Story, ReadError> {
+        journal_file::story(&self.fd)
     }
 
     /// Takes the task's lock, `None` while its shim has it.

@@ -6,7 +6,6 @@ use siding_model::notice::{Consumer, NoticeId, Story};
 
 use super::acks::{self, Acks, Durability};
 use super::error::NoticesError;
-use crate::journal_file;
 use crate::store::Root;
 
 /// Notes that somebody knows how a task stands, as far as `state` says: its news so far need not be
@@ -43,7 +42,5 @@ pub fn notices_of(root: &Root, task: TaskId) -> Result<(SessionId, Vec<NoticeId>
 }
 
 fn story(root: &Root, id: TaskId) -> Result<Story, NoticesError> {
-    let journal = |source| NoticesError::Journal { id, source };
-    let bytes = journal_file::bytes(&root.task(id)?).map_err(|error| journal(error.into()))?;
-    Story::read(&bytes).map_err(|error| journal(error.into()))
+    root.task(id)?.story().map_err(|source| NoticesError::Journal { id, source })
 }

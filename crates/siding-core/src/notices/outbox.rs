@@ -5,13 +5,16 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use siding_model::id::{SessionId, TaskId};
-use siding_model::notice::{Consumer, NoticeId, NoticeOutput, NoticeView, SUMMARY_MAX, Story};
+use siding_model::journal::{JournalError, TaskState};
+use siding_model::notice::{
+    Consumer, Notice, NoticeId, NoticeOutput, NoticeView, SUMMARY_MAX, Story,
+};
 use siding_model::process::{BootId, Mono};
 
 use super::acks::{self, Acks, Durability};
 use super::error::{NoticesError, io_of};
 use super::index::{Entry, Index};
-use crate::journal_file::{self, ReadError};
+use crate::journal_file::ReadError;
 use crate::listing;
 use crate::output;
 use crate::store::{Root, StoreError, TaskDir};
@@ -170,13 +173,9 @@ impl<'r> Outbox<'r> {
             // Removed meanwhile; it was acknowledged, or is past its retention.
             Err(_) => return Ok(One::default()),
         };
-        let journal = match journal_file::bytes(&dir) {
+        let Story { state, notices } = match dir.story() {
             // Just being made.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(One::default()),
-            result => result?,
-        };
-        let Story { state, notices } = match Story::read(&journal) {
-            Err(siding_model::journal::JournalError::Empty) => return Ok(One::default()),
+            Err(ReadError::Content(JournalError::Empty)) => return Ok(One::default()),
             result => result?,
         };
         let mut one = One::default();
@@ -206,16 +205,13 @@ impl<'r> Outbox<'r> {
 /// What one task has to tell.
 #[derive(Debug, Default)]
 struct One {
-    told: Vec<(siding_model::notice::Notice, NoticeView)>,
+    told: Vec<(Notice, NoticeView)>,
     later: Option<Mono>,
     /// What will never change: it has ended.
     ended: Option<Entry>,
 }
 
-fn output_of(
-    dir: &TaskDir,
-    state: &siding_model::journal::TaskState,
-) -> io::Result<(NoticeOutput, String)> {
+fn output_of(dir: &TaskDir, state: &TaskState) -> io::Result<(NoticeOutput, String)> {
     let bytes = match &state.closed {
         Some(closed) => closed.output.bytes,
         None => output::Extent::measure(dir, state.spec.keep_head).bytes,

@@ -11,6 +11,7 @@ mod help;
 mod ids;
 mod input;
 mod man;
+mod notices;
 mod output;
 mod ps;
 mod reap;

@@ -3,6 +3,7 @@
 mod crowd;
 mod fixtures;
 mod harness;
+mod notices;
 mod points;
 mod random;
 mod rescue;
