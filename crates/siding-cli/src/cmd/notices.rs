@@ -1,6 +1,7 @@
 //! `siding notices`: what a session's tasks have to tell, once each.
 
 mod ack;
+mod people;
 mod text;
 
 use std::collections::HashSet;
@@ -34,6 +35,7 @@ Examples:
   siding notices --xml --ack         for a model; each is printed once
   siding notices --json              as a list
   siding notices --follow --ack      as it comes, until nobody reads
+  siding notices --follow --ack --notify   and on the desktop
   siding notices ack b-4k7q0n2m8x5t  what this task told is known
 
 Each consumer is told by itself: --consumer names another than the agent. With
@@ -60,6 +62,10 @@ pub(crate) struct Args {
     /// Go on until nobody reads any more
     #[arg(long)]
     follow: bool,
+    /// With --follow: tell the person too, as notify_desktop and notify_bell say; the consumer is
+    /// then `person`
+    #[arg(long, requires = "follow")]
+    notify: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,11 +81,20 @@ impl Args {
         let root = context::root()?;
         let session = self.session.clone().unwrap_or_else(context::session);
         expect_known(&root, &session)?;
+        let people = match self.notify {
+            true => Some(people::People::new(&context::settings()?)?),
+            false => None,
+        };
         // Ends that nobody has recorded yet are news.
         let recovered = context::recover_all(&root)?;
-        let consumer = self.consumer.clone().unwrap_or_else(Consumer::agent);
+        let consumer = self.consumer.clone().unwrap_or_else(|| match self.notify {
+            // The agent's notices are not a person's to take.
+            true => Consumer::person(),
+            false => Consumer::agent(),
+        });
         let outbox = Outbox::new(&root, session, consumer)?;
-        let mut teller = Teller { args: &self, outbox: &outbox, told: HashSet::new(), unread: 0 };
+        let told = HashSet::new();
+        let mut teller = Teller { args: &self, outbox: &outbox, people, told, unread: 0 };
         if self.follow {
             teller.follow()?;
         } else {
@@ -109,6 +124,7 @@ fn expect_known(root: &Root, session: &SessionId) -> Result<(), Failure> {
 struct Teller<'a> {
     args: &'a Args,
     outbox: &'a Outbox<'a>,
+    people: Option<people::People>,
     /// What was printed and not acknowledged: once is enough for one reader.
     told: HashSet<NoticeId>,
     /// Tasks that could not be read.
@@ -166,6 +182,9 @@ impl Teller<'_> {
             look.notices.iter().filter(|notice| !self.told.contains(&notice.notice_id)).collect();
         let reader = self.print(&new)?;
         if reader == out::Reader::There {
+            if let Some(people) = &mut self.people {
+                people.tell(&new);
+            }
             let ids: Vec<NoticeId> = new.iter().map(|notice| notice.notice_id).collect();
             if self.args.ack {
                 self.outbox.acknowledge(&ids)?;

@@ -416,3 +416,33 @@ fn what_was_not_told_outlives_what_was() {
     assert!(!is_kept(&untold), "acknowledged and past retention");
     assert!(!is_kept(&more[0]) && is_kept(&more[1]), "twice the limit at most");
 }
+
+/// PAINS R5: a person is told on the desktop, if the settings say so, and takes nothing from the
+/// agent.
+#[test]
+fn a_person_is_told_on_the_desktop() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let sandbox = sandbox();
+    let off = refused(&sandbox, &["notices", "--follow", "--notify"]);
+    assert!(off.contains("turned off"), "{off}");
+    let bin = sandbox.path("bin");
+    std::fs::create_dir(&bin).expect("the own directory can be written");
+    let told = sandbox.path("told");
+    let script = format!("#!/bin/sh\nprintf '%s|' \"$@\" >> {}\n", told.display());
+    std::fs::write(bin.join("notify-send"), script).expect("the own directory can be written");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(bin.join("notify-send"), executable).expect("own file");
+    let id = done(&sandbox, &["--name", "</b>build"], "echo '<b>bold</b>'; exit 7");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let mut follower = sandbox
+        .siding(&["notices", "--follow", "--ack", "--notify"])
+        .env("PATH", path)
+        .env("SIDING_NOTIFY_DESKTOP", "true")
+        .env("SIDING_NOTIFY_BELL", "true")
+        .spawn();
+    let _printed = follower.until_out_has(&id);
+    let text = eventually_some("the desktop is told", || std::fs::read_to_string(&told).ok());
+    assert!(text.starts_with("--app-name=siding|--urgency|normal|--|failed after "), "{text}");
+    assert!(text.ends_with(": </b>build|&lt;b&gt;bold&lt;/b&gt;|"), "{text}");
+    assert_eq!(tasks(&sandbox, &[]), [&*id], "the agent is told by itself");
+}

@@ -151,8 +151,11 @@ impl History {
                 }
             }
             _ => {
-                let command: &[&str] =
-                    self.pick(&[&["ps", "--json"][..], &["reap", "--json"]]).expect("commands");
+                // Those who came to their end, or not.
+                self.others.clear();
+                let commands: [&[&str]; 3] =
+                    [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
+                let command = self.pick(&commands).expect("there are commands");
                 self.others.push(stranger(&self.sandbox, command).spawn());
             }
         }
