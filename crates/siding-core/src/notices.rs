@@ -15,6 +15,8 @@ mod error;
 mod follow;
 mod index;
 mod outbox;
+#[cfg(test)]
+mod tests;
 
 pub use acks::{Acks, Durability};
 pub use consume::{consume, notices_of};
