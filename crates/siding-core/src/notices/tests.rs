@@ -122,12 +122,12 @@ proptest! {
         Index::read(&place.root).add(&place.root, found, &tasks);
         let path = place.root.path().join("notices.cache");
         let mut whole = true;
-        if let (Some((at, byte)), Ok(mut bytes)) = (damage, std::fs::read(&path)) {
-            if let Some(place) = bytes.get_mut(at) {
-                whole = *place == byte;
-                *place = byte;
-                std::fs::write(&path, bytes).expect("written");
-            }
+        if let (Some((at, byte)), Ok(mut bytes)) = (damage, std::fs::read(&path))
+            && let Some(place) = bytes.get_mut(at)
+        {
+            whole = *place == byte;
+            *place = byte;
+            std::fs::write(&path, bytes).expect("written");
         }
         let index = Index::read(&place.root);
         for (task, seqs) in &entries {
