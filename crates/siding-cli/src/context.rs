@@ -3,12 +3,14 @@
 use std::ffi::CStr;
 
 use siding_core::launch;
+use siding_core::notices;
 use siding_core::recover::{Found, Recovery};
 use siding_core::settings::{self, Environment};
 use siding_core::store::{Root, TaskDir};
 use siding_core::view::{self, Detail};
-use siding_model::id::TaskId;
+use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
+use siding_model::notice::Consumer;
 use siding_model::report::TaskView;
 use siding_model::settings::Settings;
 
@@ -75,12 +77,52 @@ pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Puts new shims in place where old ones were killed. Returns whether all of it went well.
+pub(crate) fn recover_all(root: &Root) -> Result<bool, Failure> {
+    let mut went_well = true;
+    recovery(root)?.all(|id, found| match found {
+        Ok(found) => say(id, &found),
+        Err(error) => {
+            went_well = false;
+            Failure::from(error).report();
+        }
+    })?;
+    Ok(went_well)
+}
+
 /// Prepares recovery.
 pub(crate) fn recovery(root: &Root) -> Result<Recovery<'_>, Failure> {
     Recovery::new(root, PROGRAM).map_err(|error| {
         Failure::new(format!("could not read this boot's id: {error}"))
             .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
     })
+}
+
+/// Returns the session that this process belongs to.
+pub(crate) fn session() -> SessionId {
+    std::env::var("SIDING_SESSION")
+        .ok()
+        .and_then(|name| name.parse().ok())
+        .unwrap_or_else(SessionId::implicit)
+}
+
+/// Notes that the caller was told how a task stands, as far as `state` says: its session's agent
+/// needs no notice of it. A stranger who looks takes nobody's news.
+pub(crate) fn consumed(root: &Root, state: &TaskState) {
+    if state.spec.session_id == session() {
+        note_consumed(notices::consume(root, state, Some(&Consumer::agent())));
+    }
+}
+
+/// Notes that the task's own caller has taken its result: nobody needs a notice of it.
+pub(crate) fn returned(root: &Root, state: &TaskState) {
+    note_consumed(notices::consume(root, state, None));
+}
+
+fn note_consumed(result: Result<(), notices::NoticesError>) {
+    if let Err(error) = result {
+        eprintln!("siding: this will be told again by `siding notices`: {error}");
+    }
 }
 
 /// Tells the person what recovery found, where it is news.

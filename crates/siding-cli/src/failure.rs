@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use siding_core::notices::NoticesError;
 use siding_core::recover::RecoverError;
 use siding_core::session::SessionError;
 use siding_core::settings::SettingsError;
@@ -89,6 +90,19 @@ macro_rules! from_errors {
 }
 
 from_errors!(RecoverError, SessionError, SettingsError);
+
+impl From<NoticesError> for Failure {
+    fn from(error: NoticesError) -> Self {
+        match error {
+            NoticesError::Store(error) => error.into(),
+            other @ (NoticesError::Recover(_)
+            | NoticesError::Journal { .. }
+            | NoticesError::TooNew { .. }
+            | NoticesError::Busy { .. }
+            | NoticesError::Io { .. }) => Self::new(other),
+        }
+    }
+}
 
 impl From<WatchError> for Failure {
     fn from(error: WatchError) -> Self {

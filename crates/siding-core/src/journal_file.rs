@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::Serialize;
 use siding_model::journal::{self, Folded, JournalError};
+use siding_model::notice::Story;
 use siding_model::record;
 
 use crate::sys::file;
@@ -152,6 +153,19 @@ pub enum ReadError {
 pub fn read(dir: impl AsFd) -> Result<Folded, ReadError> {
     match bytes(dir) {
         Ok(bytes) => Ok(journal::fold(&bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(JournalError::Empty.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads the journal in `dir` and what it has to tell. A missing one is [`JournalError::Empty`].
+///
+/// # Errors
+///
+/// [`ReadError`].
+pub fn story(dir: impl AsFd) -> Result<Story, ReadError> {
+    match bytes(dir) {
+        Ok(bytes) => Ok(Story::read(&bytes)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(JournalError::Empty.into()),
         Err(error) => Err(error.into()),
     }

@@ -12,6 +12,7 @@ pub mod launch;
 pub mod link;
 pub mod listing;
 pub mod monitor;
+pub mod notices;
 pub mod output;
 pub mod place;
 pub mod probe;

@@ -32,24 +32,31 @@ pub fn views(root: &Root, ids: &[TaskId]) -> Result<Vec<Listed>, StoreError> {
     let tasks = file::open_at(root, TASKS, file::Open::Directory).map_err(|source| {
         StoreError::Io { doing: "open", path: root.path().join(TASKS), source }
     })?;
+    Ok(by_several(ids, |ids| {
+        let mut buffer = vec![0; BUFFER];
+        ids.iter().map(|id| (*id, one(root, &tasks, *id, &mut buffer))).collect()
+    }))
+}
+
+/// Lets several threads look at tasks, a share each, and returns what they found in order.
+pub(crate) fn by_several<T: Send>(
+    ids: &[TaskId],
+    look: impl Fn(&[TaskId]) -> Vec<T> + Sync,
+) -> Vec<T> {
     let most = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let mut shares = ids.chunks(ids.len().div_ceil(most).max(SHARE_MIN));
-    let read = |ids: &[TaskId]| {
-        let mut buffer = vec![0; BUFFER];
-        ids.iter().map(|id| (*id, one(root, &tasks, *id, &mut buffer))).collect::<Vec<_>>()
-    };
     let own = shares.next().unwrap_or_default();
-    Ok(std::thread::scope(|scope| {
-        let threads: Vec<_> = shares.map(|ids| scope.spawn(|| read(ids))).collect();
-        let mut views = read(own);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = shares.map(|ids| scope.spawn(|| look(ids))).collect();
+        let mut found = look(own);
         for thread in threads {
             match thread.join() {
-                Ok(more) => views.extend(more),
+                Ok(more) => found.extend(more),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        views
-    }))
+        found
+    })
 }
 
 /// Returns the `count` tasks whose journals were written last, in no order.

@@ -25,6 +25,7 @@ mod reading;
 mod repeats;
 mod seen;
 mod select;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -35,3 +36,4 @@ pub use raw::{Copied, copy};
 pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
 pub use seen::{mark_seen, seen};
 pub use select::Choose;
+pub use summary::summary;

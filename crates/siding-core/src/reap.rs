@@ -21,6 +21,7 @@ use std::io;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::JournalError;
 use siding_model::lifecycle::Phase;
+use siding_model::notice::{NoticeId, Story};
 use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, ProcRef, Wall};
 use siding_model::retention::Limits;
@@ -105,7 +106,7 @@ enum Standing {
     /// It has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
     /// It has ended.
-    Ended { shim: ProcRef, at: Wall },
+    Ended { shim: ProcRef, at: Wall, session: SessionId, news: Vec<NoticeId> },
     /// Nothing is recorded.
     Unborn,
     /// Its journal cannot be read.
@@ -150,15 +151,20 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
         Err(StoreError::NoSuchTask { .. }) => return None,
         Err(StoreError::Io { source, .. }) => return Some(Standing::Unreadable { source }),
         Err(_) => return Some(Standing::Unreadable { source: io::ErrorKind::Other.into() }),
-        Ok(dir) => dir.read(),
+        Ok(dir) => dir.story(),
     };
     Some(match read {
-        Ok(folded) if folded.state.is_live() => Standing::Live {
-            shim: folded.state.shim,
-            keep: folded.state.spec.keep,
-            session: folded.state.spec.session_id,
+        Ok(Story { state, .. }) if state.is_live() => Standing::Live {
+            shim: state.shim,
+            keep: state.spec.keep,
+            session: state.spec.session_id,
         },
-        Ok(folded) => Standing::Ended { shim: folded.state.shim, at: folded.state.ended_wall() },
+        Ok(Story { state, notices }) => Standing::Ended {
+            shim: state.shim,
+            at: state.ended_wall(),
+            news: notices.iter().map(|notice| notice.id).collect(),
+            session: state.spec.session_id,
+        },
         Err(ReadError::Io(source)) => Standing::Unreadable { source },
         Err(ReadError::Content(JournalError::Empty)) => Standing::Unborn,
         Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Standing::TooNew { why },

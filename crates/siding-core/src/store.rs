@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use siding_model::id::{BadTaskId, Kind, TaskId};
 use siding_model::journal::{Folded, JournalError};
+use siding_model::notice::Story;
 
 use crate::journal_file::{self, ReadError};
 use crate::place::{self, Away, NoPlace, Runtime};
@@ -19,7 +20,7 @@ const DIRECTORIES: [&str; 5] = [TASKS, LIVE, SAME, SESSIONS, ASIDE];
 pub(crate) const TASKS: &str = "tasks";
 /// One empty file per task that has not ended, so that a look at what runs costs nothing for what
 /// has ended.
-const LIVE: &str = "live";
+pub(crate) const LIVE: &str = "live";
 /// One link per command and directory that runs, to the id of the first task.
 const SAME: &str = "same";
 const SESSIONS: &str = "sessions";
@@ -594,6 +595,15 @@ impl TaskDir {
     /// [`ReadError`].
     pub fn read(&self) -> Result<Folded, ReadError> {
         journal_file::read(&self.fd)
+    }
+
+    /// Reads the task's journal and what it has to tell.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`].
+    pub fn story(&self) -> Result<Story, ReadError> {
+        journal_file::story(&self.fd)
     }
 
     /// Takes the task's lock, `None` while its shim has it, or when it is another machine's.

@@ -235,6 +235,26 @@ pub struct Folded {
 ///
 /// [`JournalError`]; an empty or torn first line is [`JournalError::Empty`].
 pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
+    fold_records(bytes, None)
+}
+
+/// Reads a whole journal and calls `each` with the number of every record after the first, the
+/// record, and the state after it.
+///
+/// # Errors
+///
+/// As [`fold`].
+pub fn fold_with(
+    bytes: &[u8],
+    mut each: impl FnMut(u64, &Record, &TaskState),
+) -> Result<Folded, JournalError> {
+    fold_records(bytes, Some(&mut each))
+}
+
+/// What is called for each record.
+type Each<'e> = Option<&'e mut dyn FnMut(u64, &Record, &TaskState)>;
+
+fn fold_records(bytes: &[u8], mut each: Each<'_>) -> Result<Folded, JournalError> {
     let mut lines = Lines { bytes, offset: 0 };
     let Some((offset, first)) = lines.next() else { return Err(JournalError::Empty) };
     let mut state = TaskState::new(read_first(offset, first)?);
@@ -245,7 +265,7 @@ pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
         }
         framed
             .map_err(|error| error.to_string())
-            .and_then(|(seq, json)| read_next(&mut state, seq, json))
+            .and_then(|(seq, json)| read_next(&mut state, seq, json, &mut each))
             .map_err(|why| JournalError::Corrupt { seq: state.next_seq, offset, why })?;
     }
     Ok(Folded { state, whole: lines.offset, torn: !bytes.ends_with(b"\n") })
@@ -273,12 +293,20 @@ fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
     serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))
 }
 
-fn read_next(state: &mut TaskState, seq: u64, json: &[u8]) -> Result<(), String> {
+fn read_next(
+    state: &mut TaskState,
+    seq: u64,
+    json: &[u8],
+    each: &mut Each<'_>,
+) -> Result<(), String> {
     let record = record::read_body(json).map_err(|error| error.to_string())?;
     if seq != state.next_seq {
         return Err(format!("number {seq} where {} should be", state.next_seq));
     }
-    state.apply(record)
+    let Some(each) = each else { return state.apply(record) };
+    state.apply(record.clone())?;
+    each(seq, &record, state);
+    Ok(())
 }
 
 /// Whole lines of a journal, with the byte at which each begins.

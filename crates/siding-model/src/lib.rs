@@ -13,6 +13,7 @@ pub mod id;
 pub mod journal;
 pub mod lifecycle;
 pub mod monitor;
+pub mod notice;
 pub mod outcome;
 pub mod process;
 pub mod protocol;

@@ -51,6 +51,22 @@ pub enum Limit {
     OutputRate,
 }
 
+impl Limit {
+    /// Returns the word for it, as in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "processes",
+            Self::Fds => "fds",
+            Self::CpuSpin => "cpu_spin",
+            Self::ConnectionAge => "connection_age",
+            Self::Sent => "sent",
+            Self::OutputRate => "output_rate",
+        }
+    }
+}
+
 /// How a task ended. Known only when its whole tree has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

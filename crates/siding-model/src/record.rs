@@ -201,9 +201,15 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
     out.extend_from_slice(seq.to_string().as_bytes());
     out.push(b' ');
     serde_json::to_writer(&mut *out, record).expect("a record serializes");
-    let crc = format!("{:08x}", crc32fast::hash(&out[body..]));
+    let crc = format!("{:08x}", checksum(&out[body..]));
     out[start..start + 8].copy_from_slice(crc.as_bytes());
     out.push(b'\n');
+}
+
+/// Returns the checksum that lines carry.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
 }
 
 /// Why a line is not a record.
@@ -227,7 +233,7 @@ pub enum BadLine {
 /// [`BadLine::Damaged`].
 pub fn frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     let (crc, body) = line.split_at_checked(9).ok_or(BadLine::Damaged)?;
-    if crc[8] != b' ' || stated_crc(&crc[..8]) != Some(crc32fast::hash(body)) {
+    if crc[8] != b' ' || stated_crc(&crc[..8]) != Some(checksum(body)) {
         return Err(BadLine::Damaged);
     }
     let space = body.iter().position(|&byte| byte == b' ').ok_or(BadLine::Damaged)?;

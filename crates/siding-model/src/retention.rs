@@ -19,7 +19,25 @@ pub struct Ended<Id> {
     pub bytes: Bytes,
     /// Whether a reader must not lose it yet: its owner lives and has not seen its end.
     pub owner_live: bool,
+    /// Whether it has news that nobody has acknowledged.
+    pub untold: Untold,
 }
+
+/// Whether a task has news that its session has not acknowledged, and who may still ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untold {
+    /// It has none.
+    Nothing,
+    /// The session lives: it will ask, however long that takes.
+    ToLiveSession,
+    /// The session is over and may be resumed, or has no owner: it may ask for as long as an ended
+    /// task is kept.
+    ToSession,
+}
+
+/// How many times the limits of number and size tasks with untold news may take. Something must
+/// bound what nobody ever asks for.
+const UNTOLD_TIMES: u64 = 2;
 
 /// Bounds on what is kept. Zero keeps nothing that may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,28 +59,42 @@ impl Default for Limits {
 
 /// Returns the tasks to delete, oldest first, so that a deletion cut short took the right ones.
 ///
-/// It goes as far as the limits need and no further: what it returns is a beginning of the list
-/// of deletable tasks ordered by their end. A task with [`Ended::owner_live`] is never returned,
-/// but counts: with enough of them the limits are exceeded, and nothing is lost. Tasks that ended
-/// in the same millisecond are ordered by id, so two cleaners agree.
+/// It goes as far as the limits need and no further. Tasks that have nothing to tell go first. One
+/// with untold news goes when it is too old and no live session can ask for it, or when all the
+/// others are gone and what is left still takes more than twice what the limits allow. A task with
+/// [`Ended::owner_live`] is never returned, but counts: with enough of them the limits are
+/// exceeded, and nothing is lost. Tasks that ended in the same millisecond are ordered by id, so two
+/// cleaners agree.
 #[must_use]
 pub fn expired<Id: Copy + Ord>(ended: &[Ended<Id>], limits: &Limits, now: Wall) -> Vec<Id> {
     let mut count = ended.len();
     let mut bytes = ended.iter().fold(0_u64, |sum, task| sum.saturating_add(task.bytes.0));
     let mut deletable: Vec<_> = ended.iter().filter(|task| !task.owner_live).collect();
     deletable.sort_unstable_by_key(|task| (task.at, task.id));
-
-    let tasks = usize::try_from(limits.tasks).unwrap_or(usize::MAX);
     let too_old = |task: &Ended<Id>| age(task.at, now) >= limits.age;
+    let is_kept = |task: &Ended<Id>| match task.untold {
+        Untold::Nothing => false,
+        Untold::ToLiveSession => true,
+        Untold::ToSession => !too_old(task),
+    };
+    let (untold, told): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|task| is_kept(task));
+
     let mut delete = Vec::new();
-    for task in deletable {
-        if count <= tasks && bytes <= limits.bytes.0 && !too_old(task) {
-            break;
+    let mut take = |from: Vec<&Ended<Id>>, times: u64, by_age: bool| {
+        let tasks = usize::try_from(u64::from(limits.tasks).saturating_mul(times));
+        let tasks = tasks.unwrap_or(usize::MAX);
+        let most = limits.bytes.0.saturating_mul(times);
+        for task in from {
+            if count <= tasks && bytes <= most && !(by_age && too_old(task)) {
+                break;
+            }
+            delete.push(task.id);
+            count -= 1;
+            bytes = bytes.saturating_sub(task.bytes.0);
         }
-        delete.push(task.id);
-        count -= 1;
-        bytes = bytes.saturating_sub(task.bytes.0);
-    }
+    };
+    take(told, 1, true);
+    take(untold, UNTOLD_TIMES, false);
     delete
 }
 
@@ -84,7 +116,8 @@ mod tests {
     const NOW: Wall = Wall(1_000 * HOUR_MS);
 
     fn task(id: u32, hours_ago: i64, bytes: u64) -> Ended<u32> {
-        Ended { id, at: Wall(NOW.0 - hours_ago * HOUR_MS), bytes: Bytes(bytes), owner_live: false }
+        let (at, bytes) = (Wall(NOW.0 - hours_ago * HOUR_MS), Bytes(bytes));
+        Ended { id, at, bytes, owner_live: false, untold: Untold::Nothing }
     }
 
     fn limits(hours: u64, tasks: u32, bytes: u64) -> Limits {
@@ -115,6 +148,38 @@ mod tests {
         assert_eq!(expired(&tasks, &limits(0, 0, 0), NOW), [2, 3]);
     }
 
+    fn untold(task: Ended<u32>, untold: Untold) -> Ended<u32> {
+        Ended { untold, ..task }
+    }
+
+    #[test]
+    fn what_was_told_goes_before_what_was_not() {
+        let tasks = [untold(task(1, 9, 10), Untold::ToSession), task(2, 5, 10), task(3, 1, 10)];
+        assert_eq!(expired(&tasks, &limits(99, 2, 99), NOW), [2]);
+        assert_eq!(expired(&tasks, &limits(99, 1, 99), NOW), [2, 3]);
+        assert_eq!(expired(&tasks, &limits(99, 9, 15), NOW), [2, 3]);
+    }
+
+    #[test]
+    fn news_is_kept_as_long_as_somebody_may_ask_for_it() {
+        let old = task(1, 99, 10);
+        let kept = |news| expired(&[untold(old, news)], &limits(10, 9, 99), NOW).is_empty();
+        assert!(!kept(Untold::Nothing));
+        assert!(!kept(Untold::ToSession), "a session that is gone for good keeps nothing for ever");
+        assert!(kept(Untold::ToLiveSession));
+    }
+
+    #[test]
+    fn news_that_nobody_asks_for_is_bounded() {
+        let tasks: Vec<_> = (1..=5)
+            .map(|id| untold(task(id, 9 - i64::from(id), 10), Untold::ToLiveSession))
+            .collect();
+        assert!(expired(&tasks, &limits(99, 3, 99), NOW).is_empty());
+        assert_eq!(expired(&tasks, &limits(99, 2, 99), NOW), [1]);
+        assert_eq!(expired(&tasks, &limits(99, 9, 10), NOW), [1, 2, 3]);
+        assert_eq!(expired(&tasks, &limits(0, 0, 0), NOW), [1, 2, 3, 4, 5]);
+    }
+
     #[test]
     fn a_clock_set_back_makes_nothing_old() {
         let future = task(1, -500, 1);
@@ -129,11 +194,18 @@ mod tests {
     }
 
     fn any_tasks() -> impl Strategy<Value = Vec<Ended<u32>>> {
-        prop::collection::vec((-5_i64..50, 0_u64..50, any::<bool>()), 0..30).prop_map(|rows| {
+        let news = prop_oneof![
+            3 => Just(Untold::Nothing),
+            1 => Just(Untold::ToSession),
+            1 => Just(Untold::ToLiveSession),
+        ];
+        let row = (-5_i64..50, 0_u64..50, any::<bool>(), news);
+        prop::collection::vec(row, 0..30).prop_map(|rows| {
             let numbered = (0..).zip(rows);
             numbered
-                .map(|(id, (hours, bytes, owner_live))| Ended {
+                .map(|(id, (hours, bytes, owner_live, untold))| Ended {
                     owner_live,
+                    untold,
                     ..task(id, hours, bytes)
                 })
                 .collect()
@@ -150,29 +222,43 @@ mod tests {
             let gone = expired(&tasks, &limits, NOW);
             let set: BTreeSet<_> = gone.iter().copied().collect();
             let find = |id: &u32| tasks.iter().find(|task| task.id == *id).expect("a given task");
-            let fits = |kept: &[&Ended<u32>]| {
-                kept.len() <= count as usize
-                    && kept.iter().map(|task| task.bytes.0).sum::<u64>() <= bytes
-                    && !kept.iter().any(|t| !t.owner_live && age(t.at, NOW) >= limits.age)
+            let too_old = |task: &Ended<u32>| age(task.at, NOW) >= limits.age;
+            let is_told = |task: &&Ended<u32>| match task.untold {
+                Untold::Nothing => true,
+                Untold::ToLiveSession => false,
+                Untold::ToSession => too_old(task),
+            };
+            let fits = |kept: &[&Ended<u32>], times: u64| {
+                kept.len() as u64 <= u64::from(count) * times
+                    && kept.iter().map(|task| task.bytes.0).sum::<u64>() <= bytes * times
             };
 
-            // Each at most once, oldest first, none that is needed.
+            // Each at most once, none that is needed; what was told first, each oldest first.
             prop_assert_eq!(set.len(), gone.len());
-            prop_assert!(gone.is_sorted_by_key(|id| (find(id).at, *id)));
             prop_assert!(gone.iter().all(|id| !find(id).owner_live));
-            // Nothing deletable that stays is older than something that goes.
+            prop_assert!(gone.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).at, *id)));
+            // Nothing deletable that stays is older than something of its kind that goes.
             let kept: Vec<_> = tasks.iter().filter(|task| !set.contains(&task.id)).collect();
-            let oldest_kept = kept.iter().filter(|t| !t.owner_live).map(|t| (t.at, t.id)).min();
-            if let (Some(kept), Some(gone)) = (oldest_kept, gone.last().map(find)) {
-                prop_assert!((gone.at, gone.id) < kept);
+            for told in [true, false] {
+                let stays = kept.iter().filter(|t| !t.owner_live && is_told(t) == told);
+                let goes = gone.iter().map(find).filter(|t| is_told(t) == told);
+                if let (Some(stays), Some(goes)) =
+                    (stays.map(|t| (t.at, t.id)).min(), goes.map(|t| (t.at, t.id)).max())
+                {
+                    prop_assert!(goes < stays);
+                }
             }
-            // The limits hold, unless only what is needed is left.
-            prop_assert!(fits(&kept) || kept.iter().all(|task| task.owner_live));
+            // The limits hold, unless only what is needed or untold is left; then twice the limits.
+            let deletable = |told: bool| kept.iter().any(|t| !t.owner_live && is_told(t) == told);
+            prop_assert!(fits(&kept, 1) || !deletable(true));
+            prop_assert!(fits(&kept, 2) || !deletable(false));
+            prop_assert!(!kept.iter().any(|t| !t.owner_live && is_told(t) && too_old(t)));
             // The last one had to go.
             if let Some(last) = gone.last().map(find) {
                 let mut with_last = kept.clone();
                 with_last.push(last);
-                prop_assert!(!fits(&with_last));
+                let times = if is_told(&last) { 1 } else { 2 };
+                prop_assert!(!fits(&with_last, times) || (is_told(&last) && too_old(last)));
             }
             // What was decided once is final: nothing more goes.
             let left: Vec<_> = kept.into_iter().copied().collect();

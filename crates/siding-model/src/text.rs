@@ -2,7 +2,7 @@
 //!
 //! Owns the way from raw bytes to readable text ([`Folder`]), cutting text to a size
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]) and making foreign text safe to print in a line
-//! of siding's own ([`one_line`]). It must never hold more than a bounded part of its input:
+//! of siding's own ([`one_line`]) or among its own text ([`visible`]). It must never hold more than a bounded part of its input:
 //! a task may write 100 MB without a newline.
 
 mod columns;
@@ -15,7 +15,7 @@ mod repeats;
 mod tests;
 mod utf8;
 
-pub use columns::one_line;
+pub use columns::{one_line, visible};
 pub use cut::{HeadAndTail, cut_head, cut_tail, head_and_tail, left_out};
 pub use fold::{FoldOptions, Folder, Repeats, fold};
 pub use line::LINE_HELD_MAX;

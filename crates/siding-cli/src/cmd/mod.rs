@@ -8,6 +8,7 @@ mod history;
 mod input;
 mod man;
 mod monitor;
+mod notices;
 mod output;
 mod ps;
 mod reap;
@@ -56,6 +57,7 @@ enum Command {
     Wait(wait::Args),
     Monitor(Box<monitor::Args>),
     Why(why::Args),
+    Notices(notices::Args),
     Input(input::Args),
     Stop(stop::Args),
     Extend(extend::Args),
@@ -105,6 +107,7 @@ impl Cli {
             Command::Wait(args) => args.run(),
             Command::Monitor(args) => args.run(),
             Command::Why(args) => args.run(),
+            Command::Notices(args) => args.run(),
             Command::Input(args) => args.run(),
             Command::Stop(args) => args.run(),
             Command::Extend(args) => args.run(),

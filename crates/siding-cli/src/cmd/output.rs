@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use regex::Regex;
 use siding_core::output::{self, Choose, Query, Reading, Size, Stream};
+use siding_core::store::Root;
 use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
@@ -103,7 +104,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let task = Task::find(&root, &self.id)?;
-        let consumer = consumer();
+        let consumer = context::session();
         let begin = self.begin(&task, &consumer)?;
         let next = if self.follow {
             follow::run(&self, &root, &task, self.first_of_last(&task, begin.from)?)?
@@ -118,6 +119,13 @@ impl Args {
             && let Err(error) = output::mark_seen(&task.dir, &consumer, next)
         {
             eprintln!("siding: could not note what was seen, it will be shown again: {error}");
+        }
+        if let Some(next) = next
+            && self.shows_the_end()
+        {
+            // One that was followed has ended since it was read.
+            let task = if self.follow { Task::read(&root, task.dir.id())? } else { task };
+            note_the_end(&root, &task, next);
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -142,6 +150,11 @@ impl Args {
     /// Whether everything between two offsets is shown, and not a choice of it.
     const fn is_look(&self) -> bool {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
+    }
+
+    /// Whether the last of what is asked for is the last that there is.
+    const fn shows_the_end(&self) -> bool {
+        self.grep.is_none() && !self.errors
     }
 
     fn choose(&self) -> Choose {
@@ -239,6 +252,14 @@ impl Args {
     }
 }
 
+/// Takes note that the final output of a task and its outcome were shown, if they were.
+fn note_the_end(root: &Root, task: &Task, next: u64) {
+    let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
+    if !task.state.is_live() && is_all {
+        context::consumed(root, &task.state);
+    }
+}
+
 fn read(
     task: &Task,
     query: &Query,
@@ -258,14 +279,6 @@ fn outcome(state: &TaskState) -> Option<&Outcome> {
         | Phase::Stopping { .. }
         | Phase::Killing { .. } => None,
     }
-}
-
-/// Returns whose looks these are: the session's that this process belongs to.
-fn consumer() -> SessionId {
-    std::env::var("SIDING_SESSION")
-        .ok()
-        .and_then(|name| name.parse().ok())
-        .unwrap_or_else(SessionId::implicit)
 }
 
 fn unreadable(task: &Task, error: &std::io::Error) -> Failure {

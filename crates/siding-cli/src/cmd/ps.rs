@@ -49,7 +49,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
-        let recovered = recover(&root)?;
+        let recovered = context::recover_all(&root)?;
         let Found { mut views, unopened, unread } = self.look(&root)?;
         if let Some(session) = &self.session {
             views.retain(|view| view.session_id == *session);
@@ -123,19 +123,6 @@ struct Found {
     unopened: usize,
     /// Tasks that could not be read.
     unread: usize,
-}
-
-/// Puts new shims in place where old ones were killed. Returns whether all of it went well.
-fn recover(root: &Root) -> Result<bool, Failure> {
-    let mut went_well = true;
-    context::recovery(root)?.all(|id, found| match found {
-        Ok(found) => context::say(id, &found),
-        Err(error) => {
-            went_well = false;
-            Failure::from(error).report();
-        }
-    })?;
-    Ok(went_well)
 }
 
 /// What became of a task that could not be read.

@@ -21,7 +21,8 @@ use siding_model::signal::Signal;
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::{past, print, render};
+use crate::past;
+use crate::render::{self, out};
 
 /// Runs a command as a task.
 ///
@@ -156,10 +157,13 @@ impl Args {
             follow::End::Returned => (Task::read(&root, plan.spec.task_id)?, None),
             follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
         };
-        if self.json {
-            self.print_json(&root, &task, &plan)?;
+        let reader = if self.json {
+            self.print_json(&root, &task, &plan)?
         } else {
-            self.print_text(&root, &task, &plan)?;
+            self.print_text(&root, &task, &plan)?
+        };
+        if left.is_none() && reader == out::Reader::There {
+            context::returned(&root, &task.state);
         }
         Ok(match left {
             Some(signal) => ExitCode::from(
@@ -176,7 +180,7 @@ impl Args {
         root: &siding_core::store::Root,
         task: &Task,
         plan: &begin::Plan,
-    ) -> Result<(), Failure> {
+    ) -> Result<out::Reader, Failure> {
         let mut view = task.view(root, Detail::Full);
         expect(root, &mut view);
         let excerpt = siding_core::output::excerpt(
@@ -189,7 +193,7 @@ impl Args {
             view.output.truncated = excerpt.truncated;
         }
         view.message = plan.notes.iter().cloned().chain(render::advice(&view)).reduce(join);
-        render::json::print(&view)
+        render::json::print_to_reader(&view)
     }
 
     /// Says on standard error what the command's own output does not: it belongs to the command.
@@ -198,19 +202,20 @@ impl Args {
         root: &siding_core::store::Root,
         task: &Task,
         plan: &begin::Plan,
-    ) -> Result<(), Failure> {
+    ) -> Result<out::Reader, Failure> {
         for note in &plan.notes {
             render::say(note);
         }
+        let mut reader = out::Reader::There;
         if self.background && task.state.is_live() {
-            print::text(&format!("{}\n", task.state.spec.task_id))?;
+            reader = out::print(&format!("{}\n", task.state.spec.task_id))?;
         }
         let mut view = task.view(root, Detail::Full);
         expect(root, &mut view);
         if let Some(advice) = render::advice(&view) {
             render::say(&advice);
         }
-        Ok(())
+        Ok(reader)
     }
 
     /// Reports the task that runs the same command already.

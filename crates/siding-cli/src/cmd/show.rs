@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use siding_core::output;
 use siding_core::store::Root;
 use siding_core::view::Detail;
+use siding_model::journal::TaskState;
 use siding_model::report::TaskView;
 
 use crate::context::{self, Task};
@@ -38,10 +39,13 @@ impl Args {
         let settings = context::settings()?;
         let max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
         let mut failed = false;
-        let mut views = Vec::new();
+        let (mut views, mut states) = (Vec::new(), Vec::new());
         for text in &self.ids {
             match view(&root, text, max) {
-                Ok(view) => views.push(view),
+                Ok((view, state)) => {
+                    views.push(view);
+                    states.push(state);
+                }
                 // One that is not there does not hide the others.
                 Err(failure) => {
                     failed = true;
@@ -49,22 +53,27 @@ impl Args {
                 }
             }
         }
-        match views.as_slice() {
-            [view] if self.json && self.ids.len() == 1 => render::json::print(view)?,
+        let reader = match views.as_slice() {
+            [view] if self.json && self.ids.len() == 1 => render::json::print_to_reader(view)?,
             views if self.json && (views.len() > 1 || self.ids.len() > 1) => {
-                render::json::print(&views)?;
+                render::json::print_to_reader(&views)?
             }
             views => {
                 let sheets: Vec<_> =
                     views.iter().map(|view| render::task(view, Colour::of_stdout())).collect();
-                out::print(&sheets.join("\n"))?;
+                out::print(&sheets.join("\n"))?
             }
+        };
+        if reader == out::Reader::There {
+            // Outcome and last output were shown: there is nothing left to tell.
+            let ended = states.iter().filter(|state| !state.is_live());
+            ended.for_each(|state| context::consumed(&root, state));
         }
         Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
     }
 }
 
-fn view(root: &Root, text: &str, max_bytes: usize) -> Result<TaskView, Failure> {
+fn view(root: &Root, text: &str, max_bytes: usize) -> Result<(TaskView, TaskState), Failure> {
     let task = Task::find(root, text)?;
     let mut view = task.view(root, Detail::Full);
     let excerpt =
@@ -75,5 +84,5 @@ fn view(root: &Root, text: &str, max_bytes: usize) -> Result<TaskView, Failure> 
     view.output.truncated = excerpt.truncated;
     past::expect(root, std::slice::from_mut(&mut view));
     view.message = render::advice(&view);
-    Ok(view)
+    Ok((view, task.state))
 }

@@ -14,7 +14,8 @@ use siding_model::text::one_line;
 
 use crate::context::{self, PROGRAM, Task};
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::print;
+use crate::render::{self, out};
 
 /// What a stop takes at most beyond its grace: the kill gives up after 10 s, and the rest is for a
 /// busy machine.
@@ -63,23 +64,29 @@ impl Args {
         if self.all && ids.is_empty() {
             eprintln!("siding: nothing runs");
         }
-        let mut views = Vec::new();
+        let mut tasks = Vec::new();
         for result in self.stop_all(&root, &ids) {
             match result {
-                Ok(view) => views.push(view),
+                Ok(task) => tasks.push(task),
                 Err(failure) => {
                     failures += 1;
                     failure.report();
                 }
             }
         }
-        if self.json {
+        let views: Vec<TaskView> =
+            tasks.iter().map(|task| task.view(&root, Detail::Full)).collect();
+        let reader = if self.json {
             match views.as_slice() {
-                [view] if !self.all && self.ids.len() == 1 => render::json::print(view)?,
-                views => render::json::print(&views)?,
+                [view] if !self.all && self.ids.len() == 1 => render::json::print_to_reader(view)?,
+                views => render::json::print_to_reader(&views)?,
             }
         } else {
-            print::text(&views.iter().map(words).collect::<String>())?;
+            out::print(&views.iter().map(words).collect::<String>())?
+        };
+        if reader == out::Reader::There {
+            // Who asked for the end has been told of it.
+            tasks.iter().for_each(|task| context::consumed(&root, &task.state));
         }
         let survived = views.iter().any(|view| {
             view.stop_report.as_ref().is_some_and(|report| !report.survivors.is_empty())
@@ -119,7 +126,7 @@ impl Args {
     }
 
     /// Asks all at once, then waits for each: a hundred stops take as long as the slowest.
-    fn stop_all(&self, root: &Root, ids: &[TaskId]) -> Vec<Result<TaskView, Failure>> {
+    fn stop_all(&self, root: &Root, ids: &[TaskId]) -> Vec<Result<Task, Failure>> {
         std::thread::scope(|scope| {
             // Few threads, many tasks: each thread only waits.
             let lanes = ids.len().clamp(1, 64);
@@ -141,7 +148,7 @@ impl Args {
         })
     }
 
-    fn stop_one(&self, root: &Root, id: TaskId) -> Result<TaskView, Failure> {
+    fn stop_one(&self, root: &Root, id: TaskId) -> Result<Task, Failure> {
         let mut watch = Watch::open(root, PROGRAM, id)?;
         if !watch.is_over() {
             let (_, state) = watch.state()?;
@@ -153,7 +160,7 @@ impl Args {
             };
             watch.ask(&request, millis(grace.saturating_add(BEYOND_GRACE)))?;
         }
-        Ok(Task::read(root, id)?.view(root, Detail::Full))
+        Task::read(root, id)
     }
 }
 

@@ -18,7 +18,8 @@ use siding_model::wait::{Condition, Quantifier, Verdict};
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::print;
+use crate::render::{self, out};
 
 /// Waits for tasks to end, or for what they do.
 ///
@@ -95,27 +96,37 @@ impl Args {
             Verdict::Ended => ExitCode::from(exit::ENDED_FIRST),
             Verdict::Timeout => ExitCode::from(exit::TIMED_OUT),
         };
-        if self.json {
-            render::json::print(&view(answer, bound_ms))?;
+        let told: Vec<TaskId> =
+            answer.hits.iter().filter(|hit| tells_end(hit)).map(|hit| hit.task_id).collect();
+        let reader = if self.json {
+            render::json::print_to_reader(&view(answer, bound_ms))?
         } else {
-            self.print_text(&root, &answer, bound)?;
+            self.print_text(&root, &answer, bound)?
+        };
+        if reader == out::Reader::There {
+            for id in told {
+                context::consumed(&root, &Task::read(&root, id)?.state);
+            }
         }
         Ok(code)
     }
 
-    fn print_text(&self, root: &Root, answer: &Answer, bound: Duration) -> Result<(), Failure> {
+    fn print_text(
+        &self,
+        root: &Root,
+        answer: &Answer,
+        bound: Duration,
+    ) -> Result<out::Reader, Failure> {
         let mut text = String::new();
         for hit in &answer.hits {
             let line = match &hit.detail {
-                Some(WaitDetail::Outcome(_)) | None => {
-                    render::ended_line(&Task::read(root, hit.task_id)?.view(root, Detail::Brief))
-                }
-                Some(detail) => hit_line(hit, detail),
+                Some(detail) if !tells_end(hit) => hit_line(hit, detail),
+                _ => render::ended_line(&Task::read(root, hit.task_id)?.view(root, Detail::Brief)),
             };
             text.push_str(&line);
             text.push('\n');
         }
-        print::text(&text)?;
+        let reader = out::print(&text)?;
         match answer.verdict {
             Verdict::Satisfied => {}
             Verdict::Ended => {
@@ -131,7 +142,7 @@ impl Args {
                 eprintln!("siding: {wanted} within the bound of {bound}; they go on");
             }
         }
-        Ok(())
+        Ok(reader)
     }
 
     /// Returns what was waited for, in few words.
@@ -166,6 +177,11 @@ fn distinct(root: &Root, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
         }
     }
     Ok(ids)
+}
+
+/// Whether this says how the task ended.
+const fn tells_end(hit: &Hit) -> bool {
+    matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
 
 /// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.

@@ -25,6 +25,12 @@ pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<Reader, Failure>
     Ok(if out::result(written)?.is_some() { Reader::There } else { Reader::Gone })
 }
 
+/// Returns a value as one line, for a reader who takes one at a time.
+pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
+    let line = serde_json::to_string(value);
+    Ok(line.map_err(|error| Failure::new(format!("could not print: {error}")))? + "\n")
+}
+
 /// Prints a list as one line. One of ten thousand tasks takes megabytes, so it is never there as a
 /// whole, and several threads put it into words.
 pub(crate) fn print_list(values: &[impl Serialize + Sync]) -> Result<(), Failure> {

@@ -79,7 +79,8 @@ impl Chunks {
         to: u64,
         mut sink: impl FnMut(Piece<'_>) -> io::Result<Flow>,
     ) -> io::Result<Flow> {
-        self.buffer.resize(CHUNK, 0);
+        let most = usize::try_from(to.saturating_sub(from)).unwrap_or(CHUNK).min(CHUNK);
+        self.buffer.resize(most, 0);
         while from < to {
             let want = usize::try_from(to - from).unwrap_or(usize::MAX).min(CHUNK);
             let count = file::read_at(self.fd.as_fd(), &mut self.buffer[..want], from)?;

@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use siding_model::id::TaskId;
-use siding_model::retention::{self, Ended, Limits};
+use siding_model::id::{SessionId, TaskId};
+use siding_model::notice::{Consumer, NoticeId};
+use siding_model::retention::{self, Ended, Limits, Untold};
 use siding_model::size::Bytes;
 
 use super::{ReapError, Standing, Step, Survey};
+use crate::notices::Acks;
+use crate::session;
 use crate::store::{Root, StoreError};
 use crate::sys::{clock, file};
 
@@ -56,12 +59,14 @@ pub(super) fn would_expire(
 }
 
 fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<Ended<TaskId>> {
+    let mut sessions = Sessions { root, survey, known: HashMap::new() };
     let task = |(id, standing): (&TaskId, &Standing)| match standing {
-        Standing::Ended { at, .. } => Some(Ended {
+        Standing::Ended { at, session, news, .. } => Some(Ended {
             id: *id,
             at: *at,
             bytes: Bytes(stored(root, *id)),
             owner_live: kept.contains(id),
+            untold: sessions.untold(session, news),
         }),
         Standing::Live { .. }
         | Standing::Unborn
@@ -70,6 +75,31 @@ fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<Ended<Task
         | Standing::Unreadable { .. } => None,
     };
     survey.tasks.iter().filter_map(task).collect()
+}
+
+/// What the sessions were told, and whether they live, each looked at once.
+struct Sessions<'s> {
+    root: &'s Root,
+    survey: &'s Survey,
+    known: HashMap<SessionId, (Acks, bool)>,
+}
+
+impl Sessions<'_> {
+    /// Returns who may still ask for the news of a task.
+    fn untold(&mut self, session: &SessionId, news: &[NoticeId]) -> Untold {
+        let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
+            let read = session::read(self.root, session).ok().flatten();
+            let lives = read.is_some_and(|session| session.is_live(&self.survey.boot));
+            // Without its acks everything counts as untold, which only keeps it longer.
+            (Acks::read(self.root, session).unwrap_or_default(), lives)
+        });
+        let agent = Consumer::agent();
+        match (news.iter().all(|id| acks.has(&agent, *id)), lives) {
+            (true, _) => Untold::Nothing,
+            (false, true) => Untold::ToLiveSession,
+            (false, false) => Untold::ToSession,
+        }
+    }
 }
 
 /// Returns what the files of a task take on the disk.

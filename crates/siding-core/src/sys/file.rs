@@ -135,6 +135,15 @@ pub fn move_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Re
     }
 }
 
+/// Puts a file in the place of another below the same directory, in one step.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn replace(dir: impl AsFd, name: &str, old: &str) -> io::Result<()> {
+    Ok(rustix::fs::renameat(dir.as_fd(), name, dir.as_fd(), old)?)
+}
+
 /// Returns the names in a directory, without `.` and `..`, in no order.
 ///
 /// # Errors

@@ -24,15 +24,51 @@ pub fn ready(fd: BorrowedFd<'_>) -> bool {
 pub fn wait(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    poll(&mut polled, timeout_ms)?;
+    Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+/// Waits. An interruption by a signal leaves nothing ready.
+fn poll(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
     let timeout = timeout_ms.map(|ms| Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(ms % 1000).unwrap_or(0) * 1_000_000,
     });
-    match rustix::event::poll(&mut polled, timeout.as_ref()) {
-        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
-        Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
+    match rustix::event::poll(polled, timeout.as_ref()) {
+        Ok(_) => Ok(()),
+        Err(rustix::io::Errno::INTR) => {
+            polled.iter_mut().for_each(PollFd::clear_revents);
+            Ok(())
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether nobody reads any more what is written to `fd`: the other end of its pipe or socket is
+/// closed. Others are always read.
+#[must_use]
+pub fn is_unread(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
+}
+
+/// As [`wait`], and also wakes when nobody reads any more what is written to `out`. Whether that is
+/// so is [`is_unread`]'s to say.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn wait_beside(
+    fds: &[BorrowedFd<'_>],
+    out: BorrowedFd<'_>,
+    timeout_ms: Option<u64>,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<_> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    polled.push(PollFd::from_borrowed_fd(out, PollFlags::empty()));
+    poll(&mut polled, timeout_ms)?;
+    Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
 /// Waits until `fd` can be written, at most `timeout_ms`. Returns whether it can.

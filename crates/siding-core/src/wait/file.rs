@@ -36,7 +36,8 @@ impl Files {
     /// Takes in that something happened.
     pub(super) fn drain(&self) {
         if let Some(inotify) = &self.0 {
-            inotify.drain();
+            // Whoever waits looks for himself.
+            let _whatever_it_was = inotify.take();
         }
     }
 
@@ -48,7 +49,7 @@ impl Files {
                 return Some(found(path));
             }
             let nearest = nearest(path)?;
-            match self.0.as_ref().map(|inotify| inotify.watch(&nearest)) {
+            match self.0.as_ref().map(|inotify| inotify.watch_names(&nearest)) {
                 None => return None,
                 // What appeared before the watch stood is seen by another look.
                 Some(Ok(_)) if !path.exists() && self::nearest(path) == Some(nearest) => {

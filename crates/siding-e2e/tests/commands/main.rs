@@ -13,6 +13,7 @@ mod ids;
 mod input;
 mod man;
 mod monitor;
+mod notices;
 mod output;
 mod ps;
 mod reap;

@@ -5,6 +5,7 @@ mod fixtures;
 mod handed;
 mod harness;
 mod monitor;
+mod notices;
 mod points;
 mod random;
 mod rescue;

@@ -11,7 +11,7 @@ const SOURCE: &str = include_str!("../../../siding-shim/src/pause.rs");
 
 /// What leads a shim to a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     /// Any task comes by while it is started.
     Start,
     /// A task comes by that ends by itself.
@@ -22,7 +22,7 @@ enum Way {
 
 /// What must be true after a crash at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Truth {
+pub(crate) enum Truth {
     /// Nothing was recorded, so nothing runs and nothing is left.
     NeverWas,
     /// Recorded, but nothing ever ran.
@@ -35,7 +35,7 @@ enum Truth {
     Stopped,
 }
 
-const TABLE: [(&str, Way, Truth); 12] = [
+pub(crate) const TABLE: [(&str, Way, Truth); 12] = [
     ("begun", Way::Start, Truth::NeverWas),
     ("accepted", Way::Start, Truth::NeverRan),
     ("ready", Way::Start, Truth::NeverRan),

@@ -158,6 +158,10 @@ settings! {
     RetentionTasks retention_tasks: u32 = 1_000, any;
     /// How much disk all ended tasks may take.
     RetentionBytes retention_bytes: Bytes = Bytes::gib(2), any;
+    /// Whether `siding notices --notify` shows desktop notifications.
+    NotifyDesktop notify_desktop: bool = false, any;
+    /// Whether `siding notices --notify` rings the terminal's bell.
+    NotifyBell notify_bell: bool = false, any;
 }
 
 impl Key {

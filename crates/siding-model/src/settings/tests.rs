@@ -86,6 +86,8 @@ fn the_built_in_values_are_the_documented_ones() {
             "retention_age=7d",
             "retention_tasks=1000",
             "retention_bytes=2GiB",
+            "notify_desktop=false",
+            "notify_bell=false",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());

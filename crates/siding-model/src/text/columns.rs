@@ -45,6 +45,34 @@ pub fn one_line(text: &str, columns: usize) -> String {
     line
 }
 
+/// Returns `text` with its lines, and everything else that has no shape of its own made visible as
+/// [`one_line`] does it: nothing in it moves a cursor, turns the direction of writing or hides.
+///
+/// Newlines and tabs stay. Characters that XML cannot hold are among those that are escaped.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = 0;
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            _ if is_noncharacter(c) => {
+                escape(c, &mut out);
+            }
+            _ => {
+                show(c, &mut marks, &mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Tells the code points that Unicode keeps for a program's own use; XML allows none of the first
+/// two.
+fn is_noncharacter(c: char) -> bool {
+    u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}')
+}
+
 /// Writes a character or what stands for it, and returns its width.
 fn show(c: char, marks: &mut usize, unit: &mut String) -> usize {
     let short = match c {

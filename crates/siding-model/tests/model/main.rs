@@ -6,6 +6,7 @@
 //! - `wait`, `monitor`: when a wait is over, and which lines are told when;
 //! - `evidence`: what two samples of the kernel prove;
 //! - `prompts`: what is told from the last lines of output;
+//! - `notices`: what is told, and that nothing a task writes can pass for it;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod damage;
@@ -17,6 +18,7 @@ mod lifecycle;
 mod machine;
 mod monitor;
 mod mutants;
+mod notices;
 mod prompts;
 mod report;
 mod rules;

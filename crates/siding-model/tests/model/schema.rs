@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use siding_model::notice::NoticeView;
 use siding_model::report::{TaskView, WaitView};
 
 use crate::report::contract;
@@ -26,10 +27,16 @@ fn the_wait_schema_agrees_with_the_contract() {
     assert_eq!(disagreements("wait", &own), [""; 0]);
 }
 
+#[test]
+fn the_notice_schema_agrees_with_the_contract() {
+    let own = generated::<NoticeView>();
+    assert_eq!(disagreements("notice", &own), [""; 0]);
+}
+
 /// Whatever a task says of itself, it always says: only null tells that something is not known.
 #[test]
 fn every_field_is_always_there() {
-    for own in [generated::<TaskView>(), generated::<WaitView>()] {
+    for own in [generated::<TaskView>(), generated::<WaitView>(), generated::<NoticeView>()] {
         let fields = fields(&own);
         assert_eq!(required(&own), fields.keys().map(String::as_str).collect());
     }

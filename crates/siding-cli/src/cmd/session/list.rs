@@ -64,7 +64,14 @@ fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
         // What cannot name a session was not made by siding.
         let Ok(id) = name.parse::<SessionId>() else { continue };
         let running = tasks.remove(&id).unwrap_or_default();
-        views.extend(view(root, id, &boot, running));
+        match view(root, id.clone(), &boot, running.clone()) {
+            Some(view) => views.push(view),
+            None if running.is_empty() => {}
+            // It only has notices on record, as the implicit one.
+            None => {
+                tasks.insert(id, running);
+            }
+        }
     }
     // The implicit one, and any whose directory somebody has removed.
     for (session_id, running) in tasks {

@@ -1,0 +1,214 @@
+//! `siding notices`: what a session's tasks have to tell, once each.
+
+mod ack;
+mod people;
+mod text;
+
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use siding_core::notices::{Follower, Look, Outbox, Woken};
+use siding_core::session::{self, SessionError};
+use siding_core::store::Root;
+use siding_core::sys::descriptor;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
+use siding_model::text::one_line;
+
+use crate::context::{self, PROGRAM};
+use crate::exit;
+use crate::failure::Failure;
+use crate::render::{json, out};
+
+/// Prints what a session's tasks have to tell: how they ended, and what needs attention.
+///
+/// What was acknowledged is not printed again. Reading the final output of a task, waiting for its
+/// end, or stopping it acknowledges what it has to tell.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  siding notices                     what is new in this session
+  siding notices --xml --ack         for a model; each is printed once
+  siding notices --json              as a list
+  siding notices --follow --ack      as it comes, until nobody reads
+  siding notices --follow --ack --notify   and on the desktop
+  siding notices ack b-4k7q0n2m8x5t  what this task told is known
+
+Each consumer is told by itself: --consumer names another than the agent. With
+--follow, --json prints one object a line."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The session (default: $SIDING_SESSION, else the implicit one)
+    #[arg(long, value_name = "S")]
+    session: Option<SessionId>,
+    /// Who is told (default: agent)
+    #[arg(long, value_name = "NAME")]
+    consumer: Option<Consumer>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "xml")]
+    json: bool,
+    /// Print one XML element for each, for a model
+    #[arg(long)]
+    xml: bool,
+    /// Acknowledge what was printed, once it was printed completely
+    #[arg(long)]
+    ack: bool,
+    /// Go on until nobody reads any more
+    #[arg(long)]
+    follow: bool,
+    /// With --follow: tell the person too, as notify_desktop and notify_bell say; the consumer is
+    /// then `person`
+    #[arg(long, requires = "follow")]
+    notify: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Ack(ack::Args),
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(Command::Ack(args)) = self.command {
+            return args.run();
+        }
+        let root = context::root()?;
+        let session = self.session.clone().unwrap_or_else(context::session);
+        expect_known(&root, &session)?;
+        let people = match self.notify {
+            true => Some(people::People::new(&context::settings()?)?),
+            false => None,
+        };
+        // Ends that nobody has recorded yet are news.
+        let recovered = context::recover_all(&root)?;
+        let consumer = self.consumer.clone().unwrap_or_else(|| match self.notify {
+            // The agent's notices are not a person's to take.
+            true => Consumer::person(),
+            false => Consumer::agent(),
+        });
+        let outbox = Outbox::new(&root, session, consumer)?;
+        let told = HashSet::new();
+        let mut teller = Teller { args: &self, outbox: &outbox, people, told, unread: 0 };
+        if self.follow {
+            teller.follow()?;
+        } else {
+            teller.once()?;
+        }
+        Ok(if recovered && teller.unread == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(exit::OWN_FAILURE)
+        })
+    }
+}
+
+/// A name that was mistyped has no notices either, and should not look as if it had none yet.
+fn expect_known(root: &Root, session: &SessionId) -> Result<(), Failure> {
+    match session::read(root, session) {
+        Ok(None) if !session.is_implicit() => {
+            Err(SessionError::Unknown { id: session.clone() }.into())
+        }
+        // One whose journal is damaged still has tasks.
+        Ok(_) | Err(SessionError::Damaged { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints and acknowledges.
+struct Teller<'a> {
+    args: &'a Args,
+    outbox: &'a Outbox<'a>,
+    people: Option<people::People>,
+    /// What was printed and not acknowledged: once is enough for one reader.
+    told: HashSet<NoticeId>,
+    /// Tasks that could not be read.
+    unread: usize,
+}
+
+impl Teller<'_> {
+    fn once(&mut self) -> Result<(), Failure> {
+        let _turn = self.turn()?;
+        let look = self.outbox.look()?;
+        self.tell(&look)?;
+        if look.notices.is_empty() && !self.args.json {
+            eprintln!("siding: nothing new in session `{}`", self.outbox.session());
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self) -> Result<(), Failure> {
+        // One descriptor for each task that runs.
+        descriptor::raise_open_limit();
+        let mut follower = Follower::new(self.outbox, PROGRAM)?;
+        let stdout = std::io::stdout();
+        let mut tasks: Option<Vec<TaskId>> = None;
+        loop {
+            let turn = self.turn()?;
+            let look = match &tasks {
+                None => self.outbox.look()?,
+                Some(tasks) => self.outbox.look_at(tasks)?,
+            };
+            let reader = self.tell(&look)?;
+            drop(turn);
+            follower.come_back(&look);
+            if reader == out::Reader::Gone {
+                return Ok(());
+            }
+            tasks = match follower.next(stdout.as_fd())? {
+                Woken::News(tasks) => Some(tasks),
+                Woken::Unread => return Ok(()),
+            };
+        }
+    }
+
+    /// Who acknowledges tells alone.
+    fn turn(&self) -> Result<Option<siding_core::notices::Turn>, Failure> {
+        Ok(if self.args.ack { Some(self.outbox.turn()?) } else { None })
+    }
+
+    /// Prints what was not printed before, and acknowledges it if that was asked for.
+    fn tell(&mut self, look: &Look) -> Result<out::Reader, Failure> {
+        for (id, error) in &look.unread {
+            self.unread += 1;
+            eprintln!("siding: task {id}: {}", one_line(&error.to_string(), usize::MAX));
+        }
+        let new: Vec<&NoticeView> =
+            look.notices.iter().filter(|notice| !self.told.contains(&notice.notice_id)).collect();
+        let reader = self.print(&new)?;
+        if reader == out::Reader::There {
+            if let Some(people) = &mut self.people {
+                people.tell(&new);
+            }
+            let ids: Vec<NoticeId> = new.iter().map(|notice| notice.notice_id).collect();
+            if self.args.ack {
+                self.outbox.acknowledge(&ids)?;
+            } else if self.args.follow {
+                self.told.extend(ids);
+            }
+        }
+        Ok(reader)
+    }
+
+    fn print(&self, notices: &[&NoticeView]) -> Result<out::Reader, Failure> {
+        if self.args.json && !self.args.follow {
+            return json::print_to_reader(&notices);
+        }
+        let mut text = String::new();
+        for notice in notices {
+            if self.args.json {
+                text.push_str(&json::line(notice)?);
+            } else if self.args.xml {
+                text.push_str(&xml(notice));
+            } else {
+                text.push_str(&text::of(notice));
+            }
+        }
+        if text.is_empty() { Ok(out::Reader::There) } else { out::print(&text) }
+    }
+}

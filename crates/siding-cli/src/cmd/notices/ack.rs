@@ -1,0 +1,68 @@
+//! `siding notices ack`.
+
+use std::process::ExitCode;
+
+use siding_core::notices::{Outbox, notices_of};
+use siding_core::store::Root;
+use siding_model::id::SessionId;
+use siding_model::notice::{Consumer, NoticeId};
+
+use crate::context;
+use crate::exit;
+use crate::failure::Failure;
+
+/// Acknowledges notices: they are not told to this consumer again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding notices ack b-4k7q0n2m8x5t.3   one notice
+  siding notices ack b-4k7q             all that this task has told so far
+
+Whatever was acknowledged before stays so.")]
+pub(super) struct Args {
+    /// Notices, or tasks
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// Who was told (default: agent)
+    #[arg(long, value_name = "NAME")]
+    consumer: Option<Consumer>,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let consumer = self.consumer.unwrap_or_else(Consumer::agent);
+        let mut failed = false;
+        let mut chosen: Vec<(SessionId, Vec<NoticeId>)> = Vec::new();
+        for text in &self.ids {
+            match find(&root, text) {
+                Ok((session, ids)) => match chosen.iter_mut().find(|(one, _)| *one == session) {
+                    Some((_, known)) => known.extend(ids),
+                    None => chosen.push((session, ids)),
+                },
+                // One that is not there does not hide the others.
+                Err(failure) => {
+                    failed = true;
+                    failure.report();
+                }
+            }
+        }
+        for (session, ids) in chosen {
+            Outbox::new(&root, session, consumer.clone())?.acknowledge(&ids)?;
+        }
+        Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Returns what a text names: one notice, or all that a task has told so far.
+fn find(root: &Root, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
+    if let Ok(id) = text.parse::<NoticeId>() {
+        let (session, ids) = notices_of(root, id.task)?;
+        if !ids.contains(&id) {
+            return Err(Failure::new(format!("no notice `{id}`"))
+                .with_hint("`siding notices` lists what there is"));
+        }
+        return Ok((session, vec![id]));
+    }
+    Ok(notices_of(root, root.resolve(text)?)?)
+}

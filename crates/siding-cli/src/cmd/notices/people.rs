@@ -1,0 +1,98 @@
+//! Telling a person: a desktop notification, the terminal's bell. Off unless the settings say so.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use siding_model::notice::{NoticeView, Priority};
+use siding_model::settings::Settings;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::failure::Failure;
+
+/// Shows notifications where a desktop is (freedesktop.org's specification).
+const NOTIFY_SEND: &str = "notify-send";
+/// Columns of a title and of a line below it; desktops cut what is longer.
+const COLUMNS: usize = 100;
+/// Lines of the summary that are shown: its end says how it went.
+const LINES: usize = 3;
+
+/// Ways to tell a person.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct People {
+    desktop: bool,
+    bell: bool,
+}
+
+impl People {
+    /// Returns the ways that the settings allow.
+    pub(super) fn new(settings: &Settings) -> Result<Self, Failure> {
+        let people = Self { desktop: settings.notify_desktop, bell: settings.notify_bell };
+        if !people.desktop && !people.bell {
+            return Err(Failure::new("--notify: every way to notify is turned off").with_hint(
+                "set notify_desktop or notify_bell; `siding config show` says what is in force",
+            ));
+        }
+        Ok(people)
+    }
+
+    /// Tells a person of news. What cannot be told is said once and does not hold up the others.
+    pub(super) fn tell(&mut self, notices: &[&NoticeView]) {
+        if notices.is_empty() {
+            return;
+        }
+        if self.bell {
+            ring();
+        }
+        for notice in notices {
+            if self.desktop
+                && let Err(error) = show(notice)
+            {
+                self.desktop = false;
+                let why = if error.kind() == ErrorKind::NotFound {
+                    "`notify-send` is not installed".to_owned()
+                } else {
+                    format!("`notify-send`: {error}")
+                };
+                eprintln!("siding: no desktop notifications: {why}");
+            }
+        }
+    }
+}
+
+/// Standard output may be read by a program; a bell is for the terminal.
+fn ring() {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let _a_bell_can_be_missed = stderr.write_all(b"\x07");
+    }
+}
+
+fn show(notice: &NoticeView) -> std::io::Result<()> {
+    let what = notice.name.as_ref().unwrap_or(&notice.command);
+    let status = notice.status.as_str().replace('_', " ");
+    let elapsed = human(Duration::from_millis(notice.elapsed_ms));
+    let title = one_line(&format!("{status} after {elapsed}: {what}"), COLUMNS);
+    let lines: Vec<&str> = notice.summary.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    let body: Vec<String> = last.iter().map(|line| escaped(&one_line(line, COLUMNS))).collect();
+    let urgency = match notice.priority {
+        Priority::Next => "critical",
+        Priority::Later => "normal",
+    };
+    let mut child = Command::new(NOTIFY_SEND)
+        .args(["--app-name=siding", "--urgency", urgency, "--", &title, &body.join("\n")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    // A desktop that does not answer must not keep the next news back.
+    let _waits_for_it = std::thread::Builder::new().spawn(move || child.wait())?;
+    Ok(())
+}
+
+/// A desktop may read markup in the text below a title.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

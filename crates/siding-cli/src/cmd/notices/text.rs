@@ -1,0 +1,49 @@
+//! A notice for people, in 80 columns.
+
+use std::time::Duration;
+
+use siding_model::notice::NoticeView;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::print::WIDTH;
+
+/// Lines of the summary that are shown: its first, which are errors, and its last.
+const FIRST: usize = 3;
+const LAST: usize = 5;
+/// Columns before each of them.
+const INDENT: &str = "    ";
+
+/// Returns a notice as text.
+pub(super) fn of(notice: &NoticeView) -> String {
+    let how = match (notice.exit_code, &notice.signal, &notice.limit) {
+        (Some(0), ..) | (None, None, None) => String::new(),
+        (Some(code), ..) => format!(" with {code}"),
+        (None, Some(signal), _) => format!(" by {signal}"),
+        (None, None, Some(limit)) => format!(" at {limit}"),
+    };
+    let elapsed = human(Duration::from_millis(notice.elapsed_ms));
+    let status = notice.status.as_str().replace('_', " ");
+    let mut line = format!("{}  {status}{how} after {elapsed}  ", notice.notice_id);
+    let what = notice.name.as_ref().unwrap_or(&notice.command);
+    line.push_str(&one_line(what, WIDTH.saturating_sub(line.chars().count()).max(WIDTH / 4)));
+    let mut text = one_line(&line, WIDTH);
+    text.push('\n');
+    let lines: Vec<&str> = notice.summary.lines().collect();
+    let mut show = |line: &str| {
+        text.push_str(INDENT);
+        // A tab would be shown as `\t`.
+        text.push_str(&one_line(&line.replace('\t', "  "), WIDTH - INDENT.len()));
+        text.push('\n');
+    };
+    match lines.len().checked_sub(FIRST + LAST + 1) {
+        None => lines.iter().for_each(|line| show(line)),
+        Some(_) => {
+            let (first, rest) = lines.split_at(FIRST);
+            first.iter().for_each(|line| show(line));
+            show(&format!("… all of it: siding output {} --all", notice.task_id));
+            rest[rest.len() - LAST..].iter().for_each(|line| show(line));
+        }
+    }
+    text
+}

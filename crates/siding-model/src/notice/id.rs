@@ -1,0 +1,132 @@
+//! Names of notices and of those who are told.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::id::{SessionId, TaskId};
+
+/// Names one notice for ever: a task, and the number of the record that is the news.
+///
+/// Written as `b-4k7q0n2m8x5t.3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NoticeId {
+    /// The task.
+    pub task: TaskId,
+    /// Number of the record in its journal.
+    pub seq: u64,
+}
+
+impl fmt::Display for NoticeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.task, self.seq)
+    }
+}
+
+/// A text that is not the name of a notice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a notice; a notice is named like `b-4k7q0n2m8x5t.3`")]
+pub struct BadNoticeId {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for NoticeId {
+    type Err = BadNoticeId;
+
+    fn from_str(text: &str) -> Result<Self, BadNoticeId> {
+        let bad = || BadNoticeId { text: text.to_owned() };
+        let (task, seq) = text.split_once('.').ok_or_else(bad)?;
+        let digits = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
+        let seq = seq.parse().ok().filter(|_| digits).ok_or_else(bad)?;
+        Ok(Self { task: task.parse().map_err(|_| bad())?, seq })
+    }
+}
+
+impl Serialize for NoticeId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NoticeId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for NoticeId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NoticeId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^[a-z]-[0-9a-hjkmnp-tv-z]{12}\.[0-9]+$"
+        })
+    }
+}
+
+/// Names one who is told the notices of a session. Each is told each of them once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Consumer(String);
+
+/// A text that cannot name a consumer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` cannot name a consumer; use 1 to {} of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`",
+    SessionId::MAX
+)]
+pub struct BadConsumer {
+    /// What was given.
+    pub text: String,
+}
+
+impl Consumer {
+    /// Returns the consumer that is meant when none is named: the agent of the session.
+    #[must_use]
+    pub fn agent() -> Self {
+        Self("agent".to_owned())
+    }
+
+    /// Returns the consumer of `--notify`: the person in front of the machine.
+    #[must_use]
+    pub fn person() -> Self {
+        Self("person".to_owned())
+    }
+
+    /// Returns the name as text, which is also safe as a part of a file's name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Consumer {
+    type Err = BadConsumer;
+
+    fn from_str(text: &str) -> Result<Self, BadConsumer> {
+        match text.parse::<SessionId>() {
+            Ok(_same_rules) => Ok(Self(text.to_owned())),
+            Err(_) => Err(BadConsumer { text: text.to_owned() }),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Consumer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl fmt::Display for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,44 @@
+//! Which notice comes first.
+
+use serde::Serialize;
+
+use super::story::{Certainty, News, Notice};
+use crate::outcome::Outcome;
+
+/// How soon a notice is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Before everything else: something waits for an answer, or siding had to step in.
+    Next,
+    /// When there is time: an ordinary end in the background.
+    Later,
+}
+
+impl News {
+    /// Returns how soon it is wanted.
+    #[must_use]
+    pub const fn priority(&self) -> Priority {
+        match self {
+            Self::Ended { outcome: Outcome::Deadline { .. } | Outcome::Limit { .. } }
+            | Self::Stalled { certainty: Certainty::Hard, .. }
+            | Self::Limit { .. }
+            // Somebody waits for exactly this.
+            | Self::Ready { .. } => Priority::Next,
+            Self::Ended { .. }
+            | Self::Lingering { .. }
+            | Self::Stalled { certainty: Certainty::Soft, .. }
+            | Self::Matched { .. } => Priority::Later,
+        }
+    }
+}
+
+impl Notice {
+    /// Returns what notices are sorted by: `next` before `later`, then by time. The name decides
+    /// among those of one millisecond, so that every look has the same order.
+    #[must_use]
+    pub const fn place(&self) -> impl Ord + use<> {
+        (self.news.priority(), self.wall, self.id)
+    }
+}

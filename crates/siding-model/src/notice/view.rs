@@ -1,0 +1,286 @@
+//! A notice as it is shown: the contract with hosts.
+//!
+//! The committed schema is `docs/schema/notice.schema.json`. Fields may be added, never renamed,
+//! removed or given another meaning.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::NoticeId;
+use super::order::Priority;
+use super::story::{Kind, News, Notice};
+use crate::id::{SessionId, TaskId};
+use crate::journal::TaskState;
+use crate::outcome::{LeaderEnd, Outcome};
+use crate::span::human;
+use crate::text::{cut_head, cut_tail, visible};
+
+/// Longest summary, in bytes.
+pub const SUMMARY_MAX: usize = 2 << 10;
+/// Longest command and name, in bytes. A command may have two megabytes; what it was is known.
+const COMMAND_MAX: usize = 1 << 10;
+const NAME_MAX: usize = 128;
+/// Longest line of siding's own before the output, in bytes.
+const HEAD_MAX: usize = 512;
+
+/// One notice, as `siding notices --json` prints it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "notice"))]
+pub struct NoticeView {
+    /// Name of the notice.
+    pub notice_id: NoticeId,
+    /// Name of the task.
+    pub task_id: TaskId,
+    /// Session that owns it.
+    pub session_id: SessionId,
+    /// What kind of news.
+    pub kind: Kind,
+    /// How the task stands, in one word.
+    pub status: Status,
+    /// How soon it is wanted.
+    pub priority: Priority,
+    /// When it happened, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub at: String,
+    /// What its shell or program exited with, where it did.
+    pub exit_code: Option<u8>,
+    /// The signal that ended it, where one did.
+    pub signal: Option<String>,
+    /// The deadline or limit that was passed, where one was.
+    pub limit: Option<String>,
+    /// A person's name for the task.
+    pub name: Option<String>,
+    /// The command as it was typed, at most 1 KiB of it.
+    pub command: String,
+    /// Awake time from the start to the news.
+    pub elapsed_ms: u64,
+    /// What it wrote.
+    pub output: NoticeOutput,
+    /// Errors first, then the last lines, at most 2 KiB.
+    pub summary: String,
+    /// What a watchdog found.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")
+    )]
+    pub evidence: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Status of each stage of the shell's last pipeline, where one failed and the last did not.
+    pub pipeline_statuses: Option<Vec<i32>>,
+}
+
+/// Where the output is, and how much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NoticeOutput {
+    /// The file that holds it.
+    pub path: String,
+    /// Bytes written by the task.
+    pub bytes: u64,
+}
+
+/// How a task stands, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "NoticeStatus"))]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It exited with 0.
+    Completed,
+    /// It exited with another code, died of a signal, or could not be started.
+    Failed,
+    /// Somebody ended it.
+    Stopped,
+    /// Its deadline passed.
+    TimedOut,
+    /// It passed a limit.
+    Limit,
+    /// It writes nothing.
+    Stalled,
+    /// Its shell has ended, descendants live.
+    Lingering,
+    /// Its end was not seen.
+    Lost,
+    /// It wrote what somebody wanted to know of.
+    Matched,
+    /// What somebody waited for is there.
+    Ready,
+}
+
+impl Status {
+    /// Returns the word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::TimedOut => "timed_out",
+            Self::Limit => "limit",
+            Self::Stalled => "stalled",
+            Self::Lingering => "lingering",
+            Self::Lost => "lost",
+            Self::Matched => "matched",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+impl News {
+    /// Returns how the task stands, in one word.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::Ended { outcome } => match outcome {
+                Outcome::Exited { code: 0 } => Status::Completed,
+                Outcome::Exited { .. }
+                | Outcome::Signaled { .. }
+                | Outcome::FailedToStart { .. } => Status::Failed,
+                Outcome::Deadline { .. } => Status::TimedOut,
+                Outcome::Stopped { .. } => Status::Stopped,
+                Outcome::Limit { .. } => Status::Limit,
+                Outcome::Lost { .. } => Status::Lost,
+            },
+            Self::Lingering { .. } => Status::Lingering,
+            Self::Stalled { .. } => Status::Stalled,
+            Self::Limit { .. } => Status::Limit,
+            Self::Matched { .. } => Status::Matched,
+            Self::Ready { .. } => Status::Ready,
+        }
+    }
+
+    fn exit_code(&self) -> Option<u8> {
+        match self {
+            Self::Ended { outcome: Outcome::Exited { code } }
+            | Self::Lingering { leader: LeaderEnd::Exited { code } } => Some(*code),
+            Self::Ended { .. }
+            | Self::Lingering { .. }
+            | Self::Stalled { .. }
+            | Self::Limit { .. }
+            | Self::Matched { .. }
+            | Self::Ready { .. } => None,
+        }
+    }
+
+    fn signal(&self) -> Option<String> {
+        match self {
+            Self::Ended { outcome: Outcome::Signaled { signal, .. } }
+            | Self::Lingering { leader: LeaderEnd::Signaled { signal } } => {
+                Some(signal.to_string())
+            }
+            Self::Ended { .. }
+            | Self::Lingering { .. }
+            | Self::Stalled { .. }
+            | Self::Limit { .. }
+            | Self::Matched { .. }
+            | Self::Ready { .. } => None,
+        }
+    }
+
+    fn limit(&self) -> Option<String> {
+        match self {
+            Self::Ended { outcome: Outcome::Deadline { limit_ms } } => {
+                Some(human(Duration::from_millis(*limit_ms)))
+            }
+            Self::Ended { outcome: Outcome::Limit { which } } | Self::Limit { which, .. } => {
+                Some(which.as_str().to_owned())
+            }
+            Self::Ended { .. }
+            | Self::Lingering { .. }
+            | Self::Stalled { .. }
+            | Self::Matched { .. }
+            | Self::Ready { .. } => None,
+        }
+    }
+
+    /// Returns a line of siding's own that the other fields do not say.
+    fn head(&self) -> Option<String> {
+        match self {
+            Self::Ended {
+                outcome:
+                    outcome @ (Outcome::FailedToStart { .. }
+                    | Outcome::Lost { .. }
+                    | Outcome::Stopped { .. }),
+            } => Some(outcome.to_string()),
+            Self::Ended { .. } => None,
+            Self::Lingering { .. } => {
+                Some("its shell has ended; processes that it started still run".to_owned())
+            }
+            Self::Stalled { says, .. }
+            | Self::Limit { says, .. }
+            | Self::Matched { says }
+            | Self::Ready { says } => Some(says.clone()),
+        }
+    }
+}
+
+impl NoticeView {
+    /// Returns how a notice is shown. `summary` is readable text of the task's output.
+    #[must_use]
+    pub fn new(state: &TaskState, notice: &Notice, output: NoticeOutput, summary: &str) -> Self {
+        let spec = &state.spec;
+        let news = &notice.news;
+        Self {
+            notice_id: notice.id,
+            task_id: spec.task_id,
+            session_id: spec.session_id.clone(),
+            kind: news.kind(),
+            status: news.status(),
+            priority: news.priority(),
+            at: notice.wall.rfc3339(),
+            exit_code: news.exit_code(),
+            signal: news.signal(),
+            limit: news.limit(),
+            name: spec.name.as_deref().map(|name| short(name, NAME_MAX)),
+            command: short(&spec.command.display(), COMMAND_MAX),
+            elapsed_ms: notice.elapsed_ms,
+            output,
+            summary: self::summary(news, summary),
+            evidence: match news {
+                News::Stalled { evidence, .. } => Some(evidence.clone()),
+                News::Ended { .. }
+                | News::Lingering { .. }
+                | News::Limit { .. }
+                | News::Matched { .. }
+                | News::Ready { .. } => None,
+            },
+            pipeline_statuses: masked(state, news),
+        }
+    }
+}
+
+/// Returns the stages of a pipeline of which the exit code hides a failure.
+fn masked(state: &TaskState, news: &News) -> Option<Vec<i32>> {
+    let stages = state.pipeline.as_ref()?;
+    let hides = news.exit_code() == Some(0) && stages.iter().any(|status| *status != 0);
+    hides.then(|| stages.clone())
+}
+
+fn summary(news: &News, output: &str) -> String {
+    let mut text = news.head().map(|head| short(&head, HEAD_MAX)).unwrap_or_default();
+    let output = visible(output.trim_end_matches('\n'));
+    if !text.is_empty() && !output.is_empty() {
+        text.push('\n');
+    }
+    // The head of it has the errors, the end says how it went.
+    let room = SUMMARY_MAX - text.len();
+    if output.len() <= room {
+        text.push_str(&output);
+    } else {
+        let half = room / 2 - 2;
+        text.push_str(cut_head(&output, half));
+        text.push_str("…\n");
+        text.push_str(cut_tail(&output, half));
+    }
+    text
+}
+
+/// Returns a foreign text, safe to show, cut to a size. An escape may be cut, a character is not.
+fn short(text: &str, max: usize) -> String {
+    let shown = visible(cut_head(text, max));
+    if shown.len() <= max && text.len() <= max {
+        return shown;
+    }
+    format!("{}…", cut_head(&shown, max - '…'.len_utf8()))
+}
