@@ -25,6 +25,7 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, ProcRef, Wall};
 use siding_model::retention::Limits;
 
+use crate::cgroup::Group;
 use crate::journal_file::ReadError;
 use crate::session;
 use crate::store::{Root, StoreError};
@@ -63,6 +64,7 @@ pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, Re
     steps.extend(leaving(root, &survey, |_| false));
     let (ended, kept) = strays::end(root, &survey);
     steps.extend(ended);
+    steps.extend(leftovers::groups(root, &survey));
     steps.extend(leftovers::expired(root, &survey, &kept, limits));
     steps.extend(leftovers::unborn(root, &survey));
     steps.extend(leftovers::unclaimed(root)?);
@@ -98,8 +100,8 @@ fn outcome_of(root: &Root, id: TaskId) -> Option<Outcome> {
 enum Standing {
     /// It has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
-    /// It has ended.
-    Ended { shim: ProcRef, at: Wall },
+    /// It has ended. `group` is its control group if that is still there.
+    Ended { shim: ProcRef, at: Wall, group: Option<Group> },
     /// Nothing is recorded.
     Unborn,
     /// Its journal cannot be read.
@@ -118,6 +120,18 @@ struct Survey {
 }
 
 impl Survey {
+    /// Returns the control group that an ended task has left.
+    fn left_group(&self, id: TaskId) -> Option<&Group> {
+        match self.tasks.get(&id)? {
+            Standing::Ended { group, .. } => group.as_ref(),
+            Standing::Live { .. }
+            | Standing::Unborn
+            | Standing::Damaged { .. }
+            | Standing::TooNew { .. }
+            | Standing::Unreadable { .. } => None,
+        }
+    }
+
     /// Returns the shims that live and keep a task.
     fn shims(&self) -> impl Iterator<Item = ProcRef> {
         self.tasks.values().filter_map(|standing| match standing {
@@ -152,7 +166,11 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
             keep: folded.state.spec.keep,
             session: folded.state.spec.session_id,
         },
-        Ok(folded) => Standing::Ended { shim: folded.state.shim, at: ended_at(&folded.state) },
+        Ok(folded) => Standing::Ended {
+            shim: folded.state.shim,
+            at: ended_at(&folded.state),
+            group: Group::of(&folded.state).filter(Group::exists),
+        },
         Err(ReadError::Io(source)) => Standing::Unreadable { source },
         Err(ReadError::Content(JournalError::Empty)) => Standing::Unborn,
         Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Standing::TooNew { why },

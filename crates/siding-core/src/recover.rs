@@ -14,6 +14,7 @@ use siding_model::outcome::LeaderEnd;
 use siding_model::process::{BootId, Mono};
 use siding_model::record::{Closed, OutputTotals, Record};
 
+use crate::cgroup::Group;
 use crate::journal_file::{JournalFile, ReadError};
 use crate::launch;
 use crate::link::{self, Heard};
@@ -21,7 +22,7 @@ use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, file, procfs};
-use crate::tree::Marks;
+use crate::tree::{self, Marks};
 
 /// Files that exist only while a shim keeps the task.
 pub const TRANSIENT: [&str; 3] = [link::NAME, output::FIFO, output::INPUT_FIFO];
@@ -141,7 +142,7 @@ impl<'r> Recovery<'r> {
         let state = &folded.state;
         if !state.is_live() {
             if !procfs::is_running(state.shim) {
-                clear(self.root, &dir, &state.spec.same_key);
+                clear(self.root, &dir, state);
             }
             return Ok(Found::Ended);
         }
@@ -167,14 +168,14 @@ impl<'r> Recovery<'r> {
             Err(ReadError::Content(_)) => return Ok(Found::Busy),
         };
         if !folded.state.is_live() {
-            clear(self.root, locked.dir(), &folded.state.spec.same_key);
+            clear(self.root, locked.dir(), &folded.state);
             return Ok(Found::Ended);
         }
         if folded.state.boot != self.boot {
             let why = "the machine was restarted while it ran".to_owned();
             return self.close(locked, &folded, Event::Vanished { why });
         }
-        if self.is_gone(id, folded.state.started) {
+        if self.is_gone(&folded.state) {
             let event = end_of_the_vanished(&folded);
             return self.close(locked, &folded, event);
         }
@@ -182,13 +183,13 @@ impl<'r> Recovery<'r> {
     }
 
     /// Whether nothing of a task lives, its shim included.
-    fn is_gone(&mut self, id: TaskId, started: Mono) -> bool {
+    fn is_gone(&mut self, task: &TaskState) -> bool {
         // An earlier look says nothing about a task that was started since.
         let (_, marks) = match self.marks.take() {
-            Some((looked, marks)) if looked > started => self.marks.insert((looked, marks)),
+            Some((looked, marks)) if looked > task.started => self.marks.insert((looked, marks)),
             _ => self.marks.insert((clock::mono(), Marks::scan(|_| false))),
         };
-        marks.of(id).is_empty()
+        tree::strays(self.root, task, marks, |_| false).is_empty()
     }
 
     fn rescue(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
@@ -222,7 +223,7 @@ impl<'r> Recovery<'r> {
             at,
             report: None,
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
-            proof: "no process carries its mark".to_owned(),
+            proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
         let mut records = vec![Record::Event { at, event }];
         // While it was being killed, its leader's end is news and not yet the end.
@@ -233,7 +234,7 @@ impl<'r> Recovery<'r> {
         journal.append(&records).map_err(io)?;
         journal.sync().map_err(io)?;
         let _only_space = journal.finish();
-        clear(self.root, dir, &folded.state.spec.same_key);
+        clear(self.root, dir, &folded.state);
         Ok(Found::Closed)
     }
 
@@ -286,12 +287,16 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
     }
 }
 
-/// Removes what exists only while a shim keeps the task.
-pub fn clear(root: &Root, dir: &TaskDir, same_key: &str) {
+/// Removes what exists only while a task has not ended. The live mark goes last: while it is there
+/// the next command looks for the rest.
+pub fn clear(root: &Root, dir: &TaskDir, task: &TaskState) {
     for name in TRANSIENT {
         let _already_gone = file::remove(dir, name);
     }
-    root.unmark_live(dir.id(), same_key);
+    if let Some(group) = Group::of(task) {
+        let _left_to_the_reaper = group.remove();
+    }
+    root.unmark_live(dir.id(), &task.spec.same_key);
 }
 
 fn timed_out() -> io::Error {

@@ -1,12 +1,13 @@
 //! Which processes belong to a task.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::process::ProcRef;
 
+use crate::cgroup::Group;
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
 use crate::sys::procfs;
@@ -69,6 +70,35 @@ impl Marks {
     }
 }
 
+/// Returns the living processes of a task as they are known without its shim: whoever carries its
+/// mark, and whoever is in its control group. `except` names those that are to be left out, as in
+/// [`Marks::scan`].
+#[must_use]
+pub fn strays(
+    root: &Root,
+    task: &TaskState,
+    marks: &Marks,
+    except: impl Fn(i32) -> bool,
+) -> Vec<ProcRef> {
+    let mut found = marks.of(task.spec.task_id).to_vec();
+    if let Some(group) = Group::of(task) {
+        let marked: HashSet<ProcRef> = found.iter().copied().collect();
+        let mut others = group.members(root);
+        others.retain(|process| !marked.contains(process) && !except(process.pid));
+        found.extend(others);
+    }
+    found
+}
+
+/// Returns how it is known that nothing of a task is left that had lost its shim.
+#[must_use]
+pub fn proof_without_shim(task: &TaskState) -> &'static str {
+    match task.cgroup {
+        Some(_) => "no process carries its mark or is in its control group",
+        None => "no process carries its mark",
+    }
+}
+
 /// Whether exactly this process lives. One whose first thread has left looks like a zombie and
 /// still does.
 #[must_use]
@@ -94,7 +124,7 @@ fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
 }
 
 /// Returns the living processes of a task: what lives below its shim and, once a shim was lost,
-/// whatever carries the mark.
+/// its [`strays`].
 #[must_use]
 pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {
@@ -107,8 +137,8 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
         Vec::new()
     };
     if state.rescues > 0 || pids.is_empty() {
-        let marks = Marks::scan(|pid| pid == state.shim.pid);
-        for process in marks.of(state.spec.task_id) {
+        let is_shim = |pid| pid == state.shim.pid;
+        for process in strays(root, state, &Marks::scan(is_shim), is_shim) {
             if !pids.contains(&process.pid) {
                 pids.push(process.pid);
             }

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
+use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
 use siding_model::outcome::{LeaderEnd, Why};
@@ -153,7 +154,7 @@ impl Keeper {
 
     /// Looks at the tree after something in it died.
     fn look(&mut self) {
-        let look = self.kin.look(&self.root, self.state.spec.task_id);
+        let look = self.kin.look(&self.root, &self.state);
         match look.leader {
             Some(end) => self.leader_ended(end, look.tree),
             None if look.tree == Tree::Empty => self.tree_empty(),
@@ -204,7 +205,6 @@ impl Keeper {
     }
 
     fn perform(&mut self, effect: Effect) {
-        let id = self.state.spec.task_id;
         match effect {
             // Done before the others, with everything that belongs to it.
             Effect::Record | Effect::Close => {}
@@ -213,7 +213,7 @@ impl Keeper {
                 // failure of the command.
                 self.log.sync();
                 pause::at("intent");
-                self.ending.signal(&self.kin, &self.root, id, signal);
+                self.ending.signal(&self.kin, &self.root, &self.state, signal);
                 pause::at("signalled");
             }
             Effect::Kill => self.finish_killing(),
@@ -223,7 +223,7 @@ impl Keeper {
     /// Kills everything and says what came of it.
     pub(crate) fn finish_killing(&mut self) {
         pause::at("killing");
-        let killed = self.ending.kill(&mut self.kin, &self.root, self.state.spec.task_id);
+        let killed = self.ending.kill(&mut self.kin, &self.root, &self.state);
         if let Some(end) = killed.leader {
             self.leader_ended(end, Tree::Alive);
         }
@@ -248,7 +248,8 @@ impl Keeper {
         if let Some(line) = self.last_line(ended) {
             self.pump.say(&line);
         }
-        let proof = if self.kin.are_strays() { "no process carries its mark" } else { "ECHILD" };
+        let proof =
+            if self.kin.are_strays() { tree::proof_without_shim(&self.state) } else { "ECHILD" };
         Closed {
             wall: clock::wall(),
             at,
@@ -341,7 +342,7 @@ impl Keeper {
         pause::at("told");
         self.log.sync();
         self.log.finish();
-        siding_core::recover::clear(&self.root, &self.dir, &self.state.spec.same_key);
+        siding_core::recover::clear(&self.root, &self.dir, &self.state);
     }
 }
 

@@ -1,5 +1,5 @@
 //! The task's processes as this shim knows them: as its own children, or, after a rescue, as
-//! strangers that carry the mark.
+//! strangers that carry the mark or are in its control group.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,8 @@ use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
 use siding_core::sys::procfs;
 use siding_core::tree::{self, Marks};
-use siding_model::id::{Birthmark, TaskId};
+use siding_model::id::Birthmark;
+use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
@@ -95,8 +96,8 @@ pub(crate) struct Look {
 
 impl Kin {
     /// Returns the strays of a task whose shim died.
-    pub(crate) fn strays(id: TaskId, leader: Stranger) -> Self {
-        Self::Strays { leader, held: held_strays(id) }
+    pub(crate) fn strays(root: &Root, task: &TaskState, leader: Stranger) -> Self {
+        Self::Strays { leader, held: held_strays(root, task) }
     }
 
     /// Returns what to poll beside SIGCHLD.
@@ -115,24 +116,28 @@ impl Kin {
     }
 
     /// Takes away what has died and says what is left.
-    pub(crate) fn look(&mut self, root: &Root, id: TaskId) -> Look {
+    pub(crate) fn look(&mut self, root: &Root, task: &TaskState) -> Look {
         match self {
-            Self::Below { leader } => look_below(leader, root, id.birthmark()),
-            Self::Strays { leader, held } => look_at_strays(leader, held, id),
+            Self::Below { leader } => look_below(leader, root, mark_of(task)),
+            Self::Strays { leader, held } => look_at_strays(leader, held, root, task),
         }
     }
 
     /// Returns all living members now.
-    pub(crate) fn members(&self, root: &Root, id: TaskId) -> Vec<i32> {
+    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<i32> {
         match self {
-            Self::Below { .. } => below(root, id.birthmark()),
-            Self::Strays { .. } => with_mark_and_below(id),
+            Self::Below { .. } => below(root, mark_of(task)),
+            Self::Strays { .. } => strays_and_below(root, task),
         }
     }
 }
 
 fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or(i32::MAX)
+}
+
+const fn mark_of(task: &TaskState) -> Birthmark {
+    task.spec.task_id.birthmark()
 }
 
 /// Returns what lives below this shim and is the task's.
@@ -165,13 +170,18 @@ fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Loo
     }
 }
 
-fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> Look {
+fn look_at_strays(
+    leader: &mut Stranger,
+    held: &mut Vec<PidFd>,
+    root: &Root,
+    task: &TaskState,
+) -> Look {
     let mut look = Look { leader: leader.take_end(), tree: Tree::Alive };
     let before = held.len();
     held.retain(|held| !held.is_dead());
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
-        *held = held_strays(id);
+        *held = held_strays(root, task);
     }
     if leader.held().is_none() && held.is_empty() {
         look.tree = Tree::Empty;
@@ -179,20 +189,23 @@ fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> L
     look
 }
 
-fn held_strays(id: TaskId) -> Vec<PidFd> {
-    let own = own_pid();
-    let mut held = Marks::scan(|pid| pid == own).take(id);
-    held.truncate(HELD);
-    held
+fn held_strays(root: &Root, task: &TaskState) -> Vec<PidFd> {
+    let held = strays(root, task).into_iter().filter_map(|process| PidFd::open(process).ok());
+    held.filter(|held| !held.is_dead()).take(HELD).collect()
 }
 
-/// Returns everything with the mark, and everything below it, whatever mark it has.
-fn with_mark_and_below(id: TaskId) -> Vec<i32> {
-    let own = own_pid();
+/// Returns all strays and everything below them, whatever mark it has.
+fn strays_and_below(root: &Root, task: &TaskState) -> Vec<i32> {
     let mut found = BTreeSet::new();
-    for process in Marks::scan(|pid| pid == own).of(id) {
+    for process in strays(root, task) {
         found.insert(process.pid);
         found.extend(procfs::descendants(process.pid, |_| false));
     }
     found.into_iter().collect()
+}
+
+fn strays(root: &Root, task: &TaskState) -> Vec<ProcRef> {
+    let own = own_pid();
+    let is_own = |pid| pid == own;
+    tree::strays(root, task, &Marks::scan(is_own), is_own)
 }

@@ -1,6 +1,7 @@
 //! Taking over from a shim that was killed.
 //!
-//! The lock came with the task's directory. The processes are found by their mark, the output goes
+//! The lock came with the task's directory. The processes are found by their mark and
+//! their control group, the output goes
 //! on through the same FIFO, which the task kept alive itself, and the journal goes on where it
 //! stopped.
 
@@ -51,7 +52,8 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record));
+    let stranger = leader.map_or(Stranger::Gone, Stranger::of_record);
+    let kin = Kin::strays(&setting.root, &state, stranger);
     let lease = Lease::take(&setting.root, &state.spec);
     let mut keeper = Keeper {
         root: setting.root,
@@ -68,7 +70,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
         input: None,
         ending: Ending::default(),
     };
-    resume(&mut keeper, id);
+    resume(&mut keeper);
     keeper.keep();
     Ok(())
 }
@@ -93,13 +95,13 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
 }
 
 /// Goes on in the phase in which the journal stopped.
-fn resume(keeper: &mut Keeper, id: TaskId) {
+fn resume(keeper: &mut Keeper) {
     match keeper.state.life.phase() {
-        Phase::Starting { .. } => find_leader(keeper, id),
+        Phase::Starting { .. } => find_leader(keeper),
         // The intent is on record; whether the signal went out is not.
         Phase::Stopping { intent, .. } => {
             let signal = intent.signal;
-            keeper.ending.signal(&keeper.kin, &keeper.root, id, signal);
+            keeper.ending.signal(&keeper.kin, &keeper.root, &keeper.state, signal);
         }
         Phase::Killing { .. } => keeper.finish_killing(),
         Phase::Running { .. } | Phase::Lingering { .. } | Phase::Ended { .. } => {}
@@ -108,9 +110,9 @@ fn resume(keeper: &mut Keeper, id: TaskId) {
 
 /// Finds the leader of a task whose shim died between starting the command and saying so: the
 /// oldest process that leads a session of its own, as every leader does all its life.
-fn find_leader(keeper: &mut Keeper, id: TaskId) {
+fn find_leader(keeper: &mut Keeper) {
     let leads = |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid);
-    let members = keeper.kin.members(&keeper.root, id);
+    let members = keeper.kin.members(&keeper.root, &keeper.state);
     let is_empty = members.is_empty();
     let leaders = members.into_iter().filter(leads).filter_map(procfs::identify);
     if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
@@ -121,7 +123,7 @@ fn find_leader(keeper: &mut Keeper, id: TaskId) {
                 Stranger::Guessed(held)
             }
         });
-        keeper.kin = Kin::strays(id, held);
+        keeper.kin = Kin::strays(&keeper.root, &keeper.state, held);
         keeper.happen(&Event::Spawned { leader });
     } else if !is_empty {
         let why = "its first shim was killed before it had noted who its leader is";

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use siding_core::cgroup::{self, Group};
 use siding_core::journal_file::JournalFile;
 use siding_core::launch::Inherited;
 use siding_core::store::{Root, TaskDir};
@@ -66,6 +67,8 @@ pub(crate) struct Setting {
     pub(crate) signals: SignalFd,
     /// Whether the task's processes can be marked.
     pub(crate) marked: bool,
+    /// The control group of whoever started this shim.
+    pub(crate) cgroup: Option<cgroup::Own>,
 }
 
 /// Takes over the descriptors, and makes this process a keeper.
@@ -77,6 +80,9 @@ pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
     let root = Root::inherited(PathBuf::new(), root);
     let dir = TaskDir::inherited(id, dir);
     process::become_subreaper().map_err(when("become a subreaper"))?;
+    // Before it has its own mark: the shim of a task inside a task must not end with that group.
+    let cgroup = cgroup::Own::find();
+    let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
     let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
@@ -85,7 +91,7 @@ pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
     let _stays = std::env::set_current_dir("/");
     let own = procfs::own()
         .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
-    Ok(Setting { root, dir, own, signals, marked })
+    Ok(Setting { root, dir, own, signals, marked, cgroup })
 }
 
 /// Returns the connection to whoever started this shim.
@@ -148,6 +154,7 @@ fn begin(id: TaskId) -> Result<Begun, CannotStart> {
         at: clock::mono(),
         wall: clock::wall(),
         shim: setting.own,
+        cgroup: setting.cgroup.as_ref().and_then(|own| own.group_for(id)),
         spec,
     };
     let plumbing = Plumbing::lay(dir, accepted.spec.stdin)?;
@@ -203,7 +210,7 @@ impl Begun {
         };
         pause::at("ready");
         let spawned = script.and_then(|script| {
-            let leader = spawn_leader(&state.spec, script.as_ref(), &plumbing, setting.marked)?;
+            let leader = spawn_leader(&state, script.as_ref(), &plumbing, setting.marked)?;
             Ok((leader, script))
         });
         pause::at("spawned");
@@ -241,11 +248,12 @@ impl Begun {
 
 /// Starts the leader and returns who it is.
 fn spawn_leader(
-    spec: &TaskSpec,
+    task: &TaskState,
     script: Option<&Script>,
     plumbing: &Plumbing,
     marked: bool,
 ) -> io::Result<ProcRef> {
+    let spec = &task.spec;
     let argv = match (&spec.command, script) {
         (Command::Shell { text, shell }, Some(script)) => script.argv(shell, text),
         (Command::Shell { text, shell }, None) => {
@@ -260,12 +268,15 @@ fn spawn_leader(
     })?;
     let mut kept = vec![plumbing.keeper.as_fd()];
     kept.extend(script.map(Script::descriptor));
+    // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
+    let group = Group::of(task).and_then(|group| group.make().ok());
     let pid = spawn::leader(&Leader {
         program: &program,
         cwd: cwd.as_fd(),
         stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
         kept: &kept,
         birthmark: marked.then(|| spec.task_id.birthmark()),
+        group: group.as_ref().map(AsFd::as_fd),
     })?;
     // It cannot be gone from /proc: it is our child and nobody has reaped it.
     Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))

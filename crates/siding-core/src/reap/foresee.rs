@@ -25,6 +25,8 @@ pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError
             signal: None,
         }));
     }
+    let groups = leftovers::left_groups(root, &survey);
+    steps.extend(groups.into_iter().map(|(task_id, _)| Step::Cleared { task_id }));
     // A task whose strays are ended may go in the same run.
     steps.extend(leftovers::would_expire(root, &survey, &HashSet::new(), limits));
     let unborn = leftovers::unborn_ids(root, &survey);
@@ -77,13 +79,10 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
 /// Returns what would become of a task whose shim is dead.
 fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Step {
     let folded = root.task(task_id).ok().and_then(|dir| dir.read().ok());
-    let this_boot = folded.is_some_and(|folded| {
+    let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.life.phase(), Phase::Ended { .. })
+            && !tree::strays(root, &folded.state, marks, |_| false).is_empty()
     });
-    if this_boot && !marks.of(task_id).is_empty() {
-        Step::Rescued { task_id }
-    } else {
-        Step::Closed { task_id, outcome: None }
-    }
+    if lives { Step::Rescued { task_id } } else { Step::Closed { task_id, outcome: None } }
 }

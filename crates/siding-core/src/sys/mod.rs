@@ -3,7 +3,9 @@
 //! Nothing in here decides anything: each function is one kernel mechanism with its rule written
 //! beside it. No foreign type but the standard library's descriptors leaves this module.
 
+pub mod cgroupfs;
 pub mod clock;
+mod clone3;
 pub mod descriptor;
 pub mod file;
 pub mod limit;
