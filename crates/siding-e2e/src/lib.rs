@@ -6,6 +6,7 @@
 //! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and a short poll.
 //! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
 //!   that a fault in siding cannot hide itself.
+//! - [`Ground`]: a control group of the test, given away as systemd gives them.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
@@ -32,6 +33,7 @@ mod directory;
 mod eventually;
 pub mod fill;
 mod finished;
+pub mod ground;
 mod leftovers;
 pub mod processes;
 mod programs;
@@ -44,6 +46,7 @@ mod witness;
 pub use announced::Announced;
 pub use eventually::{POLL_DEADLINE, eventually, eventually_some};
 pub use finished::Finished;
+pub use ground::{Given, Ground};
 pub use leftovers::ending_marker;
 pub use processes::Process;
 pub use programs::is_root;

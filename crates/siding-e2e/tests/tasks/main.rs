@@ -6,6 +6,7 @@
 
 mod deadline;
 mod exit_codes;
+mod groups;
 mod handover;
 mod interrupts;
 mod lingering;
