@@ -30,15 +30,6 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(group)
 }
 
-/// Makes a group.
-///
-/// # Errors
-///
-/// The operating system's, `EEXIST` included.
-pub fn make(path: &Path) -> io::Result<()> {
-    std::fs::create_dir(path)
-}
-
 /// Returns the numbers of a group's own processes; those of the groups below it are not among
 /// them. Who is dead and not reaped is none; one whose first thread has left still is.
 ///

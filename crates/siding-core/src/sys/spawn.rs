@@ -145,8 +145,8 @@ pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
 
 /// Starts the leader as a member of a control group, `None` where that does not work: before
 /// Linux 5.7, behind a filter of system calls, and when this process's own group was killed once.
-/// The kernel then takes the child for a latecomer to that kill, and it never runs (Linux 5.14 to
-/// at least 6.18).
+/// The kernel then takes the child for a latecomer to that kill, and it never runs (seen on
+/// Linux 6.18).
 fn born_into(group: BorrowedFd<'_>, args: &mut LeaderArgs) -> Option<i32> {
     let place: *mut LeaderArgs = args;
     let pid = borrowing(|stack| {

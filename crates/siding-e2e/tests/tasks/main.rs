@@ -7,6 +7,7 @@
 mod deadline;
 mod exit_codes;
 mod groups;
+mod groups_left;
 mod handover;
 mod interrupts;
 mod lingering;
