@@ -139,8 +139,8 @@ fn who_is_in_the_group_ends_with_it_whoever_it_belongs_to() {
         let process = roots.marked("guest");
         ground::put(&ground.of_task(&task.id), process);
         let _view = task.stop(&["--grace", "0s"]);
+        eventually("the guest is dead, well before its own end", || !process.alive());
         let _killed = guest.wait().expect_signal(9);
-        assert!(!process.alive());
         task.expect_gone();
         // Nobody waited for the guest, so the group may have been in use still when the shim left.
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
