@@ -90,7 +90,10 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         let _nothing_in_it = std::fs::write(self.0.join("cgroup.kill"), "1");
-        if !std::thread::panicking() {
+        // A second panic would hide the first, which says more.
+        if std::thread::panicking() {
+            remove(&self.0);
+        } else {
             eventually("the test's control group is gone", || remove(&self.0));
         }
     }
