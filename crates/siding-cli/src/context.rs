@@ -70,15 +70,17 @@ impl Task {
 
 /// Makes sure that somebody keeps the task, if it has not ended.
 pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
-    let mut recovery = recovery(root)?;
+    let recovery = recovery(root)?;
     say(id, &recovery.task(id)?);
     Ok(())
 }
 
 /// Prepares recovery.
 pub(crate) fn recovery(root: &Root) -> Result<Recovery<'_>, Failure> {
-    Recovery::new(root, PROGRAM)
-        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
+    Recovery::new(root, PROGRAM).map_err(|error| {
+        Failure::new(format!("could not read this boot's id: {error}"))
+            .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
+    })
 }
 
 /// Tells the person what recovery found, where it is news.
@@ -91,6 +93,9 @@ pub(crate) fn say(id: TaskId, found: &Found) {
         }
         Found::SetAside { path, why } => {
             eprintln!("siding: {id}: {why}; moved to `{}`", path.display());
+        }
+        Found::Elsewhere { machine } => {
+            eprintln!("siding: {id}: another machine keeps it, `{machine}`; ask there");
         }
         Found::TooNew { why } => eprintln!("siding: {id}: {why}; left alone, upgrade siding"),
         Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}

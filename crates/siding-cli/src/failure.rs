@@ -57,6 +57,7 @@ impl From<StoreError> for Failure {
             StoreError::Exposed { .. }
             | StoreError::Foreign { .. }
             | StoreError::NoSuchTask { .. }
+            | StoreError::NoPlace(_)
             | StoreError::Ambiguous { .. } => None,
         };
         Self { message: error.to_string(), hint: hint.map(str::to_owned) }

@@ -15,20 +15,21 @@ mod render;
 
 use std::process::ExitCode;
 
-use siding_core::launch::SHIM_ARGUMENT;
+use siding_core::launch::{SHIM_ARGUMENT, Shim};
 
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
+    let first = std::env::args_os().nth(1).unwrap_or_default();
     // Before anything else: a shim needs no argument parser, and pays for none.
-    if arguments.next().is_some_and(|first| first == SHIM_ARGUMENT) {
-        let rest: Vec<String> =
-            arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
-        return siding_shim::main(&rest);
+    if first == SHIM_ARGUMENT {
+        return ExitCode::from(siding_shim::main());
     }
+    // Forked while there is next to nothing to copy, so that it becomes ready while the arguments
+    // are still read. One that is not needed leaves with this process.
+    let shim = (first == "run").then(|| Shim::fork(siding_shim::main));
     let outcome = match cmd::Cli::from_process() {
-        Ok(cli) => cli.run(),
+        Ok(cli) => cli.run(shim),
         Err(error) => return failure::usage(&error),
     };
     outcome.unwrap_or_else(|failure| failure.report())

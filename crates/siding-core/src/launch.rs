@@ -1,9 +1,15 @@
 //! Starting shims: for a new task, or for one whose shim was killed.
+//!
+//! A shim is started knowing nothing but a socket, and is told over it what to keep. So it can be
+//! started first, and become ready while its client still finds out what it is to run.
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use serde::{Deserialize, Serialize};
+use siding_model::id::TaskId;
+use siding_model::process::ProcRef;
 use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
@@ -12,79 +18,195 @@ use crate::sys::{descriptor, file, socket, spawn};
 
 /// First argument by which the program knows that it is to be a shim.
 pub const SHIM_ARGUMENT: &str = "__shim";
-/// Second argument of a shim that takes over from a dead one.
-pub const RESCUE_ARGUMENT: &str = "rescue";
 
-/// Descriptors a shim is started with, after 0, 1 and 2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Inherited {
-    /// Socket to whoever started it.
-    Starter = 3,
-    /// The state directory.
-    Root = 4,
-    /// The task's directory, which carries the task's lock.
-    Task = 5,
-    /// The specification, as a file in memory. Not for a rescue.
-    Spec = 6,
-}
+/// The descriptor with which a shim is started, after 0, 1 and 2: its socket to whoever started it.
+pub const STARTER: i32 = 3;
 
 /// The program that is executed to become a shim: the one that runs now, even if another has
 /// been installed in its place since.
 pub const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 
-/// Starts the shim of a new task and hands it the directory's lock. `environment` is the task's
-/// whole environment, as `NAME=value`; it is passed on in memory and never written.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn task(
-    root: &Root,
-    dir: TaskDir,
-    spec: &TaskSpec,
-    environment: &[CString],
-    program: &CStr,
-) -> io::Result<Link> {
-    let memory = descriptor::memory_file("siding-spec")?;
-    file::write_all_at(&memory, &serde_json::to_vec(spec).map_err(io::Error::other)?, 0)?;
-    let arguments = [spec.task_id.to_string()];
-    shim(root, &dir, &arguments, environment, Some(memory), program)
+/// Arguments of a shim that keeps nothing yet. The last only makes room for the task's id.
+const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
+
+/// What a shim is to do, sent as the only packet of its starter, with the descriptors of
+/// [`Handed`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Errand {
+    /// Start this new task. The memory holds a [`Birth`].
+    Start(TaskId),
+    /// Take this task over from a shim that was killed. The memory holds processes that were found
+    /// (`[ProcRef]`).
+    Rescue(TaskId),
 }
 
-/// Starts a shim for a task whose shim is dead, and hands it the lock.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn rescue(root: &Root, task: &LockedTask, program: &CStr) -> io::Result<Link> {
-    let arguments = [task.dir().id().to_string(), RESCUE_ARGUMENT.to_owned()];
-    shim(root, task.dir(), &arguments, &[], None, program)
+/// What is handed to a shim with its errand.
+#[derive(Debug)]
+pub struct Handed {
+    /// The state directory.
+    pub root: OwnedFd,
+    /// The task's directory, which carries the task's lock if it is its place.
+    pub dir: OwnedFd,
+    /// A file in memory.
+    pub memory: OwnedFd,
+    /// The task's place when that is not its directory. It carries the task's lock then.
+    pub place: Option<OwnedFd>,
 }
 
-fn shim(
-    root: &Root,
-    dir: &TaskDir,
-    arguments: &[String],
-    environment: &[CString],
-    spec: Option<OwnedFd>,
-    program: &CStr,
-) -> io::Result<Link> {
-    let null = file::open_null()?;
-    let (ours, theirs) = socket::pair()?;
-    let null = null.as_fd();
-    let mut descriptors = vec![null, null, null, theirs.as_fd(), root.as_fd(), dir.as_fd()];
-    descriptors.extend(spec.as_ref().map(AsFd::as_fd));
-    let argv = ["siding", SHIM_ARGUMENT]
-        .into_iter()
-        .chain(arguments.iter().map(String::as_str))
-        .map(|word| CString::new(word).map_err(io::Error::from))
-        .collect::<io::Result<Vec<_>>>()?;
-    spawn::detached(&spawn::Detached {
-        program,
-        argv: &argv,
-        environment,
-        descriptors: &descriptors,
-    })?;
-    Ok(Link::over(ours))
+impl Handed {
+    /// Waits for the errand. `None` when there is none: the starter had nothing to do after all,
+    /// or is gone.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `InvalidData` when it is no errand.
+    pub fn receive(starter: impl AsFd) -> io::Result<Option<(Errand, Self)>> {
+        let Some((packet, descriptors)) = socket::receive_with(starter, ERRAND_MAX)? else {
+            return Ok(None);
+        };
+        let errand = serde_json::from_slice(&packet)?;
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
+        let (root, dir, memory) = (next()?, next()?, next()?);
+        Ok(Some((errand, Self { root, dir, memory, place: descriptors.next() })))
+    }
+}
+
+/// Largest packet with an [`Errand`], in bytes.
+const ERRAND_MAX: usize = 256;
+
+/// A shim that keeps nothing yet. It leaves when this is dropped.
+#[derive(Debug)]
+pub struct Shim {
+    socket: OwnedFd,
+    /// Where it was forked: tells whether that worked.
+    between: Option<spawn::Between>,
+}
+
+impl Shim {
+    /// Starts a shim by executing `program`.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn start(program: &CStr) -> io::Result<Self> {
+        Self::with(|descriptors| {
+            spawn::detached(&spawn::Detached { program, argv: &ARGUMENTS, descriptors })?;
+            Ok(None)
+        })
+    }
+
+    /// Starts a shim as a copy of this process that goes on with `main` and never returns. Only for
+    /// a program with one thread that has allocated next to nothing: whatever it has, each shim
+    /// keeps a copy of.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn fork(main: fn() -> u8) -> io::Result<Self> {
+        Self::with(|descriptors| spawn::forked(descriptors, main).map(Some))
+    }
+
+    fn with(
+        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<spawn::Between>>,
+    ) -> io::Result<Self> {
+        let null = file::open_null()?;
+        let (socket, theirs) = socket::pair()?;
+        let null = null.as_fd();
+        let between = start(&[null, null, null, theirs.as_fd()])?;
+        Ok(Self { socket, between })
+    }
+
+    /// Has it start a new task, and hands it the directory's lock. `environment` is the task's
+    /// whole environment, as `NAME=value`; it is passed on in memory and never written.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `EPIPE` when the shim was killed meanwhile.
+    pub fn task(
+        self,
+        root: &Root,
+        dir: TaskDir,
+        spec: &TaskSpec,
+        environment: &[CString],
+    ) -> io::Result<Link> {
+        self.send(Errand::Start(spec.task_id), root, &dir, &Birth::written(spec, environment)?)
+    }
+
+    /// Has it take over a task whose shim is dead, and hands it the lock. `found` are processes of
+    /// the task, so that not each of a thousand rescuers has to look at the whole machine; it makes
+    /// sure of them itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::task`].
+    pub fn rescue(self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<Link> {
+        let found = &found[..found.len().min(HANDED)];
+        let content = serde_json::to_vec(found).map_err(io::Error::other)?;
+        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &content)
+    }
+
+    fn send(
+        mut self,
+        errand: Errand,
+        root: &Root,
+        dir: &TaskDir,
+        content: &[u8],
+    ) -> io::Result<Link> {
+        self.between.as_mut().map_or(Ok(()), spawn::Between::left)?;
+        let memory = descriptor::memory_file("siding-errand")?;
+        file::write_all_at(&memory, content, 0)?;
+        let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];
+        descriptors.extend(dir.away());
+        let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
+        socket::send_with(&self.socket, &packet, &descriptors)?;
+        Ok(Link::over(self.socket))
+    }
+}
+
+/// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others
+/// when those that it holds have ended.
+const HANDED: usize = 256;
+
+/// All that a new task is born with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// What it is asked to be.
+    pub spec: TaskSpec,
+    /// Its whole environment, as `NAME=value`.
+    pub environment: Vec<CString>,
+}
+
+/// Longest birth. A command may have 2 MiB of arguments and variables.
+const BIRTH_MAX: usize = 16 << 20;
+
+impl Birth {
+    /// Reads it back from the file in memory.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `InvalidData` when the file holds something else.
+    pub fn read(memory: impl AsFd) -> io::Result<Self> {
+        let bytes = file::read_whole(memory.as_fd(), BIRTH_MAX)?;
+        let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a task's birth");
+        let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(broken)?;
+        let spec = serde_json::from_slice(&bytes[..end])?;
+        let environment = bytes[end + 1..]
+            .split_inclusive(|&byte| byte == 0)
+            .map(|variable| CStr::from_bytes_with_nul(variable).map(CStr::to_owned))
+            .collect::<Result<_, _>>()
+            .map_err(|_| broken())?;
+        Ok(Self { spec, environment })
+    }
+
+    /// Writes the specification as one line of JSON, then each variable ended by a zero byte.
+    fn written(spec: &TaskSpec, environment: &[CString]) -> io::Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(spec).map_err(io::Error::other)?;
+        bytes.push(b'\n');
+        for variable in environment {
+            bytes.extend_from_slice(variable.to_bytes_with_nul());
+        }
+        Ok(bytes)
+    }
 }

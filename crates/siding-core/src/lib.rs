@@ -13,6 +13,7 @@ pub mod launch;
 pub mod link;
 pub mod listing;
 pub mod output;
+pub mod place;
 pub mod reap;
 pub mod recover;
 pub mod session;

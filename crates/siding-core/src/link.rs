@@ -68,7 +68,7 @@ impl Link {
     ///
     /// The operating system's.
     pub fn connect(dir: &TaskDir) -> io::Result<Option<Self>> {
-        match socket::connect(dir, NAME) {
+        match dir.place().and_then(|place| socket::connect(place, NAME)) {
             Ok(socket) => Ok(Some(Self(socket))),
             Err(error)
                 if matches!(

@@ -92,7 +92,10 @@ fn one(
         Err(StoreError::NoSuchTask { .. }) => return Ok(None),
         Err(StoreError::Io { source, .. }) => return Err(source.into()),
         Err(
-            StoreError::Exposed { .. } | StoreError::Foreign { .. } | StoreError::Ambiguous { .. },
+            StoreError::Exposed { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::NoPlace(_)
+            | StoreError::Ambiguous { .. },
         ) => return Err(io::Error::from(io::ErrorKind::PermissionDenied).into()),
     };
     match dir.read() {

@@ -11,21 +11,18 @@ use siding_model::id::TaskId;
 use siding_model::journal::{Folded, JournalError, TaskState};
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::{BootId, Mono};
+use siding_model::process::{BootId, ProcRef};
 use siding_model::record::{Closed, OutputTotals, Record};
 
 use crate::cgroup::Group;
 use crate::journal_file::{JournalFile, ReadError};
-use crate::launch;
+use crate::launch::Shim;
 use crate::link::{self, Heard};
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, file, procfs};
-use crate::tree::{self, Marks};
-
-/// Files that exist only while a shim keeps the task.
-pub const TRANSIENT: [&str; 3] = [link::NAME, output::FIFO, output::INPUT_FIFO];
+use crate::sys::{clock, procfs};
+use crate::tree::{self, SharedLook};
 
 /// How long a new shim may take to say that it has taken over, in milliseconds.
 const RESCUE_WAIT_MS: u64 = 10_000;
@@ -47,6 +44,11 @@ pub enum Found {
     Unborn,
     /// Somebody else is starting or rescuing it at this moment.
     Busy,
+    /// Another machine keeps it, which shares this state directory. It is left alone.
+    Elsewhere {
+        /// Which.
+        machine: String,
+    },
     /// Its journal cannot be read and was set aside. Processes that carry its mark are strays.
     SetAside {
         /// Where to.
@@ -79,13 +81,14 @@ pub enum RecoverError {
     },
 }
 
-/// Recovers tasks, looking at the machine's processes once for all of them.
+/// Recovers tasks, looking at the machine's processes once for all of them. Several threads may
+/// share it.
 #[derive(Debug)]
 pub struct Recovery<'r> {
     root: &'r Root,
     program: &'r CStr,
     boot: BootId,
-    marks: Option<(Mono, Marks)>,
+    look: SharedLook,
 }
 
 impl<'r> Recovery<'r> {
@@ -95,7 +98,7 @@ impl<'r> Recovery<'r> {
     ///
     /// The operating system's, when `/proc` is not there.
     pub fn new(root: &'r Root, program: &'r CStr) -> io::Result<Self> {
-        Ok(Self { root, program, boot: procfs::boot_id()?, marks: None })
+        Ok(Self { root, program, boot: procfs::boot_id()?, look: SharedLook::default() })
     }
 
     /// Recovers every task that is marked live. Calls `each` with what was found.
@@ -105,7 +108,7 @@ impl<'r> Recovery<'r> {
     /// [`RecoverError::Store`] when the list of tasks cannot be read. What fails for one task goes
     /// to `each`.
     pub fn all(
-        &mut self,
+        &self,
         mut each: impl FnMut(TaskId, Result<Found, RecoverError>),
     ) -> Result<(), RecoverError> {
         for id in self.root.live_tasks()? {
@@ -120,7 +123,7 @@ impl<'r> Recovery<'r> {
     /// # Errors
     ///
     /// [`RecoverError`].
-    pub fn task(&mut self, id: TaskId) -> Result<Found, RecoverError> {
+    pub fn task(&self, id: TaskId) -> Result<Found, RecoverError> {
         let dir = match self.root.task(id) {
             Err(StoreError::NoSuchTask { .. }) => {
                 self.root.unmark_live(id, "");
@@ -128,6 +131,9 @@ impl<'r> Recovery<'r> {
             }
             result => result?,
         };
+        if let Some(machine) = dir.elsewhere() {
+            return Ok(Found::Elsewhere { machine: machine.to_owned() });
+        }
         match dir.read() {
             Ok(folded) => self.readable(dir, &folded),
             Err(ReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
@@ -137,7 +143,7 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    fn readable(&mut self, dir: TaskDir, folded: &Folded) -> Result<Found, RecoverError> {
+    fn readable(&self, dir: TaskDir, folded: &Folded) -> Result<Found, RecoverError> {
         let id = dir.id();
         let state = &folded.state;
         if !state.is_live() {
@@ -159,7 +165,7 @@ impl<'r> Recovery<'r> {
 
     /// Goes on with a task whose lock we have. Its journal is read again: the one who had the lock
     /// before may have written since.
-    fn orphan(&mut self, locked: &LockedTask) -> Result<Found, RecoverError> {
+    fn orphan(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
         let id = locked.dir().id();
         let folded = match locked.dir().read() {
             Ok(folded) => folded,
@@ -175,26 +181,19 @@ impl<'r> Recovery<'r> {
             let why = "the machine was restarted while it ran".to_owned();
             return self.close(locked, &folded, Event::Vanished { why });
         }
-        if self.is_gone(&folded.state) {
+        let found = self.look.of(self.root, &folded.state);
+        if found.is_empty() {
             let event = end_of_the_vanished(&folded);
             return self.close(locked, &folded, event);
         }
-        self.rescue(locked)
+        self.rescue(locked, &found)
     }
 
-    /// Whether nothing of a task lives, its shim included.
-    fn is_gone(&mut self, task: &TaskState) -> bool {
-        // An earlier look says nothing about a task that was started since.
-        let (_, marks) = match self.marks.take() {
-            Some((looked, marks)) if looked > task.started => self.marks.insert((looked, marks)),
-            _ => self.marks.insert((clock::mono(), Marks::scan(|_| false))),
-        };
-        tree::strays(self.root, task, marks, |_| false).is_empty()
-    }
-
-    fn rescue(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
+    /// Starts a new shim. `found` are the task's processes as far as they are known.
+    fn rescue(&self, locked: &LockedTask, found: &[ProcRef]) -> Result<Found, RecoverError> {
         let id = locked.dir().id();
-        let link = launch::rescue(self.root, locked, self.program)
+        let link = Shim::start(self.program)
+            .and_then(|shim| shim.rescue(self.root, locked, found))
             .map_err(|source| io_error(id, "start a new shim", source))?;
         match link.hear(Some(RESCUE_WAIT_MS)) {
             Ok(Heard::Message(_)) => Ok(Found::Rescued),
@@ -253,7 +252,11 @@ impl<'r> Recovery<'r> {
     fn damaged(&self, dir: TaskDir, why: JournalError) -> Result<Found, RecoverError> {
         let id = dir.id();
         match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
-            Some(_locked) => Ok(Found::SetAside { path: self.root.set_aside(id)?, why }),
+            Some(locked) => {
+                let path = self.root.set_aside(id)?;
+                locked.dir().clear_place();
+                Ok(Found::SetAside { path, why })
+            }
             // Its shim lives and has the truth in memory: a reader must not take its files away.
             None => Ok(Found::Busy),
         }
@@ -290,9 +293,7 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
 /// Removes what exists only while a task has not ended. The live mark goes last: while it is there
 /// the next command looks for the rest.
 pub fn clear(root: &Root, dir: &TaskDir, task: &TaskState) {
-    for name in TRANSIENT {
-        let _already_gone = file::remove(dir, name);
-    }
+    dir.clear_place();
     if let Some(group) = Group::of(task) {
         let _left_to_the_reaper = group.remove();
     }

@@ -206,7 +206,7 @@ fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
 fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), SessionError> {
     let io = |doing| move |source| io_error(id, doing, source);
     let dir = root.session_dir(id.as_str(), true)?;
-    file::lock(&dir).map_err(io("lock its directory"))?;
+    let _lock = root.lock_session(&dir)?;
     let fd = match file::open_at(&dir, NAME, file::Open::CreateNew) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             file::open_at(&dir, NAME, file::Open::ReadWrite)

@@ -11,7 +11,8 @@ use siding_model::id::{BadTaskId, Kind, TaskId};
 use siding_model::journal::{Folded, JournalError};
 
 use crate::journal_file::{self, ReadError};
-use crate::sys::{file, limit, process};
+use crate::place::{self, Away, NoPlace, Runtime};
+use crate::sys::{file, limit, machine, process};
 
 /// Directories below the root.
 const DIRECTORIES: [&str; 5] = [TASKS, LIVE, SAME, SESSIONS, ASIDE];
@@ -57,6 +58,9 @@ pub enum StoreError {
         /// Its owner.
         uid: u32,
     },
+    /// It is on a network file system, and a task can have its FIFOs and its socket nowhere else.
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
     /// A text that could name a task, and no task has it.
     #[error("no task `{text}`; `siding ps --all` lists what there is")]
     NoSuchTask {
@@ -87,6 +91,8 @@ fn list(ids: &[TaskId]) -> String {
 pub struct Root {
     path: PathBuf,
     fd: OwnedFd,
+    /// Where the places of tasks are, when they cannot be in here.
+    runtime: Option<Runtime>,
 }
 
 impl AsFd for Root {
@@ -119,6 +125,21 @@ impl Root {
     ///
     /// [`StoreError::Io`], [`StoreError::Exposed`], [`StoreError::Foreign`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_on(path, |root| machine::file_system(root), place::candidates)
+    }
+
+    /// Opens the state directory on a file system whose magic number `file_system` tells. Where
+    /// that is one of the network, the places of tasks are in the first of `candidates` that will
+    /// do.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub(crate) fn open_on(
+        path: &Path,
+        file_system: impl FnOnce(BorrowedFd<'_>) -> io::Result<u64>,
+        candidates: impl FnOnce() -> Vec<PathBuf>,
+    ) -> Result<Self, StoreError> {
         let io = |doing, source| StoreError::Io { doing, path: path.to_owned(), source };
         let fd = match file::open_directory(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -137,15 +158,24 @@ impl Root {
         if facts.mode & 0o022 != 0 {
             return Err(StoreError::Exposed { path: path.to_owned(), mode: facts.mode });
         }
-        let root = Self { path: path.to_owned(), fd };
+        // One that does not say what it is, is taken for a usual one.
+        let magic = file_system(fd.as_fd()).unwrap_or(0);
+        let runtime = Runtime::needed(magic, candidates);
+        let root = Self { path: path.to_owned(), fd, runtime };
         root.make_directories()?;
         Ok(root)
     }
 
-    /// Takes over a root that another process opened.
+    /// Takes over a root that another process opened. Only for whoever makes and recovers no task.
     #[must_use]
     pub const fn inherited(path: PathBuf, fd: OwnedFd) -> Self {
-        Self { path, fd }
+        Self { path, fd, runtime: None }
+    }
+
+    /// Returns where the places of tasks are, `None` when they are in the tasks' directories.
+    #[must_use]
+    pub const fn runtime(&self) -> Option<&Runtime> {
+        self.runtime.as_ref()
     }
 
     /// Makes what is missing. Looks before: most often all is there, and looking also works where
@@ -181,15 +211,26 @@ impl Root {
     pub fn create_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS}/{id}");
         file::make_directory(&self.fd, &name).map_err(|error| self.io("create", &name, error))?;
-        let made = self.task(id).and_then(|dir| match file::try_lock(&dir.fd) {
-            Ok(true) => Ok(dir),
-            Ok(false) => Err(self.io("lock", &name, io::ErrorKind::WouldBlock.into())),
-            Err(error) => Err(self.io("lock", &name, error)),
-        });
+        let made = self.settle_task(id);
         if made.is_err() {
+            let _left_for_reap = file::remove(&self.fd, format!("{name}/{}", place::NAME));
             let _left_for_reap = file::remove_directory(&self.fd, &name);
         }
         made
+    }
+
+    /// Gives a new task its place, and takes its lock.
+    fn settle_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
+        let name = format!("{TASKS}/{id}");
+        let fd = file::open_at(&self.fd, &name, file::Open::Directory)
+            .map_err(|error| self.io("open", &name, error))?;
+        let away = self.runtime.as_ref().map(|runtime| Away::create(runtime, &fd, id));
+        let dir = TaskDir { id, path: self.path.join(&name), fd, away: away.transpose()? };
+        match dir.try_lock() {
+            Ok(Some(locked)) => Ok(locked.0),
+            Ok(None) => Err(self.io("lock", &name, io::ErrorKind::WouldBlock.into())),
+            Err(error) => Err(self.io("lock", &name, error)),
+        }
     }
 
     /// Marks a task as not ended.
@@ -275,7 +316,12 @@ impl Root {
     pub fn task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS}/{id}");
         match file::open_at(&self.fd, &name, file::Open::Directory) {
-            Ok(fd) => Ok(TaskDir { id, path: self.path.join(&name), fd }),
+            Ok(fd) => {
+                let away = self.runtime.as_ref().map(|runtime| Away::find(runtime, &fd, id));
+                let away =
+                    away.transpose().map_err(|error| self.io("find the place of", &name, error))?;
+                Ok(TaskDir { id, path: self.path.join(&name), fd, away })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(StoreError::NoSuchTask { text: id.to_string() })
             }
@@ -364,13 +410,23 @@ impl Root {
         let name = format!("{TASKS}/{}", dir.0.id);
         let io = |error| self.io("remove", &name, error);
         let _already_gone = file::remove(&self.fd, format!("{LIVE}/{}", dir.0.id));
+        dir.0.clear_place();
         match file::remove_directory(&self.fd, &name) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             // Whoever has no descriptor left to list it can still take back an empty one.
             result => return result.map_err(io),
         }
         empty(dir.0.fd.as_fd()).map_err(io)?;
-        file::remove_directory(&self.fd, &name).map_err(io)
+        match file::remove_directory(&self.fd, &name) {
+            // What a leaving shim has open keeps another name there until it is closed (`.nfs…`,
+            // `.fuse_hidden…`). Without a record the directory is removed by a later reap.
+            Err(error)
+                if error.kind() == io::ErrorKind::DirectoryNotEmpty && self.runtime.is_some() =>
+            {
+                Ok(())
+            }
+            result => result.map_err(io),
+        }
     }
 
     /// Returns a new id that this process may give: random, and small enough to be the birthmark
@@ -391,6 +447,25 @@ impl Root {
         };
         let bits = TaskId::MIN_BITS + crate::sys::random()? % span;
         TaskId::new(Kind::LocalBash, bits).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Takes the lock under which a session is written, waiting for it. The lock is let go with
+    /// what is returned and `dir`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoPlace`]; [`StoreError::Io`].
+    pub fn lock_session(&self, dir: impl AsFd) -> Result<Option<OwnedFd>, StoreError> {
+        let locked = |fd: BorrowedFd<'_>| {
+            file::lock(fd).map_err(|error| self.io("lock a session in", SESSIONS, error))
+        };
+        match &self.runtime {
+            None => locked(dir.as_fd()).map(|()| None),
+            Some(runtime) => {
+                let (_, base) = runtime.choose()?;
+                locked(base.as_fd()).map(|()| Some(base))
+            }
+        }
     }
 
     /// Opens the directory of a session, making it when asked.
@@ -449,6 +524,8 @@ pub struct TaskDir {
     id: TaskId,
     path: PathBuf,
     fd: OwnedFd,
+    /// Where its FIFOs, its socket and its lock are, when not in the directory itself.
+    away: Option<Away>,
 }
 
 impl AsFd for TaskDir {
@@ -458,10 +535,11 @@ impl AsFd for TaskDir {
 }
 
 impl TaskDir {
-    /// Takes over a directory that another process opened. Its path is not known.
+    /// Takes over a directory that another process opened, and the task's place when that is
+    /// outside. Its path is not known.
     #[must_use]
-    pub const fn inherited(id: TaskId, fd: OwnedFd) -> Self {
-        Self { id, path: PathBuf::new(), fd }
+    pub fn inherited(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
+        Self { id, path: PathBuf::new(), fd, away: away.map(Away::inherited) }
     }
 
     /// Returns whose it is.
@@ -476,6 +554,38 @@ impl TaskDir {
         &self.path
     }
 
+    /// Returns the directory in which its FIFOs and its socket are.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is none any more, or it is on another machine.
+    pub fn place(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.away {
+            None => Ok(self.fd.as_fd()),
+            Some(away) => {
+                away.meeting(self.fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
+        }
+    }
+
+    /// Returns the task's place when that is outside its directory. It carries the lock then.
+    #[must_use]
+    pub fn away(&self) -> Option<BorrowedFd<'_>> {
+        self.away.as_ref().and_then(Away::held)
+    }
+
+    /// Returns the machine that keeps the task, when it is not this one: nothing of the task can
+    /// be seen from here but its files.
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<&str> {
+        self.away.as_ref().and_then(Away::elsewhere)
+    }
+
+    /// Removes what exists only while a shim keeps the task.
+    pub fn clear_place(&self) {
+        place::clear(self.fd.as_fd(), self.away.as_ref());
+    }
+
     /// Reads the task's journal.
     ///
     /// # Errors
@@ -485,13 +595,17 @@ impl TaskDir {
         journal_file::read(&self.fd)
     }
 
-    /// Takes the task's lock, `None` while its shim has it.
+    /// Takes the task's lock, `None` while its shim has it, or when it is another machine's.
     ///
     /// # Errors
     ///
     /// The operating system's.
-    pub fn try_lock(self) -> io::Result<Option<LockedTask>> {
-        Ok(file::try_lock(&self.fd)?.then_some(LockedTask(self)))
+    pub fn try_lock(mut self) -> io::Result<Option<LockedTask>> {
+        let locked = match &mut self.away {
+            None => file::try_lock(&self.fd)?,
+            Some(away) => away.try_lock(&self.fd, self.id)?,
+        };
+        Ok(locked.then_some(LockedTask(self)))
     }
 
     /// Whether nothing was ever recorded for the task, so nothing was ever started.

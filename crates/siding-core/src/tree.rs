@@ -1,16 +1,18 @@
 //! Which processes belong to a task.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::process::ProcRef;
+use siding_model::process::{Mono, ProcRef};
 
 use crate::cgroup::Group;
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
-use crate::sys::procfs;
+use crate::sys::{clock, procfs};
 
 /// Whether a process below a task belongs to another task, started inside it by `siding run`.
 ///
@@ -33,20 +35,54 @@ pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
 pub struct Marks(HashMap<u64, Vec<ProcRef>>);
 
 impl Marks {
-    /// Looks at every process of the machine, 12 µs each. Shims are marked too; `except` names
-    /// those that are to be left out.
+    /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
+    /// `wanted`. That is asked with a process's number and the task whose mark it carries. Shims
+    /// are marked too.
+    ///
+    /// The list of processes is not atomic: one on it may start another and be gone before it is
+    /// looked at. So the numbers that were given out meanwhile are looked at too, until there are
+    /// no new ones: then nothing that lives was missed.
     #[must_use]
-    pub fn scan(except: impl Fn(i32) -> bool) -> Self {
+    pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
+        /// Rounds after which the rest is left to the next look. Each is as short as the time in
+        /// which a machine starts a few processes.
+        const MOST: u32 = 100;
         let mut marks = Self::default();
+        let mut newest = procfs::newest_pid();
         for pid in procfs::all_pids() {
-            let Some(mark) = procfs::birthmark(pid).filter(|mark| mark.task().is_some()) else {
-                continue;
-            };
-            if let Some(process) = living(pid, mark).filter(|_| !except(pid)) {
-                marks.0.entry(mark.0).or_default().push(process);
+            marks.look_at(pid, &wanted);
+        }
+        for _ in 0..MOST {
+            let (Some(before), Some(now)) = (newest, procfs::newest_pid()) else { break };
+            if now == before {
+                break;
+            } else if now > before {
+                (before + 1..=now).for_each(|pid| marks.look_at(pid, &wanted));
+            } else {
+                // The numbers begin again from below.
+                procfs::all_pids().into_iter().for_each(|pid| marks.look_at(pid, &wanted));
             }
+            newest = Some(now);
         }
         marks
+    }
+
+    fn look_at(&mut self, pid: i32, wanted: impl Fn(i32, TaskId) -> bool) {
+        let Some(mark) = procfs::birthmark(pid) else { return };
+        if mark.task().is_some_and(|task| wanted(pid, task))
+            && let Some(process) = living(pid, mark)
+        {
+            let known = self.0.entry(mark.0).or_default();
+            if !known.contains(&process) {
+                known.push(process);
+            }
+        }
+    }
+
+    /// Looks for the processes of one task, and leaves `except` out.
+    #[must_use]
+    pub fn scan_for(id: TaskId, except: i32) -> Self {
+        Self::scan(|pid, task| task == id && pid != except)
     }
 
     /// Returns the processes of a task that lived at that moment.
@@ -70,22 +106,45 @@ impl Marks {
     }
 }
 
+/// One look at the machine, shared by many who ask at once or one after the other.
+#[derive(Debug, Default)]
+pub struct SharedLook(Mutex<Option<(Mono, Marks)>>);
+
+impl SharedLook {
+    /// Returns the processes, the shim among them, that a task had at some moment since it was
+    /// started: those with its mark as they were then, those in its control group as they are now.
+    #[must_use]
+    pub fn of(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
+        let marked = self.marked(task.spec.task_id, task.started);
+        with_grouped(root, task, marked)
+    }
+
+    fn marked(&self, id: TaskId, started: Mono) -> Vec<ProcRef> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An earlier look says nothing about a task that was started since.
+        let (_, marks) = match last.take() {
+            Some((looked, marks)) if looked > started => last.insert((looked, marks)),
+            _ => last.insert((clock::mono(), Marks::scan(|_, _| true))),
+        };
+        marks.of(id).to_vec()
+    }
+}
+
 /// Returns the living processes of a task as they are known without its shim: whoever carries its
-/// mark, and whoever is in its control group. `except` names those that are to be left out, as in
-/// [`Marks::scan`].
+/// mark, and whoever is in its control group. `except` is left out.
 #[must_use]
-pub fn strays(
-    root: &Root,
-    task: &TaskState,
-    marks: &Marks,
-    except: impl Fn(i32) -> bool,
-) -> Vec<ProcRef> {
-    let mut found = marks.of(task.spec.task_id).to_vec();
+pub fn strays(root: &Root, task: &TaskState, except: i32) -> Vec<ProcRef> {
+    let id = task.spec.task_id;
+    let mut found = with_grouped(root, task, Marks::scan_for(id, except).of(id).to_vec());
+    found.retain(|process| process.pid != except);
+    found
+}
+
+/// Adds whoever is in the task's control group to those that carry its mark.
+fn with_grouped(root: &Root, task: &TaskState, mut found: Vec<ProcRef>) -> Vec<ProcRef> {
     if let Some(group) = Group::of(task) {
         let marked: HashSet<ProcRef> = found.iter().copied().collect();
-        let mut others = group.members(root);
-        others.retain(|process| !marked.contains(process) && !except(process.pid));
-        found.extend(others);
+        found.extend(group.members(root).into_iter().filter(|process| !marked.contains(process)));
     }
     found
 }
@@ -97,6 +156,21 @@ pub fn proof_without_shim(task: &TaskState) -> &'static str {
         Some(_) => "no process carries its mark or is in its control group",
         None => "no process carries its mark",
     }
+}
+
+/// Holds those of `known` that still live and are the task's, by their mark or by its control group
+/// where it has one. A number that has become another process's is left out.
+#[must_use]
+pub fn hold(root: &Root, id: TaskId, group: Option<&Group>, known: &[ProcRef]) -> Vec<PidFd> {
+    let mark = id.birthmark();
+    let is_grouped =
+        |pid| group.is_some_and(|group| group.holds(pid) && !is_foreign(root, mark, pid));
+    let is_member = |held: &PidFd| {
+        let pid = held.process.pid;
+        // Its start time was compared while it was held, so both are its own unless it is dead.
+        (procfs::birthmark(pid) == Some(mark) || is_grouped(pid)) && !held.is_dead()
+    };
+    known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
 }
 
 /// Whether exactly this process lives. One whose first thread has left looks like a zombie and
@@ -112,14 +186,17 @@ pub fn lives(process: ProcRef) -> bool {
 
 /// Returns the process of this number if it lives and has this mark.
 fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
-    let process = procfs::identify(pid)?;
-    match PidFd::open(process) {
+    match PidFd::of_number(pid) {
         // The number may have changed hands since the mark was read; while the process is held and
         // not dead, what is read under its number is its own.
-        Ok(held) => (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(process),
+        Ok(held) => {
+            (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(held.process)
+        }
+        // The number of a thread.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => None,
         // It is gone, or no descriptor is left to hold it by: then better to count it in than to
         // call it dead.
-        Err(_) => procfs::is_running(process).then_some(process),
+        Err(_) => procfs::identify(pid).filter(|process| procfs::is_running(*process)),
     }
 }
 
@@ -137,8 +214,7 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
         Vec::new()
     };
     if state.rescues > 0 || pids.is_empty() {
-        let is_shim = |pid| pid == state.shim.pid;
-        for process in strays(root, state, &Marks::scan(is_shim), is_shim) {
+        for process in strays(root, state, state.shim.pid) {
             if !pids.contains(&process.pid) {
                 pids.push(process.pid);
             }
@@ -170,4 +246,78 @@ pub fn command_of(pid: i32) -> String {
 /// Borrowed descriptors of held processes, for a poll.
 pub fn descriptors(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
     held.iter().map(AsFd::as_fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use siding_model::id::Kind;
+
+    use super::*;
+
+    /// A process with a task's mark. Ended when dropped.
+    struct Marked(Child);
+
+    impl Marked {
+        /// Returns once `line` has said something.
+        fn new(id: TaskId, line: &str) -> Self {
+            let line = format!("ulimit -R {}; {line}", id.birthmark().0);
+            let mut command = Command::new("bash");
+            command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("there is a bash");
+            let mut told = [0];
+            let out = child.stdout.as_mut().expect("is piped");
+            std::io::Read::read_exact(out, &mut told).expect("it is marked");
+            Self(child)
+        }
+
+        fn process(&self) -> ProcRef {
+            let pid = i32::try_from(self.0.id()).expect("fits");
+            procfs::identify(pid).expect("not waited for")
+        }
+    }
+
+    impl Drop for Marked {
+        fn drop(&mut self) {
+            let _ended_already = self.0.kill();
+            let _status = self.0.wait();
+        }
+    }
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+    }
+
+    #[test]
+    fn only_what_is_still_the_same_and_marked_is_held() {
+        let marked = Marked::new(id(77), "echo; read -r _");
+        let process = marked.process();
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("is made");
+        let held = |id: TaskId, known: ProcRef| -> Vec<ProcRef> {
+            hold(&root, id, None, &[known]).iter().map(|held| held.process).collect()
+        };
+        assert_eq!(held(id(77), process), [process]);
+        let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
+        assert_eq!(held(id(77), earlier), [], "its number is another's now");
+        assert_eq!(held(id(78), process), [], "it is of another task");
+        assert_eq!(Marks::scan_for(id(77), 0).of(id(77)), [process]);
+        assert_eq!(Marks::scan_for(id(77), process.pid).of(id(77)), []);
+        drop(marked);
+        assert_eq!(held(id(77), process), [], "it has ended");
+    }
+
+    /// Each process lives for a moment and starts the next.
+    #[test]
+    fn one_that_moves_on_is_always_found() {
+        const LOOKS: usize = 100;
+        let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
+        let first = Marked::new(id(79), &format!("{hop}; echo; read -r _"));
+        let shell = first.process();
+        for look in 0..LOOKS {
+            let found = Marks::scan_for(id(79), shell.pid);
+            assert!(!found.of(id(79)).is_empty(), "look {look}");
+        }
+    }
 }

@@ -198,6 +198,7 @@ impl<'r> Watch<'r> {
                 Found::SetAside { why, .. } | Found::TooNew { why } => {
                     return Err(WatchError::Journal { id: self.id, source: why.into() });
                 }
+                Found::Elsewhere { machine } => return Err(self.elsewhere(&machine)),
                 Found::Kept | Found::Continued | Found::Rescued => {
                     if self.connect()? {
                         return Ok(());
@@ -220,7 +221,7 @@ impl<'r> Watch<'r> {
             Err(StoreError::NoSuchTask { .. }) if self.is_new => return Ok(Found::Unborn),
             result => drop(result?),
         }
-        let mut recovery = Recovery::new(self.root, self.program)
+        let recovery = Recovery::new(self.root, self.program)
             .map_err(|source| self.io("read the boot id", source))?;
         Ok(recovery.task(self.id)?)
     }
@@ -261,6 +262,11 @@ impl<'r> Watch<'r> {
             }
             Err(source) => Err(WatchError::Ask { id: self.id, source }),
         }
+    }
+
+    fn elsewhere(&self, machine: &str) -> WatchError {
+        let why = format!("it is kept by another machine, `{machine}`; ask there");
+        self.io("reach its shim", io::Error::other(why))
     }
 
     fn never_started(&self) -> WatchError {

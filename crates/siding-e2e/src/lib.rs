@@ -7,6 +7,7 @@
 //! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
 //!   that a fault in siding cannot hide itself.
 //! - [`Ground`]: a control group of the test, given away as systemd gives them.
+//! - [`mounts`]: file systems that one test alone sees.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
@@ -29,12 +30,14 @@
 
 pub mod announced;
 mod capture;
+mod denied;
 mod directory;
 mod eventually;
 pub mod fill;
 mod finished;
 pub mod ground;
 mod leftovers;
+pub mod mounts;
 pub mod processes;
 mod programs;
 mod quoting;

@@ -87,6 +87,12 @@ impl Invocation {
         self
     }
 
+    /// Runs it as on a kernel without these system calls (`libc::SYS_…`).
+    pub fn without_calls(mut self, calls: &[libc::c_long]) -> Self {
+        crate::denied::deny(&mut self.command, calls);
+        self
+    }
+
     /// Stops the shim at the named pause point (`SIDING_PAUSE_AT`).
     pub fn pause_at(self, point: &str) -> Self {
         self.env("SIDING_PAUSE_AT", point)

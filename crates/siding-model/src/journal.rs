@@ -194,14 +194,14 @@ pub fn fold(bytes: &[u8]) -> Result<Folded, JournalError> {
     let Some((offset, first)) = lines.next() else { return Err(JournalError::Empty) };
     let mut state = TaskState::new(read_first(offset, first)?);
     while let Some((offset, line)) = lines.next() {
-        if record::frame(line).is_err() && lines.skip_torn(state.next_seq) {
+        let framed = record::frame(line);
+        if framed.is_err() && lines.skip_torn(state.next_seq) {
             continue;
         }
-        read_next(&mut state, line).map_err(|why| JournalError::Corrupt {
-            seq: state.next_seq,
-            offset,
-            why,
-        })?;
+        framed
+            .map_err(|error| error.to_string())
+            .and_then(|(seq, json)| read_next(&mut state, seq, json))
+            .map_err(|why| JournalError::Corrupt { seq: state.next_seq, offset, why })?;
     }
     Ok(Folded { state, whole: lines.offset, torn: !bytes.ends_with(b"\n") })
 }
@@ -228,8 +228,8 @@ fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
     serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))
 }
 
-fn read_next(state: &mut TaskState, line: &[u8]) -> Result<(), String> {
-    let (seq, record) = record::read_line(line).map_err(|error| error.to_string())?;
+fn read_next(state: &mut TaskState, seq: u64, json: &[u8]) -> Result<(), String> {
+    let record = record::read_body(json).map_err(|error| error.to_string())?;
     if seq != state.next_seq {
         return Err(format!("number {seq} where {} should be", state.next_seq));
     }

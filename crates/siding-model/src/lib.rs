@@ -17,6 +17,7 @@ pub mod record;
 pub mod report;
 pub mod retention;
 pub mod settings;
+pub mod shell;
 pub mod signal;
 pub mod size;
 pub mod span;

@@ -43,6 +43,7 @@ pub(crate) struct Ending {
     listed: BTreeMap<i32, Listed>,
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
+    gave_up: bool,
 }
 
 /// What a kill came to.
@@ -79,7 +80,7 @@ impl Ending {
         self.ports.extend(sockets::listening(&members));
         let others = self.signal_group(kin, members, signal);
         for process in others {
-            if let Some(held) = living(process) {
+            if let Ok(Some(held)) = PidFd::living(process) {
                 // Another user's process: sudo and its like relay what reaches them.
                 let _refused = self.touch(process, signal, || held.send(signal).is_ok());
                 let _refused = held.send(Signal::CONT);
@@ -96,7 +97,7 @@ impl Ending {
             let process = ProcRef { pid, start_ticks: stat.start_ticks };
             if Some(stat.pgrp) != group {
                 others.push(process);
-            } else if living(process).is_some() {
+            } else if !matches!(PidFd::living(process), Ok(None)) {
                 // Noted before anything is sent: the dead have no command line.
                 self.touch(process, signal, || true);
             }
@@ -144,6 +145,7 @@ impl Ending {
                 || now.ms_since(obeyed) > REFUSED_MS
             {
                 self.survivors = living.pids.iter().map(|pid| survivor(*pid)).collect();
+                self.gave_up = true;
                 break;
             }
             std::thread::sleep(pause);
@@ -158,7 +160,7 @@ impl Ending {
     fn kill_control_group(&mut self, root: &Root, task: &TaskState, members: Vec<ProcRef>) {
         let Some(group) = Group::of(task).filter(Group::exists) else { return };
         for process in members {
-            if living(process).is_some() && group.holds(process.pid) {
+            if !matches!(PidFd::living(process), Ok(None)) && group.holds(process.pid) {
                 // Noted before it is done: the dead have no command line.
                 self.touch(process, Signal::KILL, || true);
             }
@@ -171,8 +173,14 @@ impl Ending {
         let mut alive = Living::default();
         for &pid in members {
             let Some(process) = procfs::identify(pid) else { continue };
-            let Some(held) = living(process) else { continue };
+            let held = match PidFd::living(process) {
+                Ok(None) => continue,
+                Ok(Some(held)) => Some(held),
+                // For want of a descriptor, say: it may live, and must not be taken for dead.
+                Err(_) => None,
+            };
             alive.pids.push(pid);
+            let Some(held) = held else { continue };
             alive.ours |= *killed.entry(process).or_insert_with(|| {
                 // sudo's child is root's: it dies with the sudo that relays TERM, not by us.
                 self.touch(process, Signal::KILL, || held.send(Signal::KILL).is_ok())
@@ -199,6 +207,11 @@ impl Ending {
             listed.signal = signal;
         }
         true
+    }
+
+    /// Whether the kill ended without a proof that nothing is left.
+    pub(crate) const fn gave_up(&self) -> bool {
+        self.gave_up
     }
 
     /// Returns the report, `None` when nothing had to be ended.
@@ -231,12 +244,6 @@ impl Ending {
     }
 }
 
-/// Holds a process that lives. The letter `Z` is no proof that it does not, and a dead one whose
-/// parent has not asked for its status is no process that a stop has ended.
-fn living(process: ProcRef) -> Option<PidFd> {
-    PidFd::open(process).ok().filter(|held| !held.is_dead())
-}
-
 /// Returns the group that the leader leads, while its number cannot be another's.
 fn leader_group(kin: &Kin) -> Option<i32> {
     match kin {
@@ -248,8 +255,12 @@ fn leader_group(kin: &Kin) -> Option<i32> {
 fn survivor(pid: i32) -> Survivor {
     let uid = procfs::uid(pid).unwrap_or(u32::MAX);
     let own = process::effective_uid();
+    let held = procfs::identify(pid).map_or(Ok(None), PidFd::living);
+    let sent = held.and_then(|held| held.map_or(Ok(()), |held| held.send(Signal::KILL)));
     let why = if own != 0 && uid != own {
         format!("belongs to user {uid}, whom user {own} may not signal")
+    } else if let Err(error) = sent {
+        format!("could not be sent SIGKILL: {error}")
     } else {
         let state = procfs::stat(pid).map_or('?', |stat| stat.state);
         format!("did not die of SIGKILL within {} s (state {state})", GIVE_UP_MS / 1000)

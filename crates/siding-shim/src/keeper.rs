@@ -25,7 +25,7 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
-use crate::script::{Report, Script};
+use crate::script::{Report, Reporter};
 
 /// Everything a shim holds.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ pub(crate) struct Keeper {
     pub(crate) listener: OwnedFd,
     pub(crate) signals: SignalFd,
     pub(crate) lease: Lease,
-    /// Where the shell reports its end.
-    pub(crate) script: Option<Script>,
+    /// Tells what is known of the leader beside its end.
+    pub(crate) reporter: Reporter,
     /// Keeps the task's input open until somebody closes it.
     pub(crate) input: Option<OwnedFd>,
     pub(crate) ending: Ending,
@@ -166,8 +166,8 @@ impl Keeper {
         pause::at("leader_ended");
         // What it wrote is in the FIFO now; what lingers may write for ever.
         self.pump.drain();
-        let Report { final_cwd, pipeline } =
-            self.script.take().map(|script| script.report()).unwrap_or_default();
+        let reporter = std::mem::replace(&mut self.reporter, Reporter::Silent);
+        let Report { final_cwd, pipeline } = reporter.report(&self.state.spec.cwd, &end);
         self.happen(&Event::LeaderEnded { end, tree, final_cwd, pipeline });
     }
 
@@ -248,8 +248,11 @@ impl Keeper {
         if let Some(line) = self.last_line(ended) {
             self.pump.say(&line);
         }
-        let proof =
-            if self.kin.are_strays() { tree::proof_without_shim(&self.state) } else { "ECHILD" };
+        let proof = match (self.ending.gave_up(), self.kin.are_strays()) {
+            (true, _) => "none: not everything could be ended",
+            (false, true) => tree::proof_without_shim(&self.state),
+            (false, false) => "ECHILD",
+        };
         Closed {
             wall: clock::wall(),
             at,

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
 use siding_core::sys::procfs;
-use siding_core::tree::{self, Marks};
+use siding_core::tree;
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
@@ -95,9 +96,31 @@ pub(crate) struct Look {
 }
 
 impl Kin {
-    /// Returns the strays of a task whose shim died.
-    pub(crate) fn strays(root: &Root, task: &TaskState, leader: Stranger) -> Self {
-        Self::Strays { leader, held: held_strays(root, task) }
+    /// Returns the strays of a task whose shim died. `known` are some of them, as somebody found
+    /// them a moment ago.
+    ///
+    /// While one of those lives the machine need not be looked at: who is not held is found when a
+    /// holder dies, and nothing is called empty before.
+    pub(crate) fn strays(
+        root: &Root,
+        task: &TaskState,
+        leader: Stranger,
+        known: &[ProcRef],
+    ) -> Self {
+        let mut held = tree::hold(root, task.spec.task_id, Group::of(task).as_ref(), known);
+        held.retain(|held| held.process.pid != own_pid());
+        if held.is_empty() {
+            held = held_strays(root, task);
+        }
+        held.truncate(HELD);
+        Self::Strays { leader, held }
+    }
+
+    /// Notes who the leader is, where that was not on record.
+    pub(crate) fn led_by(&mut self, found: Stranger) {
+        if let Self::Strays { leader, .. } = self {
+            *leader = found;
+        }
     }
 
     /// Returns what to poll beside SIGCHLD.
@@ -140,6 +163,11 @@ const fn mark_of(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
+/// Whether `/proc` does not show the children that this process has: no descriptor is left, say.
+fn is_blind() -> bool {
+    procfs::descendants(own_pid(), |_| false).is_empty()
+}
+
 /// Returns what lives below this shim and is the task's.
 fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(own_pid(), |pid| tree::is_foreign(root, mark, pid))
@@ -161,7 +189,7 @@ fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Loo
             }
             // Shims of tasks started inside this one are its children too, and none of its own.
             Ok(Reaped::NoneDead) | Err(_) => {
-                if leader.is_none() && below(root, mark).is_empty() {
+                if leader.is_none() && below(root, mark).is_empty() && !is_blind() {
                     look.tree = Tree::Empty;
                 }
                 return look;
@@ -190,22 +218,26 @@ fn look_at_strays(
 }
 
 fn held_strays(root: &Root, task: &TaskState) -> Vec<PidFd> {
-    let held = strays(root, task).into_iter().filter_map(|process| PidFd::open(process).ok());
-    held.filter(|held| !held.is_dead()).take(HELD).collect()
+    /// Looks after which those that were found cannot be held.
+    const MOST: u32 = 100;
+    for _ in 0..MOST {
+        let found = tree::strays(root, task, own_pid());
+        let held = found.iter().filter_map(|process| PidFd::open(*process).ok());
+        let held: Vec<_> = held.filter(|held| !held.is_dead()).take(HELD).collect();
+        if found.is_empty() || !held.is_empty() {
+            return held;
+        }
+        // They were gone before they were held, and may have started others.
+    }
+    Vec::new()
 }
 
 /// Returns all strays and everything below them, whatever mark it has.
 fn strays_and_below(root: &Root, task: &TaskState) -> Vec<i32> {
     let mut found = BTreeSet::new();
-    for process in strays(root, task) {
+    for process in tree::strays(root, task, own_pid()) {
         found.insert(process.pid);
         found.extend(procfs::descendants(process.pid, |_| false));
     }
     found.into_iter().collect()
-}
-
-fn strays(root: &Root, task: &TaskState) -> Vec<ProcRef> {
-    let own = own_pid();
-    let is_own = |pid| pid == own;
-    tree::strays(root, task, &Marks::scan(is_own), is_own)
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod callers;
+mod direct;
 mod ending;
 mod keeper;
 mod kin;
@@ -19,28 +20,25 @@ mod rescue;
 mod script;
 mod start;
 
-use std::process::ExitCode;
+use siding_core::launch::{self, Errand, Handed};
+use siding_core::sys::descriptor;
 
-use siding_core::launch::RESCUE_ARGUMENT;
-
-/// Runs this process as a shim. `arguments` are those after `__shim`: the task's id, and whether
-/// this is a rescue.
+/// Runs this process as a shim: waits for its errand and carries it out. Returns the exit code of
+/// the process.
 #[must_use]
-pub fn main(arguments: &[String]) -> ExitCode {
-    let kept = match arguments {
-        [id] => id.parse().map(start::run),
-        [id, how] if how == RESCUE_ARGUMENT => id.parse().map(rescue::run),
-        _ => return usage(),
+pub fn main() -> u8 {
+    const USAGE: u8 = 2;
+    let Ok(starter) = descriptor::inherited(launch::STARTER) else {
+        eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
+        return USAGE;
     };
-    match kept {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        // Whoever started this shim was told; its standard error is /dev/null.
-        Ok(Err(_)) => ExitCode::FAILURE,
-        Err(_) => usage(),
-    }
-}
-
-fn usage() -> ExitCode {
-    eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
-    ExitCode::from(2)
+    let ready = start::Ready::make();
+    let kept = match Handed::receive(&starter) {
+        Ok(Some((Errand::Start(id), handed))) => start::run(id, ready, handed, starter),
+        Ok(Some((Errand::Rescue(id), handed))) => rescue::run(id, ready, handed, starter),
+        Ok(None) => return 0,
+        Err(_) => return USAGE,
+    };
+    // Whoever started this shim was told; its standard error is /dev/null.
+    u8::from(kept.is_err())
 }

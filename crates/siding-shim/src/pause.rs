@@ -19,11 +19,30 @@ pub(crate) const POINTS: [&str; 12] = [
     "told",
 ];
 
-/// Stops this process when `SIDING_PAUSE_AT` names this place.
+/// Where this process is to stop.
+#[cfg(feature = "pause-points")]
+static WANTED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
+/// Takes from a task's environment, in `SIDING_PAUSE_AT`, where its shim is to stop.
+#[cfg(feature = "pause-points")]
+pub(crate) fn plan(environment: &[std::ffi::CString]) {
+    let wanted = environment.iter().find_map(|variable| {
+        variable.to_str().ok()?.strip_prefix("SIDING_PAUSE_AT=").map(str::to_owned)
+    });
+    if let Some(wanted) = wanted {
+        WANTED.get_or_init(|| wanted);
+    }
+}
+
+/// Does nothing.
+#[cfg(not(feature = "pause-points"))]
+pub(crate) const fn plan(_environment: &[std::ffi::CString]) {}
+
+/// Stops this process when it was planned to stop here.
 #[cfg(feature = "pause-points")]
 pub(crate) fn at(point: &str) {
     debug_assert!(POINTS.contains(&point), "`{point}` is not in the list");
-    if std::env::var_os("SIDING_PAUSE_AT").is_some_and(|wanted| wanted == point) {
+    if WANTED.get().is_some_and(|wanted| wanted == point) {
         siding_core::sys::signals::stop_oneself();
     }
 }

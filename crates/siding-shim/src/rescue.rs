@@ -1,14 +1,14 @@
 //! Taking over from a shim that was killed.
 //!
-//! The lock came with the task's directory. The processes are found by their mark and
-//! their control group, the output goes
-//! on through the same FIFO, which the task kept alive itself, and the journal goes on where it
-//! stopped.
+//! The lock came with the task's directory. The processes are found by their mark and their control
+//! group, the output goes on through the same FIFO, which the task kept alive itself, and the
+//! journal goes on where it stopped.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::journal_file::{self, JournalFile};
+use siding_core::launch::Handed;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, file, procfs, socket};
 use siding_core::tree::TEXT_FILE;
@@ -22,30 +22,38 @@ use siding_model::protocol::Message;
 use siding_model::record::Record;
 use siding_model::spec::Command;
 
-use crate::callers::Callers;
+use crate::callers::{Caller, Callers};
 use crate::ending::Ending;
 use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::pump::Pump;
-use crate::start::{self, CannotStart, when};
+use crate::script::Reporter;
+use crate::start::{self, CannotStart, Ready, when};
 
 /// Keeps a task whose shim is dead.
-pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
-    let mut starter = start::starter()?;
+pub(crate) fn run(
+    id: TaskId,
+    ready: Ready,
+    handed: Handed,
+    starter: OwnedFd,
+) -> Result<(), CannotStart> {
+    let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
-    let setting = start::settle(id)?;
+    let (setting, _boot, memory) = start::settle(id, ready, handed)?;
+    let known = known_processes(&memory);
     let dir = setting.dir.as_fd();
     let folded = journal_file::read(dir)
         .map_err(|error| when("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &folded).map_err(when("open the journal"))?;
     let mut state = folded.state;
     let pump = reopen_output(&setting.dir, &state).map_err(when("reopen the output"))?;
-    let _stale = file::remove(dir, link::NAME);
+    let place = setting.dir.place().map_err(when("find its place"))?;
+    let _stale = file::remove(place, link::NAME);
     // Before the record: who reads there that this shim keeps the task must be able to reach it.
-    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let seq = state.next_seq;
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
@@ -53,7 +61,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let stranger = leader.map_or(Stranger::Gone, Stranger::of_record);
-    let kin = Kin::strays(&setting.root, &state, stranger);
+    let kin = Kin::strays(&setting.root, &state, stranger, &known);
     let lease = Lease::take(&setting.root, &state.spec);
     let mut keeper = Keeper {
         root: setting.root,
@@ -66,7 +74,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
         listener,
         signals: setting.signals,
         lease,
-        script: None,
+        reporter: Reporter::Silent,
         input: None,
         ending: Ending::default(),
     };
@@ -75,12 +83,21 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     Ok(())
 }
 
+/// Returns the processes that whoever started this shim has found. Without them it looks itself.
+fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
+    const MOST: usize = 1 << 20;
+    file::read_whole(memory.as_fd(), MOST)
+        .and_then(|json| serde_json::from_slice(&json).map_err(io::Error::other))
+        .unwrap_or_default()
+}
+
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
-    let fifo = match file::open_at(dir, output::FIFO, file::Open::FifoBoth) {
+    let place = dir.place()?;
+    let fifo = match file::open_at(place, output::FIFO, file::Open::FifoBoth) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::make_fifo(dir, output::FIFO)?;
-            file::open_at(dir, output::FIFO, file::Open::FifoBoth)
+            file::make_fifo(place, output::FIFO)?;
+            file::open_at(place, output::FIFO, file::Open::FifoBoth)
         }
         result => result,
     }?;
@@ -123,7 +140,7 @@ fn find_leader(keeper: &mut Keeper) {
                 Stranger::Guessed(held)
             }
         });
-        keeper.kin = Kin::strays(&keeper.root, &keeper.state, held);
+        keeper.kin.led_by(held);
         keeper.happen(&Event::Spawned { leader });
     } else if !is_empty {
         let why = "its first shim was killed before it had noted who its leader is";

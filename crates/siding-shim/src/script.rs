@@ -11,6 +11,7 @@ use std::path::Path;
 
 use siding_core::sys::{descriptor, file};
 use siding_core::tree::TEXT_FILE;
+use siding_model::outcome::LeaderEnd;
 
 /// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
 /// (0–9, and bash's `{fd}` from 10 on), below 64, from where on the kernel would have to enlarge
@@ -40,6 +41,30 @@ pub(crate) struct Script {
 pub(crate) struct Report {
     pub(crate) final_cwd: Option<String>,
     pub(crate) pipeline: Option<Vec<i32>>,
+}
+
+/// What is learned from a task's leader when it has ended.
+#[derive(Debug)]
+pub(crate) enum Reporter {
+    /// Nothing but its end.
+    Silent,
+    /// A program took a shell's place: it cannot have changed the shell's directory.
+    Direct,
+    /// A shell tells.
+    Script(Script),
+}
+
+impl Reporter {
+    /// Returns what was reported by a leader that was started in `cwd` and has ended so.
+    pub(crate) fn report(&self, cwd: &str, end: &LeaderEnd) -> Report {
+        match self {
+            Self::Script(script) => script.report(),
+            Self::Direct if matches!(end, LeaderEnd::Exited { .. }) => {
+                Report { final_cwd: Some(cwd.to_owned()), pipeline: None }
+            }
+            Self::Direct | Self::Silent => Report::default(),
+        }
+    }
 }
 
 impl Script {

@@ -3,6 +3,7 @@
 //! The order is the promise: the task is on record before anything of it exists, and everything
 //! that could fail for want of space is made before the command starts.
 
+use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,22 +11,23 @@ use std::path::{Path, PathBuf};
 
 use siding_core::cgroup::{self, Group};
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::Inherited;
+use siding_core::launch::{self, Birth, Handed};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
-use siding_core::sys::{clock, descriptor, file, limit, process, procfs, socket};
+use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
 use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
-use siding_model::process::ProcRef;
+use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::Message;
 use siding_model::record::{Accepted, FORMAT, Record};
 use siding_model::signal::Signal;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use crate::callers::{Caller, Callers};
+use crate::direct::Direct;
 use crate::ending::Ending;
 use crate::keeper::Keeper;
 use crate::kin::Kin;
@@ -33,10 +35,8 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::pause;
 use crate::pump::Pump;
-use crate::script::{Script, move_high};
+use crate::script::{Reporter, Script, move_high};
 
-/// Longest specification. A command may have 2 MiB of arguments.
-const SPEC_MAX: usize = 16 << 20;
 /// Where programs are looked for when the environment does not say (as glibc's execvp does).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -58,7 +58,46 @@ pub(crate) fn when(doing: &'static str) -> impl Fn(io::Error) -> CannotStart {
     move |source| CannotStart { doing, source }
 }
 
-/// What every shim sets up first.
+/// A process that has become a keeper and waits for what to keep.
+#[derive(Debug)]
+pub(crate) struct Ready(Result<Readied, CannotStart>);
+
+/// What it has then.
+#[derive(Debug)]
+struct Readied {
+    own: ProcRef,
+    boot: BootId,
+    signals: SignalFd,
+    cgroup: Option<cgroup::Own>,
+}
+
+impl Ready {
+    /// Does everything that can be done before the task is known.
+    pub(crate) fn make() -> Self {
+        Self(Self::try_make())
+    }
+
+    fn try_make() -> Result<Readied, CannotStart> {
+        process::set_name(c"siding-shim");
+        process::become_subreaper().map_err(when("become a subreaper"))?;
+        // Without it a stop would reach too little, which must be found out before anything runs.
+        pidfd::works().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
+        let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
+        let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
+        // The directory it was started in may be unmounted or removed; the task has its own.
+        let _stays = std::env::set_current_dir("/");
+        let own = procfs::own()
+            .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
+        let boot = procfs::boot_id().map_err(when("read the boot id"))?;
+        // Before it has a mark of its own: the shim of a task inside a task must not end with that
+        // task's group.
+        let cgroup = cgroup::Own::find();
+        let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
+        Ok(Readied { own, boot, signals, cgroup })
+    }
+}
+
+/// What every shim has when it begins.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) root: Root,
@@ -71,40 +110,31 @@ pub(crate) struct Setting {
     pub(crate) cgroup: Option<cgroup::Own>,
 }
 
-/// Takes over the descriptors, and makes this process a keeper.
-pub(crate) fn settle(id: TaskId) -> Result<Setting, CannotStart> {
-    process::set_name(c"siding-shim");
-    let inherited = |which: Inherited| descriptor::inherited(which as i32);
-    let root = inherited(Inherited::Root).map_err(when("take over the state directory"))?;
-    let dir = inherited(Inherited::Task).map_err(when("take over the task's directory"))?;
-    let root = Root::inherited(PathBuf::new(), root);
-    let dir = TaskDir::inherited(id, dir);
-    process::become_subreaper().map_err(when("become a subreaper"))?;
-    // Before it has its own mark: the shim of a task inside a task must not end with that group.
-    let cgroup = cgroup::Own::find();
-    let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
+/// Takes over the directories, and becomes the keeper of this task. Returns the boot and the
+/// memory as well.
+pub(crate) fn settle(
+    id: TaskId,
+    ready: Ready,
+    handed: Handed,
+) -> Result<(Setting, BootId, OwnedFd), CannotStart> {
+    let Readied { own, boot, signals, cgroup } = ready.0?;
+    let root = Root::inherited(PathBuf::new(), handed.root);
+    let dir = TaskDir::inherited(id, handed.dir, handed.place);
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
-    let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
-    let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
-    // The directory it was started in may be unmounted or removed; the task has its own.
-    let _stays = std::env::set_current_dir("/");
-    let own = procfs::own()
-        .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
-    Ok(Setting { root, dir, own, signals, marked, cgroup })
-}
-
-/// Returns the connection to whoever started this shim.
-pub(crate) fn starter() -> Result<Caller, CannotStart> {
-    descriptor::inherited(Inherited::Starter as i32)
-        .map(Caller::starter)
-        .map_err(when("take over the starter's socket"))
+    process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+    Ok((Setting { root, dir, own, signals, marked, cgroup }, boot, handed.memory))
 }
 
 /// Runs a new task.
-pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
-    let mut starter = starter()?;
-    match begin(id) {
+pub(crate) fn run(
+    id: TaskId,
+    ready: Ready,
+    handed: Handed,
+    starter: OwnedFd,
+) -> Result<(), CannotStart> {
+    let mut starter = Caller::starter(starter);
+    match begin(id, ready, handed) {
         Ok(begun) => {
             begun.run(starter);
             Ok(())
@@ -122,11 +152,18 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
 struct Begun {
     setting: Setting,
     state: TaskState,
+    environment: Vec<CString>,
     log: Log,
     pump: Pump,
     listener: OwnedFd,
     plumbing: Plumbing,
+    /// Descriptors that the start of the leader will need for a moment.
+    spare: Vec<OwnedFd>,
 }
+
+/// Most descriptors open at once while the leader is started: its directory, its control group, its
+/// command's text twice, a file of /proc.
+const SPARE: usize = 5;
 
 /// What the leader gets.
 #[derive(Debug)]
@@ -140,35 +177,38 @@ struct Plumbing {
     input: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId) -> Result<Begun, CannotStart> {
-    let spec = descriptor::inherited(Inherited::Spec as i32)
-        .and_then(|memory| file::read_whole(memory.as_fd(), SPEC_MAX))
-        .and_then(|json| serde_json::from_slice::<TaskSpec>(&json).map_err(io::Error::other))
-        .map_err(when("read the specification"))?;
-    let setting = settle(id)?;
+fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart> {
+    let (setting, boot, memory) = settle(id, ready, handed)?;
+    let Birth { spec, environment } =
+        Birth::read(memory).map_err(when("read the specification"))?;
+    pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
         format: FORMAT,
-        boot: procfs::boot_id().map_err(when("read the boot id"))?,
+        boot,
         at: clock::mono(),
         wall: clock::wall(),
         shim: setting.own,
         cgroup: setting.cgroup.as_ref().and_then(|own| own.group_for(id)),
         spec,
     };
-    let plumbing = Plumbing::lay(dir, accepted.spec.stdin)?;
+    let place = setting.dir.place().map_err(when("find its place"))?;
+    let plumbing = Plumbing::lay(place, accepted.spec.stdin)?;
     let store = when("create the output file");
     let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
-    let fifo = file::open_at(dir, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
+    let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
     let pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
-    let listener = socket::listen(dir, link::NAME).map_err(when("listen for callers"))?;
+    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
+    let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
+    let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
     let state = TaskState::new(accepted.clone());
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
-    Ok(Begun { state, log: Log::new(journal), pump, listener, plumbing, setting })
+    let log = Log::new(journal);
+    Ok(Begun { setting, state, environment, log, pump, listener, plumbing, spare })
 }
 
 impl Plumbing {
@@ -203,22 +243,18 @@ impl Plumbing {
 
 impl Begun {
     fn run(self, starter: Caller) {
-        let Self { setting, state, log, pump, listener, plumbing } = self;
-        let script = match &state.spec.command {
-            Command::Shell { text, .. } => Script::new(text).map(Some),
-            Command::Argv { .. } => Ok(None),
-        };
+        let Self { setting, state, environment, log, pump, listener, plumbing, spare } = self;
         pause::at("ready");
-        let spawned = script.and_then(|script| {
-            let leader = spawn_leader(&state, script.as_ref(), &plumbing, setting.marked)?;
-            Ok((leader, script))
-        });
+        drop(spare);
+        let started = start_leader(&state, &environment, &plumbing, setting.marked);
+        drop(environment);
         pause::at("spawned");
-        let (event, script) = match spawned {
-            Ok((leader, script)) => (Event::Spawned { leader }, script),
+        let (event, reporter) = match started {
+            Ok((leader, reporter)) => (Event::Spawned { leader }, reporter),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(0);
-                (Event::SpawnFailed { error: reason(&state.spec, &error), errno }, None)
+                let error = reason(&state.spec, &error);
+                (Event::SpawnFailed { error, errno }, Reporter::Silent)
             }
         };
         let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
@@ -234,7 +270,7 @@ impl Begun {
             listener,
             signals: setting.signals,
             lease,
-            script,
+            reporter,
             input: plumbing.input,
             ending: Ending::default(),
         };
@@ -246,40 +282,58 @@ impl Begun {
     }
 }
 
-/// Starts the leader and returns who it is.
-fn spawn_leader(
+/// Starts the leader. Returns who it is and who tells of it.
+fn start_leader(
     task: &TaskState,
-    script: Option<&Script>,
+    environment: &[CString],
     plumbing: &Plumbing,
     marked: bool,
-) -> io::Result<ProcRef> {
+) -> io::Result<(ProcRef, Reporter)> {
     let spec = &task.spec;
-    let argv = match (&spec.command, script) {
-        (Command::Shell { text, shell }, Some(script)) => script.argv(shell, text),
-        (Command::Shell { text, shell }, None) => {
-            vec![shell.clone(), "-c".to_owned(), text.clone()]
-        }
-        (Command::Argv { argv }, _) => argv.clone(),
-    };
-    let path = std::env::var("PATH").unwrap_or_else(|_| DEFAULT_PATH.to_owned());
-    let program = Program::new(&argv, &path).map_err(io::Error::other)?;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
-    let mut kept = vec![plumbing.keeper.as_fd()];
-    kept.extend(script.map(Script::descriptor));
     // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
     let group = Group::of(task).and_then(|group| group.make().ok());
-    let pid = spawn::leader(&Leader {
-        program: &program,
-        cwd: cwd.as_fd(),
-        stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
-        kept: &kept,
-        birthmark: marked.then(|| spec.task_id.birthmark()),
-        group: group.as_ref().map(AsFd::as_fd),
-    })?;
-    // It cannot be gone from /proc: it is our child and nobody has reaped it.
-    Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))
+    let start = |program: &Program,
+                 environment: &[CString],
+                 script: Option<&Script>|
+     -> io::Result<ProcRef> {
+        let mut kept = vec![plumbing.keeper.as_fd()];
+        kept.extend(script.map(Script::descriptor));
+        let pid = spawn::leader(&Leader {
+            program,
+            environment,
+            cwd: cwd.as_fd(),
+            stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
+            kept: &kept,
+            birthmark: marked.then(|| spec.task_id.birthmark()),
+            group: group.as_ref().map(AsFd::as_fd),
+        })?;
+        // It cannot be gone from /proc: it is our child and nobody has reaped it.
+        Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))
+    };
+    if let Some(Direct { path, argv, environment }) = Direct::of(spec, environment) {
+        let program = Program::at(&path, &argv).map_err(io::Error::other)?;
+        // What cannot be executed after all is bash's to run or to complain about.
+        if let Ok(leader) = start(&program, &environment, None) {
+            return Ok((leader, Reporter::Direct));
+        }
+    }
+    let path = environment.iter().find_map(|variable| variable.to_bytes().strip_prefix(b"PATH="));
+    let path = path.unwrap_or(DEFAULT_PATH.as_bytes());
+    let program = |argv: &[String]| Program::new(argv, path).map_err(io::Error::other);
+    match &spec.command {
+        Command::Shell { text, shell } => {
+            let script = Script::new(text)?;
+            let program = program(&script.argv(shell, text))?;
+            let leader = start(&program, environment, Some(&script))?;
+            Ok((leader, Reporter::Script(script)))
+        }
+        Command::Argv { argv } => {
+            Ok((start(&program(argv)?, environment, None)?, Reporter::Silent))
+        }
+    }
 }
 
 /// Returns why nothing was started, with the file it is about.

@@ -138,7 +138,11 @@ impl Input {
                 "only a task started with `siding run --stdin pipe` can be written to",
             ));
         }
-        match file::open_at(&task.dir, INPUT_FIFO, file::Open::FifoWrite) {
+        let fifo = task
+            .dir
+            .place()
+            .and_then(|place| file::open_at(place, INPUT_FIFO, file::Open::FifoWrite));
+        match fifo {
             Ok(fifo) => Ok(Self { id, fifo }),
             Err(error) if is_closed(&error) => Err(closed(id)),
             Err(error) => {
@@ -196,7 +200,7 @@ fn close(root: &Root, task: &Task, input: Input) -> Result<(), Failure> {
     let mut watch = Watch::open(root, PROGRAM, id)?;
     watch.ask(&Request::CloseStdin, CLOSE_MS)?;
     // Whoever comes later learns that it is closed.
-    let _already_gone = file::remove(&task.dir, INPUT_FIFO);
+    let _already_gone = task.dir.place().and_then(|place| file::remove(place, INPUT_FIFO));
     Ok(())
 }
 

@@ -15,10 +15,13 @@ mod show;
 mod stop;
 mod wait;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use siding_core::launch::Shim;
 
+use crate::context::PROGRAM;
 use crate::failure::Failure;
 
 /// Runs slow commands off the main line: moves them to the background in place, watches them, ends
@@ -84,10 +87,10 @@ impl Cli {
         Self::try_parse()
     }
 
-    /// Runs the command that was asked for.
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    /// Runs the command that was asked for; `shim` waits already for what it may need.
+    pub(crate) fn run(self, shim: Option<io::Result<Shim>>) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Run(args) => args.run(),
+            Command::Run(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
             Command::Ps(args) => args.run(),
             Command::Show(args) => args.run(),
             Command::Output(args) => args.run(),

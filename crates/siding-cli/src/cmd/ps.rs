@@ -58,7 +58,7 @@ impl Args {
         }
         sort(&mut views);
         if self.json {
-            render::json::print(&views)?;
+            render::json::print_list(&views)?;
         } else {
             self.print(&views, unopened)?;
         }

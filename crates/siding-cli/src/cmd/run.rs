@@ -4,9 +4,11 @@ mod begin;
 mod environment;
 mod follow;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use siding_core::launch::Shim;
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
@@ -115,13 +117,14 @@ enum From {
 }
 
 impl Args {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    /// Runs the command; `shim` is to keep it.
+    pub(crate) fn run(self, shim: io::Result<Shim>) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let plan = begin::plan(&self, &root)?;
         // From here on an interrupt is a message, so that none can fall between start and wait.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
-        let begun = match begin::begin(&self, &root, &plan)? {
+        let begun = match begin::begin(&self, &root, &plan, shim)? {
             begin::Begun::Started(link) => link,
             begin::Begun::Duplicate(first) => return self.duplicate(&root, first),
         };

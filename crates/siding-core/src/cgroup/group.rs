@@ -55,16 +55,28 @@ impl Group {
 
     /// Returns the task's living processes in it. What belongs to another task is left out: a shim
     /// that could not leave, say.
+    ///
+    /// One that was listed may have started another and be gone before it is looked at. So nobody
+    /// is said to live there before a list of which nobody was gone.
     #[must_use]
     pub fn members(&self, root: &Root) -> Vec<ProcRef> {
+        /// Lists after which the rest is left to the next look.
+        const MOST: u32 = 100;
         let mark = self.id.birthmark();
-        self.pids()
-            .into_iter()
-            .filter_map(procfs::identify)
+        for _ in 0..MOST {
+            let listed = self.pids();
+            let mut found: Vec<ProcRef> =
+                listed.iter().filter_map(|pid| procfs::identify(*pid)).collect();
             // Read after who it is: the number may have changed hands since it was listed.
-            .filter(|process| self.holds(process.pid))
-            .filter(|process| !tree::is_foreign(root, mark, process.pid))
-            .collect()
+            found.retain(|process| self.holds(process.pid) && tree::lives(*process));
+            let is_whole =
+                found.len() == listed.len() && !(listed.is_empty() && self.is_populated());
+            found.retain(|process| !tree::is_foreign(root, mark, process.pid));
+            if is_whole || !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
     }
 
     /// Whether a process is in it, or below it.

@@ -6,13 +6,13 @@ use siding_model::id::{Birthmark, TaskId};
 
 use super::{Check, State, Weight, number_in};
 use crate::cgroup::{Delegation, Own};
-use crate::sys::pidfd::{self, PidFd};
-use crate::sys::{descriptor, limit, machine, process, procfs};
+use crate::sys::{descriptor, limit, machine, pidfd, process, procfs};
 
 /// Looks at all of it.
 pub(super) fn checks() -> Vec<Check> {
     vec![
         pidfd_open(),
+        close_range(),
         exit_of_strangers(),
         subreaper(),
         birthmark(),
@@ -27,18 +27,24 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn pidfd_open() -> Check {
-    let held = procfs::own().map(PidFd::open);
-    let found = match &held {
-        Some(Ok(_)) => "works".to_owned(),
-        Some(Err(error)) => format!("refused: {error}"),
-        None => "this process is not in `/proc`; is it mounted?".to_owned(),
-    };
+    let works = pidfd::works();
     Check {
         name: "pidfd_open",
-        state: State::present(matches!(held, Some(Ok(_)))),
+        state: State::present(works.is_ok()),
         weight: Weight::Needed,
-        found,
-        without: "a process could be mistaken for a later one with its number",
+        found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
+        without: "nothing is started: a process could be mistaken for a later one",
+    }
+}
+
+fn close_range() -> Check {
+    let works = descriptor::can_close_a_range();
+    Check {
+        name: "close_range",
+        state: State::present(works.is_ok()),
+        weight: Weight::Needed,
+        found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
+        without: "nothing is started: a shim would hold what belongs to its caller",
     }
 }
 

@@ -1,12 +1,13 @@
 //! What the file system of the state directory offers.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use siding_model::size::Bytes;
 
 use super::{Check, State, Weight};
+use crate::place::network_name;
 use crate::store::Root;
 use crate::sys::{file, machine, socket};
 
@@ -34,7 +35,9 @@ pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
     let open = mode & 0o077 != 0;
     let note = if open { ": others may list it, not what is in it" } else { "" };
     let shown = format!("`{}`, mode {mode:o}{note}", path.display());
-    let mut checks = vec![found(State::Ok, shown), file_system(&root), free_space(&root)];
+    let mut checks = vec![found(State::Ok, shown), file_system(&root)];
+    checks.extend(runtime(&root));
+    checks.push(free_space(&root));
     match Probe::new(&root) {
         Ok(probe) => checks.extend(probe.checks()),
         Err(error) => {
@@ -44,24 +47,6 @@ pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
     }
     checks
 }
-
-/// File systems that several machines may have mounted, or that a program of a user serves
-/// (magic.h, statfs(2)).
-const SHARED: [(u64, &str); 13] = [
-    (0x6969, "nfs"),
-    (0x517b, "smb"),
-    (0xff53_4d42, "cifs"),
-    (0xfe53_4d42, "smb2"),
-    (0x6573_5546, "fuse"),
-    (0x0102_1997, "9p"),
-    (0x00c3_6400, "ceph"),
-    (0x0bd0_0bd0, "lustre"),
-    (0x4750_4653, "gpfs"),
-    (0x5346_414f, "afs"),
-    (0x7461_636f, "ocfs2"),
-    (0x0116_1970, "gfs2"),
-    (0x564c, "ncp"),
-];
 
 /// Local file systems, for their names.
 const LOCAL: [(u64, &str); 8] = [
@@ -84,20 +69,28 @@ fn file_system(root: &Root) -> Check {
         state,
         weight: Weight::Guarantee,
         found,
-        without: "locks and sockets may not hold between machines: use one machine only",
+        without: "a task can be stopped and waited for on its own machine only",
     }
 }
 
 /// Returns what a file system's magic number means.
 pub(super) fn judge(magic: u64) -> (State, String) {
-    let name_in = |table: &[(u64, &'static str)]| {
-        table.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
-    };
-    match (name_in(&SHARED), name_in(&LOCAL)) {
+    let local = LOCAL.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name);
+    match (network_name(magic), local) {
         (Some(name), _) => (State::Limited, format!("{name}, which other machines may share")),
         (None, Some(name)) => (State::Ok, format!("{name}, local")),
         (None, None) => (State::Ok, format!("{magic:#x}, not a known network file system")),
     }
+}
+
+/// Says where FIFOs, sockets and locks are, when not in the state directory.
+fn runtime(root: &Root) -> Option<Check> {
+    let (state, found) = match root.runtime()?.choose() {
+        Ok((path, _)) => (State::Ok, format!("`{}` has the FIFOs and sockets", path.display())),
+        Err(error) => (State::Missing, error.to_string()),
+    };
+    let without = "no task can be started; set XDG_RUNTIME_DIR or SIDING_STATE_DIR";
+    Some(Check { name: "runtime directory", state, weight: Weight::Needed, found, without })
 }
 
 fn free_space(root: &Root) -> Check {
@@ -115,28 +108,49 @@ fn free_space(root: &Root) -> Check {
     }
 }
 
-/// A directory in the state directory that is gone when the looking is over.
+/// A directory in the state directory, and one where the places of tasks are, that are gone when
+/// the looking is over.
 struct Probe<'r> {
     root: &'r Root,
     name: String,
     dir: OwnedFd,
+    /// The directory with the places, and the one made there, when not the two above.
+    away: Option<(OwnedFd, OwnedFd)>,
 }
 
 impl Drop for Probe<'_> {
     fn drop(&mut self) {
-        for name in file::names(&self.dir).unwrap_or_default() {
-            let _already_gone = file::remove(&self.dir, name);
+        let away = self.away.iter().map(|(base, dir)| (base.as_fd(), dir.as_fd()));
+        for (above, dir) in away.chain([(self.root.as_fd(), self.dir.as_fd())]) {
+            for name in file::names(dir).unwrap_or_default() {
+                let _already_gone = file::remove(dir, name);
+            }
+            let _already_gone = file::remove_directory(above, &self.name);
         }
-        let _already_gone = file::remove_directory(self.root, &self.name);
     }
 }
 
 impl<'r> Probe<'r> {
     fn new(root: &'r Root) -> io::Result<Self> {
         let name = format!("doctor.{}.{:x}", std::process::id(), crate::sys::random()?);
-        file::make_directory(root, &name)?;
-        let dir = file::open_at(root, &name, file::Open::Directory)?;
-        Ok(Self { root, name, dir })
+        let make = |above: BorrowedFd<'_>| {
+            file::make_directory(above, &name)?;
+            file::open_at(above, &name, file::Open::Directory)
+        };
+        let dir = make(root.as_fd())?;
+        // Where there is none the check of it has said so.
+        let base = root.runtime().and_then(|runtime| runtime.choose().ok());
+        let away = base.and_then(|(_, base)| Some((make(base.as_fd()).ok()?, base)));
+        let away = away.map(|(dir, base)| (base, dir));
+        Ok(Self { root, name, dir, away })
+    }
+
+    /// Returns the directory that is like a task's place, and the one above.
+    fn place(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        match &self.away {
+            Some((base, dir)) => (base.as_fd(), dir.as_fd()),
+            None => (self.root.as_fd(), self.dir.as_fd()),
+        }
     }
 
     fn checks(&self) -> Vec<Check> {
@@ -176,23 +190,25 @@ impl<'r> Probe<'r> {
     }
 
     fn lock(&self) -> io::Result<bool> {
-        let open = || file::open_at(self.root, &self.name, file::Open::Directory);
+        let open = || file::open_at(self.place().0, &self.name, file::Open::Directory);
         let (first, second) = (open()?, open()?);
         Ok(file::try_lock(&first)? && !file::try_lock(&second)?)
     }
 
     fn fifo(&self) -> io::Result<bool> {
-        file::make_fifo(&self.dir, "fifo")?;
-        let both = file::open_at(&self.dir, "fifo", file::Open::FifoBoth)?;
-        let write = file::open_at(&self.dir, "fifo", file::Open::FifoWrite)?;
+        let (_, place) = self.place();
+        file::make_fifo(place, "fifo")?;
+        let both = file::open_at(place, "fifo", file::Open::FifoBoth)?;
+        let write = file::open_at(place, "fifo", file::Open::FifoWrite)?;
         file::write(&write, b"x")?;
         let mut bytes = [0; 8];
         Ok(file::read(&both, &mut bytes)? == 1)
     }
 
     fn socket(&self) -> io::Result<bool> {
-        let listener = socket::listen(&self.dir, "socket")?;
-        let caller = socket::connect(&self.dir, "socket")?;
+        let (_, place) = self.place();
+        let listener = socket::listen(place, "socket")?;
+        let caller = socket::connect(place, "socket")?;
         let callee = socket::accept(listener.as_fd())?;
         socket::send(&caller, b"x", false)?;
         Ok(socket::receive(&callee, 8, true)?.as_deref() == Some(b"x"))

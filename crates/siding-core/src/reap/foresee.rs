@@ -9,7 +9,7 @@ use siding_model::retention::Limits;
 use super::{ReapError, Standing, Step, Survey, leaving, leftovers, look, strays};
 use crate::store::Root;
 use crate::sys::procfs;
-use crate::tree::{self, Marks};
+use crate::tree::{self, SharedLook};
 
 /// Returns the steps.
 pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
@@ -42,7 +42,7 @@ fn rescued(step: &Step) -> Option<TaskId> {
 
 fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
     let marked: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
-    let mut marks = None;
+    let shared = SharedLook::default();
     let mut steps: Vec<Step> = marked
         .iter()
         .filter(|id| !survey.tasks.contains_key(id))
@@ -55,10 +55,7 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
                 let stat = procfs::stat(shim.pid);
                 stat.filter(|stat| stat.state == 'T').map(|_| Step::Continued { task_id })
             }
-            Standing::Live { .. } => {
-                let marks = marks.get_or_insert_with(|| Marks::scan(|_| false));
-                Some(orphan(root, survey, marks, task_id))
-            }
+            Standing::Live { .. } => orphan(root, survey, &shared, task_id),
             Standing::Ended { shim, .. } => (marked.contains(id) && !procfs::is_running(*shim))
                 .then_some(Step::Cleared { task_id }),
             Standing::Unborn => marked.contains(id).then_some(Step::NeverStarted { task_id }),
@@ -76,13 +73,17 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
     Ok(steps)
 }
 
-/// Returns what would become of a task whose shim is dead.
-fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Step {
-    let folded = root.task(task_id).ok().and_then(|dir| dir.read().ok());
+/// Returns what would become of a task whose shim is dead: nothing when another machine keeps it.
+fn orphan(root: &Root, survey: &Survey, look: &SharedLook, task_id: TaskId) -> Option<Step> {
+    let dir = root.task(task_id).ok();
+    if dir.as_ref().is_some_and(|dir| dir.elsewhere().is_some()) {
+        return None;
+    }
+    let folded = dir.and_then(|dir| dir.read().ok());
     let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.life.phase(), Phase::Ended { .. })
-            && !tree::strays(root, &folded.state, marks, |_| false).is_empty()
+            && !look.of(root, &folded.state).is_empty()
     });
-    if lives { Step::Rescued { task_id } } else { Step::Closed { task_id, outcome: None } }
+    Some(if lives { Step::Rescued { task_id } } else { Step::Closed { task_id, outcome: None } })
 }

@@ -1,7 +1,8 @@
 //! Recovery of all tasks, several at once.
 //!
-//! What takes time is not the work but the disk: each end is made durable. File systems commit
-//! what several threads wait for in one go, so a few threads share that wait.
+//! What takes time is mostly not the work but a wait: an end is made durable, and a new shim has to
+//! say that it has taken over. File systems commit what several threads wait for in one go, and
+//! shims start beside one another.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +15,7 @@ use crate::recover::{Found, RecoverError, Recovery};
 use crate::store::Root;
 use crate::sys::procfs;
 
-/// Threads for a crowd, and the tasks from which on they are worth it. Each thread looks at the
-/// processes of the machine once, 12 µs each.
+/// Threads for a crowd, and the tasks from which on they are worth it.
 const THREADS: usize = 8;
 const CROWD: usize = 32;
 
@@ -43,18 +43,16 @@ pub(super) fn unmarked(
 }
 
 fn recover(root: &Root, program: &CStr, ids: &[TaskId]) -> Result<Vec<Step>, ReapError> {
-    let mut first = Recovery::new(root, program)?;
+    let recovery = Recovery::new(root, program)?;
     if ids.len() < CROWD {
-        return Ok(ids.iter().filter_map(|id| step(root, *id, first.task(*id))).collect());
+        return Ok(ids.iter().filter_map(|id| step(root, *id, recovery.task(*id))).collect());
     }
     let next = AtomicUsize::new(0);
     let (tell, steps) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            let (tell, next) = (tell.clone(), &next);
+            let (tell, next, recovery) = (tell.clone(), &next, &recovery);
             scope.spawn(move || {
-                // The first one worked a moment ago.
-                let Ok(mut recovery) = Recovery::new(root, program) else { return };
                 while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Some(step) = step(root, *id, recovery.task(*id)) {
                         let _receiver_outlives_us = tell.send(step);
@@ -67,7 +65,7 @@ fn recover(root: &Root, program: &CStr, ids: &[TaskId]) -> Result<Vec<Step>, Rea
     let mut steps: Vec<Step> = steps.into_iter().collect();
     // Whatever no thread came to, for want of memory or threads.
     for id in ids.iter().skip(next.load(Ordering::Relaxed)) {
-        steps.extend(step(root, *id, first.task(*id)));
+        steps.extend(step(root, *id, recovery.task(*id)));
     }
     Ok(steps)
 }
@@ -84,8 +82,8 @@ fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Opt
         }
         Ok(Found::TooNew { why }) => Step::TooNew { task_id, why: why.to_string() },
         Ok(Found::Ended) if !root.is_marked_live(task_id) => Step::Cleared { task_id },
-        // Its shim is just leaving, or somebody else is at work.
-        Ok(Found::Ended | Found::Kept | Found::Busy) => return None,
+        // Its shim is just leaving, or somebody else is at work, maybe on another machine.
+        Ok(Found::Ended | Found::Kept | Found::Busy | Found::Elsewhere { .. }) => return None,
         Err(error) => Step::Failed { task_id, why: error.to_string() },
     })
 }

@@ -1,8 +1,9 @@
 //! Ending processes whose task has ended.
 //!
 //! A stray carries the mark of a task that has ended on record, or whose record was set aside, or
-//! is in the control group of one that has ended, and nobody keeps it: the task's lock is free, and no living shim is it or above it. Marks that no
-//! record here explains belong to another state directory and are left alone.
+//! is in the control group of one that has ended, and nobody keeps it: the task's lock is free, and
+//! no living shim is it or above it. Marks that no record here explains belong to another state
+//! directory and are left alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -66,7 +67,10 @@ pub(super) fn end(root: &Root, survey: &Survey) -> (Vec<Step>, HashSet<TaskId>) 
 /// Returns the strays there are now.
 pub(super) fn find(root: &Root, survey: &Survey) -> Found {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let mut marks = Marks::scan(|pid| pid == own);
+    // Most processes belong to tasks that somebody keeps, and only their marks are looked at.
+    let is_kept_task =
+        |task: &TaskId| matches!(survey.tasks.get(task), Some(Standing::Live { .. }));
+    let mut marks = Marks::scan(|pid, task| pid != own && !is_kept_task(&task));
     let grouped = in_groups(root, survey);
     let carried: BTreeSet<TaskId> =
         marks.tasks().into_iter().chain(grouped.keys().copied()).collect();

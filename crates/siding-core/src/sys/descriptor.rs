@@ -48,6 +48,18 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Tries whether a range of descriptors can be closed in one step.
+///
+/// # Errors
+///
+/// `ENOSYS` before Linux 5.9, or whatever a sandbox answers.
+pub fn can_close_a_range() -> io::Result<()> {
+    let none = libc::c_uint::MAX;
+    // SAFETY: takes only numbers; no descriptor has this one.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, none, none, 0) };
+    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Returns the soft limit of open descriptors.
 #[must_use]
 pub fn open_limit() -> u64 {

@@ -120,11 +120,22 @@ pub fn remove_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()
 
 /// Moves a file or directory from one directory to another, replacing nothing.
 ///
+/// Network file systems cannot promise that last part in one call; there it is looked before.
+///
 /// # Errors
 ///
 /// The operating system's, `EEXIST` included.
 pub fn move_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
-    Ok(rustix::fs::renameat_with(from, name, to, new, rustix::fs::RenameFlags::NOREPLACE)?)
+    let flags = rustix::fs::RenameFlags::NOREPLACE;
+    match rustix::fs::renameat_with(from.as_fd(), name, to.as_fd(), new, flags) {
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            if facts_at(to.as_fd(), new).is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            Ok(rustix::fs::renameat(from, name, to, new)?)
+        }
+        result => Ok(result?),
+    }
 }
 
 /// Returns the names in a directory, without `.` and `..`, in no order.
@@ -177,6 +188,8 @@ pub struct Facts {
     pub uid: u32,
     /// Permission bits.
     pub mode: u32,
+    /// Device and inode: no other file has both.
+    pub identity: (u64, u64),
 }
 
 /// Returns the facts of an open file.
@@ -197,6 +210,21 @@ pub fn facts_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Facts> {
     Ok(facts_of(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
+/// Whether there is a file at `path` that this process may execute.
+#[must_use]
+pub fn is_program(path: &Path) -> bool {
+    use rustix::fs::{Access, CWD, accessat, stat};
+    stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
+        && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Whether two paths lead to the same file or directory.
+#[must_use]
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path| rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
 /// Returns when `name` below `dir` was last written to, in milliseconds since 1970.
 ///
 /// # Errors
@@ -214,6 +242,7 @@ fn facts_of(stat: &rustix::fs::Stat) -> Facts {
         stored: stat.st_blocks.unsigned_abs() * 512,
         uid: stat.st_uid,
         mode: stat.st_mode & 0o7777,
+        identity: (stat.st_dev, stat.st_ino),
     }
 }
 

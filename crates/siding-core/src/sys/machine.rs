@@ -42,6 +42,20 @@ fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
     u64::from(stat.f_type as u32)
 }
 
+/// Returns a name by which this machine is told from others that share a file system with it: its
+/// host name, and the id of its installation (machine-id(5)) where there is one. Machines that
+/// were copied from one image have the same id.
+#[must_use]
+pub fn name() -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    match id.trim() {
+        "" => host,
+        id => format!("{host} {id}"),
+    }
+}
+
 /// A resource limit; `None` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {

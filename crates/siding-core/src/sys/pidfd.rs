@@ -29,15 +29,47 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` when it is gone or its number is another's now; else the operating system's.
+    /// `ESRCH` when it is gone or its number is another's now; `EACCES` when it lives and `/proc`
+    /// does not say whether it is the one; else the operating system's.
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(gone)?;
         let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         match procfs::stat(process.pid) {
             Some(stat) if stat.start_ticks == process.start_ticks => Ok(Self { fd, process }),
+            None if !super::poll::ready(fd.as_fd()) => {
+                Err(io::Error::from_raw_os_error(libc::EACCES))
+            }
             Some(_) | None => Err(gone()),
         }
+    }
+
+    /// Holds this process if it has not ended. `None` when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being held: that says nothing about its life.
+    pub fn living(process: ProcRef) -> io::Result<Option<Self>> {
+        match Self::open(process) {
+            Ok(held) => Ok(Some(held).filter(|held| !held.is_dead())),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the process that has this number now.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when there is none; else the operating system's.
+    pub fn of_number(pid: i32) -> io::Result<Self> {
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+        let number = Pid::from_raw(pid).ok_or_else(gone)?;
+        let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
+        // Read under the number after it was opened: of a process that died in between this says
+        // nothing, and `is_dead` tells.
+        let process = procfs::identify(pid).ok_or_else(gone)?;
+        Ok(Self { fd, process })
     }
 
     /// Sends a signal.
@@ -81,6 +113,19 @@ impl PidFd {
         };
         (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
     }
+}
+
+/// Tries whether processes can be held by descriptor and signalled through it.
+///
+/// # Errors
+///
+/// `ENOSYS` before Linux 5.3, or whatever a sandbox answers.
+pub fn works() -> io::Result<()> {
+    let fd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    // Signal 0 is none: only whether one could be sent is found out.
+    // SAFETY: takes a descriptor that is open, two numbers and no pointer.
+    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), 0, 0, 0) };
+    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether this kernel tells the exit status of a process that is not one's child.

@@ -1,7 +1,7 @@
 //! What `/proc` says about processes. Everything here may be gone a moment later.
 
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
+use std::ops::Range;
 
 use siding_model::id::Birthmark;
 use siding_model::process::{BootId, ProcRef};
@@ -83,6 +83,18 @@ pub fn own() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
 }
 
+/// Returns where the strings of this process's arguments and of its environment lie in its memory.
+pub(super) fn own_strings() -> Option<(Range<usize>, Range<usize>)> {
+    let mut buffer = [0; 1024];
+    let bytes = read_into("/proc/self/stat", &mut buffer)?;
+    let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
+    let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
+    // Fields 48 to 51 of proc_pid_stat(5); the text begins with field 3.
+    let mut fields = text.split_ascii_whitespace().skip(48 - 3).map(str::parse);
+    let mut next = || fields.next()?.ok().filter(|address| *address != 0);
+    Some((next()?..next()?, next()?..next()?))
+}
+
 /// Whether exactly this process still runs. A zombie does not.
 #[must_use]
 pub fn is_running(process: ProcRef) -> bool {
@@ -108,11 +120,27 @@ pub fn children(pid: i32) -> Vec<i32> {
 /// Returns every process number in use.
 #[must_use]
 pub fn all_pids() -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| std::str::from_utf8(entry.file_name().as_bytes()).ok()?.parse().ok())
-        .collect()
+    use rustix::fs::{CWD, Mode, OFlags, RawDir};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(proc) = rustix::fs::openat(CWD, "/proc", flags, Mode::empty()) else {
+        return Vec::new();
+    };
+    let mut pids = Vec::new();
+    let mut entries = Vec::with_capacity(32 << 10);
+    let mut entries = RawDir::new(proc, entries.spare_capacity_mut());
+    while let Some(Ok(entry)) = entries.next() {
+        pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
+    }
+    pids
+}
+
+/// Returns the number that was given out last, to a process or a thread. They are given out in
+/// order, and begin again from below at the end.
+#[must_use]
+pub fn newest_pid() -> Option<i32> {
+    let mut buffer = [0; 128];
+    let text = std::str::from_utf8(read_into("/proc/loadavg", &mut buffer)?).ok()?;
+    text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 /// Returns the birthmark of a process, of any user.

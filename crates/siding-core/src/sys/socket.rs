@@ -1,9 +1,17 @@
 //! Unix sockets that keep packets apart, named below a directory descriptor.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// Most descriptors in one packet.
+const DESCRIPTORS: usize = 4;
+
 /// Returns the address of `name` below `dir`, short whatever the directory's path is: a unix
 /// address holds 107 bytes.
 fn address(dir: impl AsFd, name: &str) -> io::Result<SocketAddrUnix> {
@@ -97,10 +105,13 @@ pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
 pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
     let mut packet = vec![0; max];
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    let mut was_reset = false;
     let count = loop {
         match rustix::net::recv(socket.as_fd(), packet.as_mut_slice(), flags) {
             Err(rustix::io::Errno::INTR) => {}
-            // The other side died with something unread: for us that is the end as well.
+            // The other side left with something unread. The kernel says so once, and before what
+            // that side had sent: its last words come now, and then the end.
+            Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             result => break result?.1,
         }
@@ -113,4 +124,83 @@ pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<V
     }
     packet.truncate(count);
     Ok(Some(packet))
+}
+
+/// Sends one packet together with descriptors, at most four. Never raises SIGPIPE.
+///
+/// # Errors
+///
+/// The operating system's: `EPIPE` when the other side has left.
+pub fn send_with(
+    socket: impl AsFd,
+    packet: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::from_raw_os_error(libc::E2BIG));
+    }
+    loop {
+        let packet = [IoSlice::new(packet)];
+        match rustix::net::sendmsg(&socket, &packet, &mut ancillary, SendFlags::NOSIGNAL) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result.map(drop)?),
+        }
+    }
+}
+
+/// Waits for one packet of at most `max` bytes and the descriptors that come with it, closed on
+/// exec. `None` when the other side has left.
+///
+/// # Errors
+///
+/// The operating system's; `EMSGSIZE` when the packet was longer than `max` or carried more than
+/// four descriptors.
+pub fn receive_with(socket: impl AsFd, max: usize) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut packet = vec![0; max];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut parts = [IoSliceMut::new(&mut packet)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            result => break result?,
+        }
+    };
+    use rustix::net::ReturnFlags;
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    packet.truncate(received.bytes);
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    Ok(Some((packet, descriptors)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_heard_of_one_who_left_without_listening() {
+        let (ours, theirs) = pair().expect("two sockets");
+        send(&ours, b"question", false).expect("sent");
+        send(&theirs, b"last", false).expect("sent");
+        send(&theirs, b"words", false).expect("sent");
+        drop(theirs);
+        for word in [b"last".as_slice(), b"words"] {
+            assert_eq!(receive(&ours, 64, false).expect("received").as_deref(), Some(word));
+        }
+        assert_eq!(receive(&ours, 64, false).expect("the end"), None);
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use siding_core::launch;
+use siding_core::launch::Shim;
 use siding_core::link::{Heard, Link};
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
@@ -34,6 +34,9 @@ pub(super) struct Client {
     settings: Settings,
     /// Bytes of output kept at the end, instead of the setting.
     pub(super) keep_tail: Option<u64>,
+    /// The session of every task, instead of the one that never ends. Its tasks are stopped with
+    /// their owner, without a grace for another.
+    pub(super) session: Option<SessionId>,
 }
 
 /// A task that was started.
@@ -65,6 +68,7 @@ impl Client {
             cwd: work.to_str().context("the stage has a plain path")?.to_owned(),
             settings: Settings::default(),
             keep_tail: None,
+            session: None,
         })
     }
 
@@ -72,7 +76,7 @@ impl Client {
         let settings = &self.settings;
         TaskSpec {
             task_id,
-            session_id: SessionId::implicit(),
+            session_id: self.session.clone().unwrap_or_else(SessionId::implicit),
             parent_task: None,
             name: None,
             command,
@@ -85,7 +89,10 @@ impl Client {
             grace_ms: settings.kill_grace.as_millis() as u64,
             on_leader_exit: settings.on_leader_exit,
             keep: false,
-            session_grace_ms: settings.session_grace.as_millis() as u64,
+            session_grace_ms: match self.session {
+                Some(_) => 0,
+                None => settings.session_grace.as_millis() as u64,
+            },
             keep_head: settings.output_keep_head.0,
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             same_key: format!("{:016x}", task_id.birthmark().0),
@@ -95,13 +102,13 @@ impl Client {
 
     /// Starts a task: everything that `siding run` does about it, without its settings.
     pub(super) fn start(&self, command: Command) -> Result<Task> {
+        let shim = Shim::start(&self.program).context("could not start a shim")?;
         let id = self.root.new_id()?;
         let mut spec = self.spec(id, command);
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;
         spec.duplicate_of = self.root.claim(&spec.same_key, id, |_| false)?;
-        let link = launch::task(&self.root, dir, &spec, &self.environment, &self.program)
-            .context("could not start a shim")?;
+        let link = shim.task(&self.root, dir, &spec, &self.environment)?;
         Ok(Task { id, link })
     }
 
@@ -117,6 +124,14 @@ impl Client {
         let left = started.elapsed();
         self.succeeded(task.id)?;
         Ok(Ran { id: task.id, known, left })
+    }
+
+    /// Opens a session for the tasks to come.
+    pub(super) fn open_session(&mut self, name: &str, owner: u32) -> Result<()> {
+        let id: SessionId = name.parse()?;
+        siding_core::session::open(&self.root, &id, i32::try_from(owner)?)?;
+        self.session = Some(id);
+        Ok(())
     }
 
     /// Reads what is on record.

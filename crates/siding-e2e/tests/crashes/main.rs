@@ -2,6 +2,7 @@
 
 mod crowd;
 mod fixtures;
+mod handed;
 mod harness;
 mod points;
 mod random;

@@ -1,10 +1,9 @@
 //! State directories without space, without inodes, and without permission to write.
 
-use std::ffi::CString;
 use std::path::PathBuf;
 
 use siding_e2e::fill::Shape;
-use siding_e2e::{Sandbox, is_root, words};
+use siding_e2e::{Sandbox, is_root, mounts, words};
 
 use crate::{
     Task, assert_gone, assert_refused, assert_same, assert_sane, entries_at_rest, perform, shell,
@@ -22,7 +21,7 @@ impl Disk {
             return None;
         }
         let disk = Self(sandbox.state_dir());
-        match own_mounts().and_then(|()| disk.call(0, Some(options))) {
+        match mounts::own().and_then(|()| mounts::memory(&disk.0, 0, Some(options))) {
             Ok(()) => Some(disk),
             Err(error) => {
                 eprintln!("skipped: mounting is not permitted here: {error}");
@@ -34,24 +33,7 @@ impl Disk {
     /// Denies or allows writing.
     fn set_read_only(&self, read_only: bool) {
         let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
-        self.call(flags, None).expect("nobody writes now");
-    }
-
-    fn call(&self, flags: libc::c_ulong, options: Option<&str>) -> std::io::Result<()> {
-        let path = c_path(&self.0);
-        let options = options.map(|options| CString::new(options).expect("no zero byte"));
-        let options = options.as_ref().map_or(std::ptr::null(), |options| options.as_ptr());
-        // SAFETY: all pointers are to strings that live until the call returns.
-        let done = unsafe {
-            libc::mount(
-                c"siding-test".as_ptr(),
-                path.as_ptr(),
-                c"tmpfs".as_ptr(),
-                flags,
-                options.cast(),
-            )
-        };
-        check(done)
+        mounts::memory(&self.0, flags, None).expect("nobody writes now");
     }
 
     /// Takes all space, or all but `pages` pages of it.
@@ -79,32 +61,8 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let path = c_path(&self.0);
-        // SAFETY: the pointer is to a string that lives until the call returns.
-        let done = unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
-        if let Err(error) = check(done) {
-            eprintln!("`{}` stays mounted: {error}", self.0.display());
-        }
+        mounts::take_away(&self.0);
     }
-}
-
-/// Gives the calling thread, and what it starts, mounts that nobody else sees and that go away
-/// with it, however the test ends.
-fn own_mounts() -> std::io::Result<()> {
-    // SAFETY: takes only a number; the thread's directory and umask become its own, too.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    let none = std::ptr::null();
-    let flags = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: a change of propagation reads the path alone.
-    check(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) })
-}
-
-fn check(done: libc::c_int) -> std::io::Result<()> {
-    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-fn c_path(path: &std::path::Path) -> CString {
-    CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte")
 }
 
 /// How a task stands by its journal, asked anew.

@@ -2,6 +2,8 @@
 
 mod disk;
 mod forged;
+mod kernels;
+mod network;
 mod records;
 mod scarce;
 mod strangers;

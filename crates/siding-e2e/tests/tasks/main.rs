@@ -12,6 +12,7 @@ mod handover;
 mod interrupts;
 mod lingering;
 mod nested;
+mod plain;
 mod run;
 mod shells;
 mod start;

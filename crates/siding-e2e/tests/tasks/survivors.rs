@@ -1,13 +1,83 @@
-//! What the user may not signal.
+//! What the user may not signal: what runs below `sudo`.
 //!
-//! `sudo` itself is not needed for this: a helper that belongs to root and may change its user
-//! does what sudo does after it has asked for the password.
+//! Where there is a `sudo`, that is used, with files of the machine that this test alone sees. Else
+//! a helper that belongs to root and may change its user does what sudo does after it has asked
+//! for the password.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
-use siding_e2e::words;
+use siding_e2e::{Process, Sandbox, eventually, mounts, words};
 
-use crate::support::{Task, ordinary};
+use crate::support::{Task, ordinary, sandbox};
+
+/// Where `sudo` is.
+const SUDO: &str = "/usr/bin/sudo";
+
+/// The beginning of a shell command that runs the rest as root, through the real `sudo`. `None`,
+/// with the reason, where there is none or nothing can be mounted.
+fn sudo(sandbox: &Sandbox) -> Option<String> {
+    if !Path::new(SUDO).exists() {
+        println!("no sudo here");
+        return None;
+    }
+    let uid = std::os::unix::fs::MetadataExt::uid(
+        &std::fs::metadata(sandbox.state_dir()).expect("is there"),
+    );
+    let know = |file: &str, line: &str, mode: u32| {
+        let seen = sandbox.root().join(file.rsplit('/').next().unwrap_or_default());
+        let mut text = std::fs::read_to_string(file)?;
+        text.push_str(line);
+        std::fs::write(&seen, text)?;
+        std::fs::set_permissions(&seen, std::fs::Permissions::from_mode(mode))?;
+        mounts::bind(&seen, Path::new(file))
+    };
+    let made = mounts::own()
+        .and_then(|()| know("/etc/passwd", &format!("guest:x:{uid}:{uid}::/:/bin/sh\n"), 0o644))
+        .and_then(|()| know("/etc/shadow", "guest:*:20000::::::\n", 0o600))
+        .and_then(|()| know("/etc/sudoers", "\nguest ALL=(root) NOPASSWD: ALL\n", 0o440));
+    match made {
+        Ok(()) => Some(format!("{SUDO} -n")),
+        Err(error) => {
+            println!("mounting is not permitted here: {error}");
+            None
+        }
+    }
+}
+
+/// The same through a copy of setpriv that belongs to root and is started as root by anybody.
+fn helper(sandbox: &Sandbox) -> Option<String> {
+    let places = ["/usr/bin/setpriv", "/bin/setpriv"];
+    let Some(program) = places.into_iter().find(|path| Path::new(path).exists()) else {
+        println!("skipped: no setpriv here");
+        return None;
+    };
+    let helper = sandbox.root().join("elevate");
+    std::fs::copy(program, &helper).expect("the own directory can be written");
+    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o4755)).expect("own file");
+    Some(format!("{} --reuid 0 --regid 0 --clear-groups", helper.display()))
+}
+
+/// LINUX fault 11: sudo hands TERM on to what it runs, so an ordinary stop ends it.
+#[test]
+fn a_stop_reaches_what_runs_below_sudo() {
+    let Some(mut sandbox) = ordinary() else {
+        return;
+    };
+    sandbox.expect_clean();
+    let Some(sudo) = sudo(&sandbox) else {
+        println!("skipped");
+        return;
+    };
+    let elevated = sandbox.puppet_line(&words("mark other hang"));
+    let task = Task::start(&sandbox, &format!("{sudo} {elevated}; echo code $?"));
+    let other = sandbox.marked("other");
+    let view = task.stop(&["--grace", "20s"]);
+    assert!(!other.alive(), "{view:#}");
+    assert_eq!(view["outcome"]["kind"], "stopped", "{view:#}");
+    assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]), "{view:#}");
+    task.expect_gone();
+}
 
 /// LINUX fault 11: a process of root's below an ordinary user's task is named as a survivor, and
 /// the call fails; the rest is gone.
@@ -17,20 +87,12 @@ fn a_process_of_another_user_is_named() {
     let Some(sandbox) = ordinary() else {
         return;
     };
-    let Some(program) = ["/usr/bin/setpriv", "/bin/setpriv"]
-        .into_iter()
-        .find(|path| std::fs::exists(path).unwrap_or(false))
-    else {
-        println!("skipped: no setpriv here");
+    let Some(elevate) = sudo(&sandbox).or_else(|| helper(&sandbox)) else {
         return;
     };
-    let helper = sandbox.root().join("elevate");
-    std::fs::copy(program, &helper).expect("the own directory can be written");
-    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o4755)).expect("own file");
-    let elevated = sandbox.puppet_line(&words("mark other hang"));
+    let elevated = sandbox.puppet_line(&words("ignore TERM mark other hang"));
     let own = sandbox.puppet_line(&words("mark own hang"));
-    let helper = helper.display();
-    let text = format!("{own} & {helper} --reuid 0 --regid 0 --clear-groups {elevated}");
+    let text = format!("{own} & {elevate} {elevated}");
     let task = Task::start_with(&sandbox, &["--grace", "100ms"], &text);
     let (own, other) = (sandbox.marked("own"), sandbox.marked("other"));
     let done = sandbox.siding(&["stop", "--json", &task.id]).run().expect_code(125);
@@ -44,4 +106,31 @@ fn a_process_of_another_user_is_named() {
     assert!(why.contains("user 0"), "{done}");
     assert_eq!(done.json()["outcome"]["kind"], "stopped");
     assert!(task.output().contains("could not be ended"), "{}", task.output());
+    assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
+}
+
+/// A shim without a free descriptor sees no process and can hold none. It must not take that for
+/// the end of the tree: nothing is proven then, and who comes next finds what is left.
+#[test]
+fn a_tree_that_cannot_be_seen_is_not_called_gone() {
+    let sandbox = sandbox();
+    let verbs = words("fork setsid mark left hang -- hang");
+    let task = Task::puppet(&sandbox, &["--timeout", "1s", "--grace", "0s"], &verbs);
+    let left = sandbox.marked("left");
+    let shim = task.shown()["shim_pid"].as_i64().expect("a number");
+    let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    let shim = libc::pid_t::try_from(shim).expect("a process number");
+    // SAFETY: the new limit lives until the call returns, and the old one is not asked for.
+    let set =
+        unsafe { libc::prlimit(shim, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    eventually("its time is over", || task.journal().contains("grace_over"));
+    eventually("the shim has given up", || task.journal().contains(r#""record":"closed""#));
+    assert!(left.alive(), "nobody could end it");
+    assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
+    eventually("its shim has left", || {
+        Process::of(shim.cast_unsigned()).is_none_or(|shim| !shim.alive())
+    });
+    let reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+    assert!(!left.alive(), "{reaped}");
 }

@@ -1,11 +1,11 @@
 //! From arguments and settings to a task that is on record.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
-use siding_core::launch;
+use siding_core::launch::Shim;
 use siding_core::link::Link;
 use siding_core::session;
 use siding_core::settings::Environment;
@@ -17,7 +17,6 @@ use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use super::{Args, From, OnTimeout, environment};
-use crate::context::PROGRAM;
 use crate::failure::Failure;
 
 /// What was decided before anything was started.
@@ -207,8 +206,13 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Puts the task on record and starts its shim.
-pub(super) fn begin(args: &Args, root: &Root, plan: &Plan) -> Result<Begun, Failure> {
+/// Puts the task on record and gives it to its shim.
+pub(super) fn begin(
+    args: &Args,
+    root: &Root,
+    plan: &Plan,
+    shim: io::Result<Shim>,
+) -> Result<Begun, Failure> {
     let mut spec = plan.spec.clone();
     let environment = environment::of_task(&spec, &args.env, args.env_clear)?;
     let dir = root.create_task(spec.task_id)?;
@@ -222,9 +226,11 @@ pub(super) fn begin(args: &Args, root: &Root, plan: &Plan) -> Result<Begun, Fail
         withdraw(root, dir, &spec);
         return Ok(Begun::Duplicate(first));
     }
-    launch::task(root, dir, &spec, &environment, PROGRAM).map(Begun::Started).map_err(|error| {
+    let link = shim.and_then(|shim| shim.task(root, dir, &spec, &environment));
+    link.map(Begun::Started).map_err(|error| {
         clear_unborn(root, &spec);
         Failure::new(format!("could not start a shim: {error}"))
+            .with_hint("`siding doctor` tells what this machine lacks")
     })
 }
 

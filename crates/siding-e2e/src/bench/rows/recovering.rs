@@ -1,11 +1,14 @@
 //! Clearing up after a thousand shims that were killed.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use siding_core::sys::procfs;
 use siding_e2e::processes::Process;
 use siding_model::id::TaskId;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::Outcome;
 
 use super::Row;
 use crate::bench::Bench;
@@ -26,24 +29,50 @@ const FEW: usize = 200;
 const MOST_MS: f64 = 2000.0;
 
 fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
-    let ended = bench.stage.place("recover-ended")?;
-    recorded::tasks(&ended, ORPHANS, Past::Orphaned)?;
-    let client = ended.client()?;
+    nothing_left(bench, table)?;
+    let count = bench.pace.of(FEW, ORPHANS);
+    still_running(bench, table, count)?;
+    of_a_session(bench, table, count)
+}
+
+fn nothing_left(bench: &Bench, table: &mut Table) -> Result<()> {
+    let place = bench.stage.place("recover-ended")?;
+    recorded::tasks(&place, ORPHANS, Past::Orphaned)?;
+    let client = place.client()?;
     ensure!(client.live()? == ORPHANS, "not all orphans are marked live");
-    let took = reap(&ended)?;
+    let took = reap(&place)?;
     ensure!(client.live()? == 0, "{} orphans are still marked live", client.live()?);
     add(table, ORPHANS, "nothing left", took);
+    Ok(())
+}
 
-    let living = bench.stage.place("recover-living")?;
-    let client = living.client()?;
-    let count = bench.pace.of(FEW, ORPHANS);
+fn still_running(bench: &Bench, table: &mut Table, count: usize) -> Result<()> {
+    let place = bench.stage.place("recover-living")?;
+    let client = place.client()?;
     let ids = orphan(&client, count)?;
-    let took = reap(&living)?;
+    let took = reap(&place)?;
     let rescued = ids.iter().filter(|id| is_rescued(&client, **id)).count();
-    living.stop_all()?;
+    place.stop_all()?;
     ensure!(rescued == count, "only {rescued} of {count} living orphans were rescued");
     add(table, count, "still running", took);
     Ok(())
+}
+
+/// Their conversation is over too: they are stopped and ended, and the reaper waits for that.
+fn of_a_session(bench: &Bench, table: &mut Table, count: usize) -> Result<()> {
+    let place = bench.stage.place("recover-session")?;
+    let mut client = place.client()?;
+    let mut owner = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn()?;
+    client.open_session("over", owner.id())?;
+    let orphans = orphan(&client, count);
+    owner.kill()?;
+    owner.wait()?;
+    let ids = orphans?;
+    let took = reap(&place)?;
+    let stopped = ids.iter().filter(|id| is_stopped(&client, **id)).count();
+    ensure!(stopped == count, "only {stopped} of {count} orphans of a session were stopped");
+    add(table, count, "still running, session over", took);
+    place.until_quiet()
 }
 
 fn add(table: &mut Table, count: usize, what: &str, took: Duration) {
@@ -56,6 +85,14 @@ fn add(table: &mut Table, count: usize, what: &str, took: Duration) {
 /// Whether another shim keeps the task, and lives.
 fn is_rescued(client: &Client, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| state.rescues == 1 && procfs::is_running(state.shim))
+}
+
+/// Whether the task was stopped because its session is over.
+fn is_stopped(client: &Client, id: TaskId) -> bool {
+    client.state(id).is_ok_and(|state| {
+        let stopped = Outcome::Stopped { by: "session".to_owned() };
+        matches!(state.life.phase(), Phase::Ended { outcome, .. } if *outcome == stopped)
+    })
 }
 
 fn reap(place: &Place) -> Result<Duration> {

@@ -1,0 +1,84 @@
+//! Rescuers that are told by the reaper which processes they are to keep.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use siding_e2e::{Finished, Process, Sandbox, eventually};
+use siding_model::outcome::Outcome;
+
+use crate::state;
+use crate::tasks::GRACE;
+
+fn id_of(started: &Finished) -> String {
+    started.json()["task_id"].as_str().expect("every task has an id").to_owned()
+}
+
+/// Kills shims all at once, and waits until they are gone.
+fn kill_all(shims: &[Process]) {
+    shims.iter().for_each(|shim| shim.kill());
+    eventually("the shims are dead", || !shims.iter().any(|shim| shim.alive()));
+}
+
+#[test]
+fn two_hundred_that_lose_their_shims_at_once_are_all_kept_to_their_end() {
+    const TASKS: usize = 200;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = sandbox.path("gate");
+    let made = std::process::Command::new("mkfifo").arg(&gate).status().expect("there is mkfifo");
+    assert!(made.success());
+    let mut opened = File::options().read(true).write(true).open(&gate).expect("just made");
+    let ids: Vec<String> = (0..TASKS)
+        .map(|task| {
+            let command = format!("echo one {task}; read -r _ <gate; echo two; exit {task}");
+            id_of(&sandbox.siding(&["run", "--background", "--json", "--", &command]).run())
+        })
+        .collect();
+    eventually("all of them are ready", || {
+        ids.iter().all(|id| state::output(&sandbox, id).starts_with("one "))
+    });
+    let shims: Vec<Process> = ids.iter().map(|id| state::keeper(&sandbox, id)).collect();
+    kill_all(&shims);
+
+    let reaped = sandbox.siding(&["reap", "--json"]).run().expect_code(0).json();
+    assert_eq!(reaped["counts"]["rescued"], TASKS, "{}", reaped["counts"]);
+    for (id, before) in ids.iter().zip(shims) {
+        assert_ne!(state::keeper(&sandbox, id), before);
+        assert_eq!(state::outcome(&sandbox, id), None, "{id} lives");
+    }
+    opened.write_all(&[b'\n'; TASKS]).expect("there are readers");
+    for (task, id) in ids.iter().enumerate() {
+        let outcome = state::assert_over(&sandbox, id);
+        let code = u8::try_from(task).expect("an exit code");
+        assert!(state::is_true_or_lost(&outcome, code), "task {task}: {outcome}");
+        assert_eq!(state::output(&sandbox, id), format!("one {task}\ntwo\n"));
+        assert_eq!(state::journal(&sandbox, id).expect("recorded").state.rescues, 1);
+    }
+}
+
+/// What the reaper has found is gone when the new shim looks, and so on: each process lives for a
+/// moment and starts the next.
+#[test]
+fn a_task_that_moves_on_while_it_is_rescued_is_not_lost() {
+    const KILLS: usize = 5;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let hop = "hop() { echo >>hops; (sleep 0.002; hop) & }; hop";
+    let run = ["run", "--background", "--json", "--", hop];
+    let id = id_of(&sandbox.siding(&run).run());
+    let hops = sandbox.path("hops");
+    let count = || std::fs::metadata(&hops).map_or(0, |facts| facts.len());
+    for kill in 0..KILLS {
+        let before = count();
+        eventually("it moves on", || count() > before + 5);
+        kill_all(&[state::keeper(&sandbox, &id)]);
+        let reaped = sandbox.siding(&["reap", "--json"]).run().expect_code(0).json();
+        assert_eq!(reaped["counts"]["rescued"], 1, "kill {kill}: {reaped}");
+        assert_eq!(state::outcome(&sandbox, &id), None, "kill {kill}");
+    }
+    let before = count();
+    eventually("it still moves on", || count() > before + 5);
+    let _stopped = sandbox.siding(&["stop", "--grace", GRACE, &id]).run().expect_code(0);
+    // Its shell had ended long before, and that is how the task ended.
+    assert_eq!(state::assert_over(&sandbox, &id), Outcome::Exited { code: 0 });
+}

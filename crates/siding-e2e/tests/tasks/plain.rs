@@ -1,0 +1,111 @@
+//! A text that is nothing but the words of one program runs without a shell, and nobody notices.
+
+use siding_e2e::{Sandbox, processes};
+
+use crate::support::{Task, sandbox};
+
+/// Texts with plain words, and some that only look so.
+const TEXTS: &[&str] = &[
+    "true",
+    "false",
+    "  printenv   HOME\t",
+    "printenv SHLVL PWD _",
+    "ls /nonexistent-directory",
+    "nosuchprogram a b",
+    "/etc/passwd",
+    "/etc",
+    "./no-such-script",
+    "env",
+    "sh -c exit",
+    "expr 1 + 1",
+    "dirname a=b/c:d@e/f",
+    "PLAIN=1 printenv PLAIN",
+    "true --help",
+    "pwd -P",
+];
+
+/// Runs a text with bash alone, and under siding, and compares all that can be seen.
+fn compare(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]) {
+    // Each gives the other's own variables away.
+    let own = |line: &&str| {
+        !["SIDING_TASK=", "GIT_", "DEBIAN_FRONTEND=", "PAGER="]
+            .iter()
+            .any(|own| line.starts_with(own))
+    };
+    let seen = |out: &str| {
+        let mut lines: Vec<String> = out.lines().filter(own).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let mut alone = sandbox.host("bash", &["-c", text]);
+    let mut kept = sandbox.siding(&["run", "--allow-duplicate", "--", text]);
+    for (name, value) in variables {
+        alone = alone.env(name, value);
+        kept = kept.env(name, value);
+    }
+    let (alone, kept) = (alone.run(), kept.run());
+    let code = alone.code.unwrap_or_else(|| 128 + alone.signal.expect("one of both"));
+    assert_eq!(kept.code, Some(code), "`{text}` {variables:?}: {kept}");
+    assert_eq!(seen(&kept.out()), seen(&(alone.out() + &alone.err())), "`{text}` {variables:?}");
+}
+
+/// PAINS E3: code, output, complaints and environment are those of `bash -c`.
+#[test]
+fn plain_words_mean_what_they_mean_to_bash() {
+    let sandbox = sandbox();
+    for text in TEXTS {
+        compare(&sandbox, text, &[]);
+    }
+}
+
+/// What changes bash itself is bash's to act on.
+#[test]
+fn variables_that_change_bash_still_do() {
+    let sandbox = sandbox();
+    let first = sandbox.path("first");
+    std::fs::write(&first, "PATH=/nowhere\necho read\n").expect("can be written");
+    let first = first.to_str().expect("a plain path");
+    compare(&sandbox, "ls /", &[("BASH_ENV", first)]);
+    compare(&sandbox, "ls /", &[("BASH_FUNC_ls%%", "() { echo \"a function: $1\"; }")]);
+    compare(&sandbox, "ls /", &[("SHELLOPTS", "noexec")]);
+    compare(&sandbox, "printenv PWD OLDPWD SHLVL", &[("OLDPWD", "/usr"), ("SHLVL", "7")]);
+    compare(&sandbox, "printenv PWD OLDPWD SHLVL", &[("PWD", "/usr"), ("SHLVL", "x")]);
+}
+
+/// The leader is the program itself: no shell waits beside it, and its end is its own.
+#[test]
+fn no_shell_stands_beside_one_program() {
+    let sandbox = sandbox();
+    let task = Task::start(&sandbox, "sleep 300");
+    let commands: Vec<String> =
+        task.marked().iter().map(|process| processes::command_line(process.pid)).collect();
+    assert_eq!(commands, ["sleep 300"]);
+    for process in task.marked() {
+        process.kill();
+    }
+    assert_eq!(task.outcome()["kind"], "signaled");
+    let done = sandbox.siding(&["run", "--json", "--", "sleep 0"]).run().expect_code(0).json();
+    assert_eq!(done["final_cwd"], done["cwd"], "it cannot have changed its shell's directory");
+    assert_eq!(done["pipeline_statuses"], serde_json::Value::Null);
+}
+
+/// PAINS B9: a shim that was forked from `siding run` does not show that call's arguments, however
+/// long or short they were.
+#[test]
+fn a_shim_shows_its_tasks_id_and_nothing_else() {
+    let sandbox = sandbox();
+    for command in
+        [":;sleep 300", "sleep 300; echo a-word-that-nobody-must-find-in-the-process-list"]
+    {
+        let task = Task::start(&sandbox, command);
+        let shim = task.shown()["shim_pid"].as_u64().expect("it runs");
+        let shim = u32::try_from(shim).expect("a process number");
+        assert_eq!(processes::command_line(shim), format!("siding __shim {}", task.id));
+        let found: Vec<u32> = processes::all()
+            .into_iter()
+            .filter(|pid| processes::command_line(*pid).contains("nobody-must-find"))
+            .collect();
+        assert!(found.is_empty(), "{found:?} can be found by the command's text");
+        task.stop(&["--grace", "0s"]);
+    }
+}

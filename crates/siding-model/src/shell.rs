@@ -1,0 +1,171 @@
+//! What siding knows of bash's language: just enough to see when a text is nothing but the words
+//! of one program, so that a shell would only execute it.
+
+/// Every word that bash itself acts on when it stands first (bash 5.2: `compgen -b` and
+/// `compgen -k`), sorted.
+const OWN_WORDS: [&str; 83] = [
+    "!",
+    ".",
+    ":",
+    "[",
+    "[[",
+    "]]",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "do",
+    "done",
+    "echo",
+    "elif",
+    "else",
+    "enable",
+    "esac",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "fi",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "if",
+    "in",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "then",
+    "time",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "until",
+    "wait",
+    "while",
+    "{",
+    "}",
+];
+
+/// Variables that change what bash makes of a plain text: files that it reads first, options, and
+/// functions that are exported under a program's name.
+const CHANGES_BASH: [&str; 7] = [
+    "BASH_ENV=",
+    "BASH_FUNC_",
+    "BASHOPTS=",
+    "SHELLOPTS=",
+    "POSIXLY_CORRECT=",
+    "BASH_COMPAT=",
+    "EXECIGNORE=",
+];
+
+/// Returns the words of a text for which `bash -c` would do nothing but execute a program with
+/// them, `None` for every other text and whenever in doubt.
+#[must_use]
+pub fn program_words(text: &str) -> Option<Vec<&str>> {
+    let text = text.trim_matches([' ', '\t', '\n']);
+    let plain = |c: char| c.is_ascii_alphanumeric() || " \t_-./:@%+,=".contains(c);
+    if !text.chars().all(plain) {
+        return None;
+    }
+    let words: Vec<&str> = text.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+    let first = *words.first()?;
+    // An assignment, or a job.
+    if first.contains(['=', '%']) {
+        return None;
+    }
+    // Alone, these two do as builtins what they do as programs.
+    let is_same = matches!(words.as_slice(), ["true" | "false"]);
+    (is_same || OWN_WORDS.binary_search(&first).is_err()).then_some(words)
+}
+
+/// Whether bash takes a text as it stands in an environment with this variable (`NAME=value`).
+#[must_use]
+pub fn leaves_bash_alone(variable: &[u8]) -> bool {
+    !CHANGES_BASH.iter().any(|name| variable.starts_with(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_one_program() {
+        assert_eq!(program_words("true"), Some(vec!["true"]));
+        assert_eq!(
+            program_words(" cargo  build --release\t-p=x \n"),
+            Some(vec!["cargo", "build", "--release", "-p=x"])
+        );
+        assert_eq!(
+            program_words("./run.sh a:b c@d 50%"),
+            Some(vec!["./run.sh", "a:b", "c@d", "50%"])
+        );
+    }
+
+    #[test]
+    fn whatever_a_shell_would_act_on_is_left_to_it() {
+        for text in [
+            "", " ", "a;b", "a|b", "a&", "a\nb", "a 'b'", "a \"b\"", "a $b", "a `b`", "a *", "a ?",
+            "a [b]", "a {b,c}", "a ~", "a ~/b", "a >b", "a <b", "a (b)", "a #b", "a !b", "a \\b",
+            "a^b", "A=1 a", "A=1", "%1", "cd /", "exec a", "echo hi", "kill 1", "true x", "time a",
+            "if a", "[ a ]", ". a", ": a", "ä", "a\0b", "a\rb", "a\u{b}b",
+        ] {
+            assert_eq!(program_words(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_own_words_are_sorted_for_the_search() {
+        assert!(OWN_WORDS.is_sorted());
+    }
+
+    #[test]
+    fn variables_that_change_bash() {
+        for name in CHANGES_BASH {
+            assert!(!leaves_bash_alone(format!("{name}x").as_bytes()), "{name}");
+        }
+        assert!(leaves_bash_alone(b"BASH=/bin/bash") && leaves_bash_alone(b"PATH=/bin"));
+    }
+}

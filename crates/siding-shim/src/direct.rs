@@ -1,0 +1,128 @@
+//! Leaving out a shell that would do nothing but execute a program.
+//!
+//! Most of what agents run is one program with plain words: `cargo build`, `npm test`. `bash -c`
+//! would execute it in its own place after a millisecond of getting ready. Here that is done at
+//! once, with the environment that bash would have left. `docs/adr/0006-plain-words.md` has the
+//! measurement.
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use siding_core::sys::file;
+use siding_model::shell;
+use siding_model::spec::{Command, TaskSpec};
+
+/// A program that takes the place of a shell.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Direct {
+    /// Where it is, as bash would have found it.
+    pub(crate) path: String,
+    /// Its words.
+    pub(crate) argv: Vec<String>,
+    /// Its environment, as `NAME=value`.
+    pub(crate) environment: Vec<CString>,
+}
+
+impl Direct {
+    /// Returns what bash would execute for this task's text and nothing else, `None` whenever
+    /// there is a doubt: then bash decides.
+    pub(crate) fn of(spec: &TaskSpec, environment: &[CString]) -> Option<Self> {
+        let Command::Shell { text, shell } = &spec.command else { return None };
+        if Path::new(shell).file_name()? != "bash" {
+            return None;
+        }
+        if !environment.iter().all(|variable| shell::leaves_bash_alone(variable.to_bytes())) {
+            return None;
+        }
+        let words = shell::program_words(text)?;
+        let cwd = Path::new(&spec.cwd);
+        let path = find(words.first()?, value_of(environment, "PATH")?, cwd)?;
+        Some(Self {
+            environment: as_bash_leaves(environment, cwd, &path)?,
+            argv: words.into_iter().map(str::to_owned).collect(),
+            path,
+        })
+    }
+}
+
+/// Returns the first program of this name in the directories of `search`.
+fn find(name: &str, search: &[u8], cwd: &Path) -> Option<String> {
+    if name.contains('/') {
+        return file::is_program(&cwd.join(name)).then(|| name.to_owned());
+    }
+    for dir in search.split(|&byte| byte == b':') {
+        // An entry that counts from the working directory is bash's business.
+        let dir = Path::new(OsStr::from_bytes(dir));
+        if !dir.is_absolute() {
+            return None;
+        }
+        let path = dir.join(name);
+        if file::is_program(&path) {
+            return path.into_os_string().into_string().ok();
+        }
+    }
+    None
+}
+
+fn value_of<'e>(environment: &'e [CString], name: &str) -> Option<&'e [u8]> {
+    environment
+        .iter()
+        .find_map(|variable| variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// Returns the environment that bash gives to a program it executes in its own place.
+fn as_bash_leaves(environment: &[CString], cwd: &Path, path: &str) -> Option<Vec<CString>> {
+    let text = |name| std::str::from_utf8(value_of(environment, name)?).ok();
+    // Bash keeps a PWD that leads to the right place, also through links.
+    let pwd = text("PWD").map(PathBuf::from).filter(|pwd| leads_to(pwd, cwd));
+    let pwd = pwd.or_else(|| std::fs::canonicalize(cwd).ok())?;
+    // It counts itself in, and out again when it leaves its place to a program.
+    let level = text("SHLVL").and_then(|level| level.parse::<u16>().ok()).unwrap_or(0);
+    let came_from = text("OLDPWD").filter(|dir| Path::new(dir).is_dir());
+    let mut left: Vec<CString> = environment
+        .iter()
+        .filter(|variable| {
+            let name = variable.to_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+            !matches!(name, b"PWD" | b"SHLVL" | b"OLDPWD" | b"_")
+        })
+        .cloned()
+        .collect();
+    left.push(CString::new(format!("PWD={}", pwd.to_str()?)).ok()?);
+    left.push(CString::new(format!("SHLVL={level}")).ok()?);
+    if let Some(came_from) = came_from {
+        left.push(CString::new(format!("OLDPWD={came_from}")).ok()?);
+    }
+    left.push(CString::new(format!("_={path}")).ok()?);
+    Some(left)
+}
+
+fn leads_to(pwd: &Path, cwd: &Path) -> bool {
+    pwd.is_absolute() && (pwd == cwd || file::is_same(pwd, cwd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[&str]) -> Vec<CString> {
+        variables.iter().map(|text| CString::new(*text).expect("has no zero byte")).collect()
+    }
+
+    #[test]
+    fn a_program_is_found_where_bash_finds_it() {
+        let root = Path::new("/");
+        assert_eq!(find("sh", b"/nowhere:/bin:/usr/bin", root), Some("/bin/sh".to_owned()));
+        assert_eq!(find("./bin/sh", b"/usr/bin", root), Some("./bin/sh".to_owned()));
+        assert_eq!(find("sh", b":/bin", root), None, "the working directory comes first");
+        assert_eq!(find("passwd", b"/etc", root), None, "not a program");
+        assert_eq!(find("bin", b"/:/bin", root), None, "a directory");
+    }
+
+    #[test]
+    fn the_environment_is_the_one_that_bash_leaves() {
+        let given = environment(&["A=1", "PWD=/wrong", "SHLVL=3", "OLDPWD=/gone", "_=/bin/x"]);
+        let left = as_bash_leaves(&given, Path::new("/"), "/bin/y").expect("is plain");
+        assert_eq!(left, environment(&["A=1", "PWD=/", "SHLVL=3", "_=/bin/y"]));
+    }
+}
