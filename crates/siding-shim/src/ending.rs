@@ -114,8 +114,8 @@ impl Ending {
         let started = clock::mono();
         let (mut obeyed, mut moved, mut fewest) = (started, started, usize::MAX);
         let members = kin.members(root, task);
-        let others = self.signal_group(kin, members, Signal::KILL);
-        self.kill_control_group(root, task, others);
+        let _in_the_first_round = self.signal_group(kin, members, Signal::KILL);
+        self.kill_control_group(root, task);
         let mut leader = None;
         let mut killed = HashMap::new();
         let mut pause = PAUSE.0;
@@ -156,16 +156,19 @@ impl Ending {
     }
 
     /// Kills what is in the task's control group, where it has one. The sweep comes all the same:
-    /// this misses a process whose first thread has left, and whoever has left the group.
-    fn kill_control_group(&mut self, root: &Root, task: &TaskState, members: Vec<ProcRef>) {
+    /// this misses a process whose first thread has left, and whoever has left the group. It does
+    /// all of it where nobody could be seen in the group, so that nobody is ended without being
+    /// counted.
+    fn kill_control_group(&mut self, root: &Root, task: &TaskState) {
         let Some(group) = Group::of(task).filter(Group::exists) else { return };
-        for process in members {
-            if !matches!(PidFd::living(process), Ok(None)) && group.holds(process.pid) {
-                // Noted before it is done: the dead have no command line.
-                self.touch(process, Signal::KILL, || true);
-            }
+        let members = group.members(root);
+        for process in &members {
+            // Noted before it is done: the dead have no command line.
+            self.touch(*process, Signal::KILL, || true);
         }
-        group.kill(root);
+        if !members.is_empty() {
+            group.kill(root);
+        }
     }
 
     /// Sends SIGKILL to every living member that has not had one; `killed` says who took it.
