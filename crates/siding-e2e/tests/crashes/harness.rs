@@ -20,8 +20,8 @@ enum Blow {
     Tree,
 }
 
-/// The shell and those that a host ends with it. The machine is looked at once: it may have
-/// thousands of processes, and each look costs as many reads.
+/// The shell and those that a host ends with it. The machine is looked at once and not for each of
+/// its processes: on a busy one that took longer than the minute that a puppet lives.
 fn victims(shell: Process, blow: Blow) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell waits for its command");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
