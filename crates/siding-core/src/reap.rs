@@ -19,7 +19,7 @@ use std::ffi::CStr;
 use std::io;
 
 use siding_model::id::{SessionId, TaskId};
-use siding_model::journal::{JournalError, TaskState};
+use siding_model::journal::JournalError;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, ProcRef, Wall};
@@ -47,13 +47,19 @@ pub enum ReapError {
 
 /// Clears what crashes left and what is too old, and returns what was done, in order.
 ///
-/// `program` becomes the shims of tasks whose own was killed. What fails for one task is a
-/// [`Step::Failed`] and stops nothing else.
+/// `program` becomes the shims of tasks whose own was killed. `before_removal` is called once, just
+/// before ended tasks that have outlived their retention are removed, where there are any. What
+/// fails for one task is a [`Step::Failed`] and stops nothing else.
 ///
 /// # Errors
 ///
 /// [`ReapError`].
-pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+pub fn act(
+    root: &Root,
+    program: &CStr,
+    limits: &Limits,
+    before_removal: impl FnOnce(),
+) -> Result<Vec<Step>, ReapError> {
     let mut steps = recovery::live_marked(root, program)?;
     let mut survey = look(root)?;
     let unmarked = recovery::unmarked(root, program, &survey)?;
@@ -65,7 +71,7 @@ pub fn act(root: &Root, program: &CStr, limits: &Limits) -> Result<Vec<Step>, Re
     let (ended, kept) = strays::end(root, &survey);
     steps.extend(ended);
     steps.extend(leftovers::groups(root, &survey));
-    steps.extend(leftovers::expired(root, &survey, &kept, limits));
+    steps.extend(leftovers::expired(root, &survey, &kept, limits, before_removal));
     steps.extend(leftovers::unborn(root, &survey));
     steps.extend(leftovers::unclaimed(root)?);
     Ok(steps)
@@ -168,7 +174,7 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
         },
         Ok(folded) => Standing::Ended {
             shim: folded.state.shim,
-            at: ended_at(&folded.state),
+            at: folded.state.ended_wall(),
             group: Group::of(&folded.state).filter(Group::exists),
         },
         Err(ReadError::Io(source)) => Standing::Unreadable { source },
@@ -176,18 +182,6 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
         Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Standing::TooNew { why },
         Err(ReadError::Content(why @ JournalError::Corrupt { .. })) => Standing::Damaged { why },
     })
-}
-
-/// Returns when a task ended. Its last record may have been lost with a crash; then the awake time
-/// it ran is added to its start.
-fn ended_at(state: &TaskState) -> Wall {
-    state.closed.as_ref().map_or_else(
-        || {
-            let ran = i64::try_from(state.elapsed_ms(state.last_at)).unwrap_or(i64::MAX);
-            state.started_wall.plus_ms(ran)
-        },
-        |closed| closed.wall,
-    )
 }
 
 /// Returns the tasks whose session is over and whose shims are about to stop them. A shim that does

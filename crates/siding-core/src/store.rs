@@ -23,7 +23,8 @@ const LIVE: &str = "live";
 /// One link per command and directory that runs, to the id of the first task.
 const SAME: &str = "same";
 const SESSIONS: &str = "sessions";
-const ASIDE: &str = "aside";
+/// Directory below the root for what could not be read.
+pub const ASIDE: &str = "aside";
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]

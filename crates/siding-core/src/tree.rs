@@ -38,45 +38,16 @@ impl Marks {
     /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
     /// `wanted`. That is asked with a process's number and the task whose mark it carries. Shims
     /// are marked too.
-    ///
-    /// The list of processes is not atomic: one on it may start another and be gone before it is
-    /// looked at. So the numbers that were given out meanwhile are looked at too, until there are
-    /// no new ones: then nothing that lives was missed.
     #[must_use]
     pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
-        /// Rounds after which the rest is left to the next look. Each is as short as the time in
-        /// which a machine starts a few processes.
-        const MOST: u32 = 100;
         let mut marks = Self::default();
-        let mut newest = procfs::newest_pid();
-        for pid in procfs::all_pids() {
-            marks.look_at(pid, &wanted);
-        }
-        for _ in 0..MOST {
-            let (Some(before), Some(now)) = (newest, procfs::newest_pid()) else { break };
-            if now == before {
-                break;
-            } else if now > before {
-                (before + 1..=now).for_each(|pid| marks.look_at(pid, &wanted));
-            } else {
-                // The numbers begin again from below.
-                procfs::all_pids().into_iter().for_each(|pid| marks.look_at(pid, &wanted));
+        look_at_all(wanted, |mark, seen| {
+            let known = marks.0.entry(mark.0).or_default();
+            if !known.contains(&seen.process()) {
+                known.push(seen.process());
             }
-            newest = Some(now);
-        }
+        });
         marks
-    }
-
-    fn look_at(&mut self, pid: i32, wanted: impl Fn(i32, TaskId) -> bool) {
-        let Some(mark) = procfs::birthmark(pid) else { return };
-        if mark.task().is_some_and(|task| wanted(pid, task))
-            && let Some(process) = living(pid, mark)
-        {
-            let known = self.0.entry(mark.0).or_default();
-            if !known.contains(&process) {
-                known.push(process);
-            }
-        }
     }
 
     /// Looks for the processes of one task, and leaves `except` out.
@@ -184,19 +155,149 @@ pub fn lives(process: ProcRef) -> bool {
     }
 }
 
+/// The processes of one task as one look found them.
+#[derive(Debug, Default)]
+pub struct Grip {
+    /// Those that are held. Some may have died since: whatever they started before is found by a
+    /// look that begins after that.
+    pub held: Vec<PidFd>,
+    /// Whether others were seen for which no descriptor was left.
+    pub more: bool,
+}
+
+impl Grip {
+    /// Holds the processes of one task, known by mark or by control group, at most `most` of them,
+    /// and leaves `except` out.
+    #[must_use]
+    pub fn on(root: &Root, task: &TaskState, except: i32, most: usize) -> Self {
+        let id = task.spec.task_id;
+        let mut grip = Self::default();
+        look_at_all(
+            |pid, task| task == id && pid != except,
+            |_, seen| match seen {
+                Seen::Held(held) => grip.take_in(held, most),
+                Seen::Unheld(_) => grip.more = true,
+            },
+        );
+        if let Some(group) = Group::of(task) {
+            grip.add_grouped(
+                || {
+                    let mut members = group.members(root);
+                    members.retain(|process| process.pid != except);
+                    members
+                },
+                most,
+            );
+        }
+        grip
+    }
+
+    /// Adds whoever `members` finds in the task's control group, and asks again while all of those
+    /// were gone before they could be held: they may have started others.
+    fn add_grouped(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
+        const MOST: u32 = 100;
+        for _ in 0..MOST {
+            let found = members();
+            let mut is_settled = found.is_empty();
+            for process in found {
+                match PidFd::living(process) {
+                    Ok(Some(held)) => self.take_in(held, most),
+                    Ok(None) => continue,
+                    Err(_) => self.more = true,
+                }
+                is_settled = true;
+            }
+            if is_settled {
+                return;
+            }
+        }
+        self.more = true;
+    }
+
+    fn take_in(&mut self, held: PidFd, most: usize) {
+        let is_known = self.held.iter().any(|known| known.process == held.process);
+        if !is_known && self.held.len() < most {
+            self.held.push(held);
+        } else if !is_known {
+            self.more = true;
+        }
+    }
+
+    /// Whether nothing lived at the end of the look.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.held.is_empty() && !self.more
+    }
+}
+
+/// A process that lived when it was looked at.
+enum Seen {
+    Held(PidFd),
+    /// No descriptor was left to hold it by.
+    Unheld(ProcRef),
+}
+
+impl Seen {
+    const fn process(&self) -> ProcRef {
+        match self {
+            Self::Held(held) => held.process,
+            Self::Unheld(process) => *process,
+        }
+    }
+}
+
+/// Looks at every process of the machine and passes on the marked and `wanted` ones that live, some
+/// of them twice.
+///
+/// The list of processes is not atomic: one on it may start another and be gone before it is
+/// looked at. So the numbers that were given out meanwhile are looked at too, until there are
+/// no new ones: then nothing that lives was missed.
+fn look_at_all(wanted: impl Fn(i32, TaskId) -> bool, mut found: impl FnMut(Birthmark, Seen)) {
+    /// Rounds after which the rest is left to the next look. Each is as short as the time in
+    /// which a machine starts a few processes.
+    const MOST: u32 = 100;
+    /// A number is given out a moment before its process can be seen, and on a busy machine a
+    /// moment is long: so many numbers before the newest are looked at once more.
+    const UNSEEN: i32 = 512;
+    let mut look_at = |pid| {
+        if let Some(mark) = procfs::birthmark(pid)
+            && mark.task().is_some_and(|task| wanted(pid, task))
+            && let Some(seen) = living(pid, mark)
+        {
+            found(mark, seen);
+        }
+    };
+    let mut newest = procfs::newest_pid().map(|pid| (pid - UNSEEN).max(1));
+    procfs::all_pids().into_iter().for_each(&mut look_at);
+    for _ in 0..MOST {
+        let (Some(before), Some(now)) = (newest, procfs::newest_pid()) else { break };
+        if now == before {
+            break;
+        } else if now > before {
+            (before + 1..=now).for_each(&mut look_at);
+        } else {
+            // The numbers begin again from below.
+            procfs::all_pids().into_iter().for_each(&mut look_at);
+        }
+        newest = Some(now);
+    }
+}
+
 /// Returns the process of this number if it lives and has this mark.
-fn living(pid: i32, mark: Birthmark) -> Option<ProcRef> {
+fn living(pid: i32, mark: Birthmark) -> Option<Seen> {
     match PidFd::of_number(pid) {
         // The number may have changed hands since the mark was read; while the process is held and
         // not dead, what is read under its number is its own.
         Ok(held) => {
-            (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(held.process)
+            (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(Seen::Held(held))
         }
         // The number of a thread.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => None,
         // It is gone, or no descriptor is left to hold it by: then better to count it in than to
         // call it dead.
-        Err(_) => procfs::identify(pid).filter(|process| procfs::is_running(*process)),
+        Err(_) => {
+            procfs::identify(pid).filter(|process| procfs::is_running(*process)).map(Seen::Unheld)
+        }
     }
 }
 
@@ -315,9 +416,12 @@ mod tests {
         let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
         let first = Marked::new(id(79), &format!("{hop}; echo; read -r _"));
         let shell = first.process();
+        let is_found = || !Marks::scan_for(id(79), shell.pid).of(id(79)).is_empty();
+        while !is_found() {
+            assert!(lives(shell), "the shell has not started the first");
+        }
         for look in 0..LOOKS {
-            let found = Marks::scan_for(id(79), shell.pid);
-            assert!(!found.of(id(79)).is_empty(), "look {look}");
+            assert!(is_found(), "look {look}");
         }
     }
 }

@@ -77,6 +77,9 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,
         rescues: state.rescues,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
         message: None,
     }
 }

@@ -67,6 +67,8 @@ pub struct TaskState {
     pub pipeline: Option<Vec<i32>>,
     /// Moment of the last event.
     pub last_at: Mono,
+    /// Until when it ran undisturbed: to its leader's own end, or to when siding began to end it.
+    pub ran_until: Option<Mono>,
     /// What was found at the close.
     pub closed: Option<Closed>,
     /// Where output began to be lost, and why.
@@ -95,6 +97,7 @@ impl TaskState {
             final_cwd: None,
             pipeline: None,
             last_at: accepted.at,
+            ran_until: None,
             closed: None,
             output_lost: None,
             rescues: 0,
@@ -139,6 +142,11 @@ impl TaskState {
         }
         self.life = next;
         self.last_at = at;
+        let is_undisturbed =
+            matches!(self.life.phase(), Phase::Starting { .. } | Phase::Running { .. });
+        if !is_undisturbed {
+            self.ran_until.get_or_insert(at);
+        }
         match event {
             Event::Spawned { leader } => self.leader = Some(leader),
             Event::SpawnFailed { errno, .. } => self.spawn_errno = Some(errno),
@@ -164,6 +172,19 @@ impl TaskState {
     pub fn elapsed_ms(&self, now: Mono) -> u64 {
         let end = if self.life.is_ended() { self.last_at } else { now };
         end.ms_since(self.started)
+    }
+
+    /// Returns when it ended, or had the last event. The last record may have been lost with a
+    /// crash; then the awake time it ran is added to its start.
+    #[must_use]
+    pub fn ended_wall(&self) -> Wall {
+        self.closed.as_ref().map_or_else(
+            || {
+                let ran = i64::try_from(self.elapsed_ms(self.last_at)).unwrap_or(i64::MAX);
+                self.started_wall.plus_ms(ran)
+            },
+            |closed| closed.wall,
+        )
     }
 
     /// Whether the tree may still have living members.

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod history;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;

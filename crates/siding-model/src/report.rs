@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::history::Expectation;
 use crate::id::{Kind, SessionId, TaskId};
 use crate::lifecycle::Phase;
 use crate::outcome::{Outcome, Placement, Why};
@@ -66,8 +67,36 @@ pub struct TaskView {
     pub parent_task: Option<TaskId>,
     /// Times another shim had to take over.
     pub rescues: u32,
+    /// How long it usually takes, the median of earlier runs; null unless its shell or program
+    /// still runs, and with fewer than 3 runs that say something.
+    pub expected_ms: Option<u64>,
+    /// Nine of ten earlier runs took no longer; null as `expected_ms`, or when too many were cut
+    /// short to tell.
+    pub expected_p90_ms: Option<u64>,
+    /// Earlier runs this rests on; null as `expected_ms`.
+    pub expected_runs: Option<usize>,
     /// What a person or an agent should know or do next.
     pub message: Option<String>,
+}
+
+impl TaskView {
+    /// Whether its end is still to be expected: its shell or program has not ended, and nobody
+    /// ends it.
+    #[must_use]
+    pub const fn is_under_way(&self) -> bool {
+        matches!(self.phase, PhaseName::Starting | PhaseName::Running)
+    }
+
+    /// Adds what is usual for its command, where it is under way.
+    pub fn expect(&mut self, usual: &Expectation) {
+        if self.is_under_way()
+            && let Some(median) = usual.median.known()
+        {
+            self.expected_ms = Some(median);
+            self.expected_p90_ms = usual.p90.known();
+            self.expected_runs = Some(usual.runs);
+        }
+    }
 }
 
 /// Where a task stands.

@@ -9,7 +9,7 @@ use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
 use siding_core::sys::procfs;
-use siding_core::tree;
+use siding_core::tree::{self, Grip};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
@@ -110,7 +110,8 @@ impl Kin {
         let mut held = tree::hold(root, task.spec.task_id, Group::of(task).as_ref(), known);
         held.retain(|held| held.process.pid != own_pid());
         if held.is_empty() {
-            held = held_strays(root, task);
+            // One that is not held is found by the look that comes before any verdict.
+            held = Grip::on(root, task, own_pid(), HELD).held;
         }
         held.truncate(HELD);
         Self::Strays { leader, held }
@@ -209,27 +210,14 @@ fn look_at_strays(
     held.retain(|held| !held.is_dead());
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
-        *held = held_strays(root, task);
-    }
-    if leader.held().is_none() && held.is_empty() {
-        look.tree = Tree::Empty;
+        let grip = Grip::on(root, task, own_pid(), HELD);
+        if leader.held().is_none() && grip.is_empty() {
+            look.tree = Tree::Empty;
+        }
+        // Who has died since is seen at once, and looked for again: it may have moved on.
+        *held = grip.held;
     }
     look
-}
-
-fn held_strays(root: &Root, task: &TaskState) -> Vec<PidFd> {
-    /// Looks after which those that were found cannot be held.
-    const MOST: u32 = 100;
-    for _ in 0..MOST {
-        let found = tree::strays(root, task, own_pid());
-        let held = found.iter().filter_map(|process| PidFd::open(*process).ok());
-        let held: Vec<_> = held.filter(|held| !held.is_dead()).take(HELD).collect();
-        if found.is_empty() || !held.is_empty() {
-            return held;
-        }
-        // They were gone before they were held, and may have started others.
-    }
-    Vec::new()
 }
 
 /// Returns all strays and everything below them, whatever mark it has.

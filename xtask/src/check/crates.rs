@@ -39,6 +39,13 @@ const PLACES: &[Place] = &[
     Place { name: "siding-guard", may_use: &["siding-model"], free_of: PURE, may_call_os: false },
     Place { name: "siding-core", may_use: &["siding-model"], free_of: LIGHT, may_call_os: true },
     Place {
+        // SQLite stays in here: whoever keeps or runs a task is built without it.
+        name: "siding-history",
+        may_use: &["siding-core", "siding-model"],
+        free_of: &[ASYNC, ARGUMENTS],
+        may_call_os: false,
+    },
+    Place {
         name: "siding-shim",
         may_use: &["siding-core", "siding-model"],
         free_of: LIGHT,
@@ -46,19 +53,19 @@ const PLACES: &[Place] = &[
     },
     Place {
         name: "siding-mcp",
-        may_use: &["siding-core", "siding-model", "siding-guard"],
+        may_use: &["siding-core", "siding-model", "siding-guard", "siding-history"],
         free_of: &[],
         may_call_os: false,
     },
     Place {
         name: "siding-agent",
-        may_use: &["siding-core", "siding-model", "siding-guard"],
+        may_use: &["siding-core", "siding-model", "siding-guard", "siding-history"],
         free_of: &[],
         may_call_os: false,
     },
     Place {
         name: "siding-dash",
-        may_use: &["siding-core", "siding-model"],
+        may_use: &["siding-core", "siding-model", "siding-history"],
         free_of: &[],
         may_call_os: false,
     },
@@ -72,6 +79,7 @@ const PLACES: &[Place] = &[
             "siding-agent",
             "siding-dash",
             "siding-guard",
+            "siding-history",
         ],
         free_of: &[],
         may_call_os: false,

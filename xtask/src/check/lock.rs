@@ -6,7 +6,7 @@ use crate::steps::Finding;
 use crate::workspace::Workspace;
 
 /// Packages that `Cargo.lock` may hold. Raise it on purpose, in the commit that needs it.
-const CEILING: usize = 106;
+const CEILING: usize = 125;
 
 /// Denies a `Cargo.lock` that has grown past the ceiling.
 pub(super) fn check(workspace: &Workspace) -> Result<Finding> {

@@ -4,6 +4,7 @@ mod completions;
 mod config;
 mod doctor;
 mod extend;
+mod history;
 mod input;
 mod man;
 mod output;
@@ -12,6 +13,7 @@ mod reap;
 mod run;
 mod session;
 mod show;
+mod stats;
 mod stop;
 mod wait;
 
@@ -53,6 +55,8 @@ enum Command {
     Input(input::Args),
     Stop(stop::Args),
     Extend(extend::Args),
+    History(history::Args),
+    Stats(stats::Args),
     Reap(reap::Args),
     Session(session::Args),
     Config(config::Args),
@@ -98,6 +102,8 @@ impl Cli {
             Command::Input(args) => args.run(),
             Command::Stop(args) => args.run(),
             Command::Extend(args) => args.run(),
+            Command::History(args) => args.run(),
+            Command::Stats(args) => args.run(),
             Command::Reap(args) => args.run(),
             Command::Session(args) => args.run(),
             Command::Config(args) => args.run(),

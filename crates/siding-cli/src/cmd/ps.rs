@@ -11,6 +11,7 @@ use siding_model::report::TaskView;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
+use crate::past;
 use crate::render::paint::Colour;
 use crate::render::{self, out};
 
@@ -57,6 +58,7 @@ impl Args {
             views.retain(|view| view.outcome.is_none());
         }
         sort(&mut views);
+        past::expect(&root, &mut views);
         if self.json {
             render::json::print_list(&views)?;
         } else {

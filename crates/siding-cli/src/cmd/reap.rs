@@ -13,7 +13,7 @@ use siding_model::settings::Settings;
 
 use crate::context::{self, PROGRAM};
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{past, print, render};
 
 pub(super) use words::summary;
 
@@ -61,7 +61,7 @@ impl Args {
         } else {
             // A crowd of strays is held by one descriptor each.
             descriptor::raise_open_limit();
-            let mut steps = reap::act(&root, PROGRAM, &limits)?;
+            let mut steps = reap::act(&root, PROGRAM, &limits, || past::keep(&root))?;
             if !self.json && steps.iter().any(|step| matches!(step, Step::Leaving { .. })) {
                 eprintln!("siding: waiting for shims to end the tasks of sessions that are over");
             }
@@ -82,7 +82,7 @@ impl Args {
 /// Clears what crashes left, for a session that begins. Returns what was done.
 pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
     descriptor::raise_open_limit();
-    Ok(reap::act(root, PROGRAM, &limits(settings))?)
+    Ok(reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?)
 }
 
 fn limits(settings: &Settings) -> Limits {

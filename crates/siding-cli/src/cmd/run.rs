@@ -1,5 +1,6 @@
 //! `siding run`: runs a command as a task.
 
+mod at_once;
 mod begin;
 mod environment;
 mod follow;
@@ -12,12 +13,14 @@ use siding_core::launch::Shim;
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
+use siding_model::outcome::Why;
+use siding_model::report::TaskView;
 use siding_model::signal::Signal;
 
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{past, print, render};
 
 /// Runs a command as a task.
 ///
@@ -33,6 +36,10 @@ pub(crate) struct Args {
     /// Start in the background and return at once
     #[arg(long)]
     background: bool,
+    /// Start in the background at once what is known to take longer than the budget: by earlier
+    /// runs, else by the words of the command (`cargo build`, `npm install`, `make` …)
+    #[arg(long)]
+    auto_background: bool,
     /// With --background: wait this long for an early end
     #[arg(long, value_name = "D")]
     settle: Option<String>,
@@ -139,19 +146,23 @@ impl Args {
                 return Err(failure);
             }
         };
-        let task = Task::read(&root, plan.spec.task_id)?;
+        let (task, left) = match end {
+            follow::End::Over(task) => (*task, None),
+            follow::End::Returned => (Task::read(&root, plan.spec.task_id)?, None),
+            follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
+        };
         if self.json {
             self.print_json(&root, &task, &plan)?;
         } else {
             self.print_text(&root, &task, &plan)?;
         }
-        Ok(match end {
-            follow::End::Left(signal) => ExitCode::from(
+        Ok(match left {
+            Some(signal) => ExitCode::from(
                 exit::SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
             ),
             // Asked for, and done.
-            follow::End::Returned if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            follow::End::Returned => exit::of_task(&task.state),
+            None if self.background && task.state.is_live() => ExitCode::SUCCESS,
+            None => exit::of_task(&task.state),
         })
     }
 
@@ -162,6 +173,7 @@ impl Args {
         plan: &begin::Plan,
     ) -> Result<(), Failure> {
         let mut view = task.view(root, Detail::Full);
+        expect(root, &mut view);
         let excerpt = siding_core::output::excerpt(
             &task.dir,
             task.state.spec.keep_head,
@@ -188,7 +200,8 @@ impl Args {
         if self.background && task.state.is_live() {
             print::text(&format!("{}\n", task.state.spec.task_id))?;
         }
-        let view = task.view(root, Detail::Full);
+        let mut view = task.view(root, Detail::Full);
+        expect(root, &mut view);
         if let Some(advice) = render::advice(&view) {
             render::say(&advice);
         }
@@ -215,6 +228,14 @@ impl Args {
             render::say(&message);
         }
         Ok(ExitCode::from(exit::STILL_RUNNING))
+    }
+}
+
+/// Adds what is usual for a command that was handed over. Who asked for the background waits for
+/// nothing, not even for this.
+fn expect(root: &siding_core::store::Root, view: &mut TaskView) {
+    if view.placement.why != Some(Why::Asked) {
+        past::expect(root, std::slice::from_mut(view));
     }
 }
 

@@ -10,6 +10,7 @@ use siding_model::report::TaskView;
 use crate::context::{self, Task};
 use crate::exit;
 use crate::failure::Failure;
+use crate::past;
 use crate::render::paint::Colour;
 use crate::render::{self, out};
 
@@ -72,6 +73,7 @@ fn view(root: &Root, text: &str, max_bytes: usize) -> Result<TaskView, Failure> 
         })?;
     view.output.text = Some(excerpt.text);
     view.output.truncated = excerpt.truncated;
+    past::expect(root, std::slice::from_mut(&mut view));
     view.message = render::advice(&view);
     Ok(view)
 }

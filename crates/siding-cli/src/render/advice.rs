@@ -11,6 +11,7 @@ use siding_model::signal::Signal;
 use siding_model::span::human;
 use siding_model::text::one_line;
 
+use super::bar::progress;
 use super::left::{limit, until_deadline};
 use super::state::elapsed;
 
@@ -46,18 +47,19 @@ fn running(view: &TaskView, now: Wall) -> String {
          `siding stop {id}` ends it"
     );
     let ran = elapsed(view);
+    let usual = progress(view).map_or_else(String::new, |usual| format!("usually {usual}; "));
     match view.placement.why {
         Some(Why::Budget) => format!(
-            "still running after {ran}{limit}, in the background as {id}, output in {}; {next}; \
+            "still running after {ran}{limit}, in the background as {id}, output in {}; {usual}{next}; \
              a command known to take this long can be started with --background, or be left to a \
              subagent",
             path(view)
         ),
         Some(Why::Asked | Why::Known | Why::Heuristic | Why::User) => format!(
-            "running for {ran}{limit} in the background as {id}, output in {}; {next}",
+            "running for {ran}{limit} in the background as {id}, output in {}; {usual}{next}",
             path(view)
         ),
-        None => format!("running for {ran}{limit}; {next}"),
+        None => format!("running for {ran}{limit}; {usual}{next}"),
     }
 }
 

@@ -4,6 +4,7 @@
 //! processes) is shown by `one_line`, so that it can neither move the cursor nor forge a line.
 
 mod advice;
+mod bar;
 mod left;
 pub(crate) mod paint;
 mod size;
@@ -12,6 +13,7 @@ mod table;
 mod task;
 mod wrap;
 
+pub(crate) mod grid;
 pub(crate) mod json;
 pub(crate) mod out;
 #[cfg(test)]
@@ -20,7 +22,9 @@ mod sample;
 pub(crate) mod schema;
 
 pub(crate) use advice::advice;
+pub(crate) use bar::spark;
 pub(crate) use state::ended_line;
+pub(crate) use state::short_outcome;
 pub(crate) use table::table;
 pub(crate) use task::task;
 pub(crate) use wrap::say;

@@ -42,6 +42,9 @@ pub(crate) fn running() -> TaskView {
         duplicate_of: None,
         parent_task: None,
         rescues: 0,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
         message: None,
     }
 }

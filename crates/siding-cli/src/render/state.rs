@@ -20,7 +20,11 @@ pub(super) fn elapsed(view: &TaskView) -> String {
 
 /// Returns one word or two for a column.
 pub(super) fn short(view: &TaskView) -> String {
-    let Some(outcome) = &view.outcome else { return view.phase.as_str().to_owned() };
+    view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), short_outcome)
+}
+
+/// Returns one word or two for how something ended.
+pub(crate) fn short_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Exited { code } => format!("exited {code}"),
         Outcome::Signaled { signal, .. } => signal.to_string(),

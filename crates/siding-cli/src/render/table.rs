@@ -1,9 +1,13 @@
 //! `siding ps`: one line a task.
 
+use std::time::Duration;
+
 use siding_model::report::TaskView;
+use siding_model::span::human;
 use siding_model::text::one_line;
 
 use super::COLUMNS;
+use super::bar::bar;
 use super::paint::{Colour, Paint};
 use super::size::size;
 use super::state;
@@ -13,6 +17,9 @@ const COMMAND_MIN: usize = 20;
 /// Widest session name and list of ports that are shown whole.
 const SESSION_MAX: usize = 12;
 const PORTS_MAX: usize = 11;
+
+/// Cells of the bar beside what is usual.
+const BAR: usize = 4;
 
 /// A column: its title, its cells, and on which side they stand.
 struct Column {
@@ -42,9 +49,10 @@ impl Column {
 
 /// Returns a table of tasks, in their order. Sessions and ports have columns where there are any.
 pub(crate) fn table(views: &[TaskView], colour: Colour) -> String {
-    let columns = columns(views);
+    let mut columns = columns(views);
+    columns.splice(3..3, usual(views, COLUMNS.saturating_sub(COMMAND_MIN + used(&columns))));
     let widths: Vec<usize> = columns.iter().map(Column::width).collect();
-    let used: usize = widths.iter().map(|width| width + 2).sum();
+    let used = used(&columns);
     let room = COLUMNS.saturating_sub(used).max(COMMAND_MIN);
     let mut text = String::new();
     for (column, width) in columns.iter().zip(&widths) {
@@ -88,6 +96,28 @@ fn columns(views: &[TaskView]) -> Vec<Column> {
     columns
 }
 
+/// Returns the columns that these take with the blanks behind them.
+fn used(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width() + 2).sum()
+}
+
+/// Returns a column with what is usual and how far it is, where something is and as far as there
+/// is room: the bar goes first.
+fn usual(views: &[TaskView], room: usize) -> Option<Column> {
+    let text = |view: &TaskView| {
+        view.expected_ms.map_or_else(String::new, |ms| human(Duration::from_millis(ms)))
+    };
+    let both = |view: &TaskView| {
+        let bar = view.expected_ms.map(|usual| bar(view.elapsed_ms, usual, BAR) + " ");
+        bar.unwrap_or_default() + &text(view)
+    };
+    if views.iter().all(|view| view.expected_ms.is_none()) {
+        return None;
+    }
+    let columns = [Column::new("USUALLY", views, both), Column::new("USUALLY", views, text)];
+    columns.into_iter().find(|column| column.width() + 2 <= room)
+}
+
 fn ports(view: &TaskView) -> String {
     let ports: Vec<_> = view.listening.iter().map(ToString::to_string).collect();
     one_line(&ports.join(","), PORTS_MAX)
@@ -125,6 +155,23 @@ mod tests {
             "ID              STATE    ELAPSED  SESSION  PORTS        OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running      15s  s1       3000,65535…  1.4KiB  [web] npm test\n"
         );
+    }
+
+    #[test]
+    fn what_is_usual_is_shown_where_there_is_room() {
+        let mut usual = TaskView { elapsed_ms: 120_000, ..running() };
+        usual.expected_ms = Some(250_000);
+        assert_eq!(
+            table(&[usual.clone(), ended(Outcome::Exited { code: 7 })], Colour::Off),
+            "ID              STATE     ELAPSED  USUALLY        OUTPUT  COMMAND\n\
+             b-4k7q0n2m8x5t  running        2m  [#---] 4m 10s  1.4KiB  npm test\n\
+             b-4k7q0n2m8x5t  exited 7      15s                 1.4KiB  npm test\n"
+        );
+        usual.session_id = "s1".parse().expect("a name");
+        assert!(table(&[usual.clone()], Colour::Off).contains("  4m 10s   s1  "));
+        usual.session_id = "s1-and-longer".parse().expect("a name");
+        usual.listening = (10_000..10_009).collect();
+        assert!(!table(&[usual], Colour::Off).contains("USUALLY"));
     }
 
     #[test]

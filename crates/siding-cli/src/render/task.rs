@@ -9,6 +9,7 @@ use siding_model::span::{exact, human};
 use siding_model::text::one_line;
 
 use super::COLUMNS;
+use super::bar::progress;
 use super::left::until_deadline;
 use super::paint::{Colour, Paint};
 use super::size::size;
@@ -83,6 +84,11 @@ impl Sheet {
         match &view.ended_at {
             Some(ended) => self.line("ended", &format!("{ended}, after {}", state::elapsed(view))),
             None => self.line("elapsed", &state::elapsed(view)),
+        }
+        if let Some(usual) = progress(view) {
+            let runs =
+                view.expected_runs.map_or_else(String::new, |runs| format!(" ({runs} runs)"));
+            self.block("usually", &words(&format!("{usual}{runs}"), VALUE));
         }
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::wall())) {
             let left = std::time::Duration::from_secs(left.as_secs());

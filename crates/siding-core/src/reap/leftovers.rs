@@ -44,12 +44,14 @@ pub(super) fn left_groups<'s>(root: &Root, survey: &'s Survey) -> Vec<(TaskId, &
     survey.tasks.iter().filter_map(left).collect()
 }
 
-/// Removes ended tasks that have outlived their retention. Those in `kept` still have processes.
+/// Removes ended tasks that have outlived their retention, after `before` where there are any.
+/// Those in `kept` still have processes.
 pub(super) fn expired(
     root: &Root,
     survey: &Survey,
     kept: &HashSet<TaskId>,
     limits: &Limits,
+    before: impl FnOnce(),
 ) -> Vec<Step> {
     let remove = |step: Step| {
         let Step::Expired { task_id, .. } = step else { return Some(step) };
@@ -60,7 +62,11 @@ pub(super) fn expired(
             Err(error) => Some(failed(task_id, &error)),
         }
     };
-    would_expire(root, survey, kept, limits).into_iter().filter_map(remove).collect()
+    let expiring = would_expire(root, survey, kept, limits);
+    if !expiring.is_empty() {
+        before();
+    }
+    expiring.into_iter().filter_map(remove).collect()
 }
 
 /// Returns what [`expired`] would remove, the oldest first.

@@ -34,7 +34,7 @@ impl Place {
     }
 
     fn act(&self) -> Vec<Step> {
-        act(&self.root, PROGRAM, &Limits::default()).expect("works")
+        act(&self.root, PROGRAM, &Limits::default(), || ()).expect("works")
     }
 
     fn foresee(&self) -> Vec<Step> {
@@ -190,7 +190,9 @@ fn retention_takes_the_oldest_and_nothing_that_is_held() {
     let ids: Vec<_> = (0..5).map(|age| place.task(GONE, Some(now.plus_ms(-age)), "cli")).collect();
     let _held = place.root.task(ids[4]).expect("is there").try_lock().expect("works");
     let limits = Limits { tasks: 2, ..Limits::default() };
-    let steps = act(&place.root, PROGRAM, &limits).expect("works");
+    let mut before = None;
+    let steps = act(&place.root, PROGRAM, &limits, || before = place.root.all_tasks().ok());
+    let steps = steps.expect("works");
     let gone: Vec<_> = steps
         .iter()
         .map(|step| {
@@ -200,6 +202,11 @@ fn retention_takes_the_oldest_and_nothing_that_is_held() {
         })
         .collect();
     assert_eq!(gone, [ids[3], ids[2]]);
+    assert_eq!(
+        before.map(|ids| ids.len()),
+        Some(5),
+        "whoever keeps something of them is told before"
+    );
     assert_eq!(place.root.all_tasks().expect("lists").len(), 3);
 }
 

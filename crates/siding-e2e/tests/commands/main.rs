@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod extend;
 mod help;
+mod history;
 mod ids;
 mod input;
 mod man;

@@ -221,3 +221,27 @@ fn a_read_only_state_directory_can_be_read() {
     let _over = sandbox.siding(&["stop", task.id()]).run().expect_code(0);
     assert_eq!(entries_at_rest(&sandbox), before);
 }
+
+/// Without a place for it the history is made from the journals each time it is asked for.
+#[test]
+fn the_history_needs_no_disk() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    for _ in 0..3 {
+        let _run = shell(&sandbox, "exit 3").run().expect_code(3);
+    }
+    let before = entries_at_rest(&sandbox);
+    let ask = || {
+        let told = sandbox.siding(&["stats", "--json"]).run().expect_code(0);
+        assert_eq!(told.json()[0]["runs"], 3, "{told}");
+        assert!(told.err().contains("history.db"), "{told}");
+    };
+    disk.set_read_only(true);
+    ask();
+    assert_eq!(entries_at_rest(&sandbox), before);
+    disk.set_read_only(false);
+    disk.fill(0);
+    ask();
+    let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+}

@@ -61,7 +61,7 @@ const TEXTS: &[&str] = &[
     "# only a comment | here",
     ":",
     "echo \\",
-    "time -p true 2>/dev/null",
+    "{ time -p true; } 2>/dev/null",
     "[[ a == a ]] && (( 1 )) || echo no",
     "for i in 1 2 3; do [ $i = 2 ] && break; echo $i; done; echo $i",
     "select x in a; do :; done; echo $?",

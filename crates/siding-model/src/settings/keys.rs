@@ -134,6 +134,8 @@ settings! {
     AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, any;
     /// Whether commands may go to the background at all.
     BackgroundTasks background_tasks: bool = true, any;
+    /// Whether a command that is known to take longer than the budget starts in the background.
+    AutoBackground auto_background: bool = false, any;
     /// What happens to processes that outlive the command's shell: `linger` or `reap`.
     OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, any;
     /// Shell that runs commands given as one text, by name or path.

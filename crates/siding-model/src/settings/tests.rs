@@ -74,6 +74,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "session_grace=2s",
             "assistant_mode=auto",
             "background_tasks=true",
+            "auto_background=false",
             "on_leader_exit=linger",
             "shell=bash",
             "settle=0s",

@@ -55,6 +55,9 @@ fn plain() -> TaskView {
         duplicate_of: None,
         parent_task: None,
         rescues: 0,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
         message: None,
     }
 }
@@ -86,6 +89,9 @@ fn full(outcome: Outcome) -> TaskView {
         stop_report: closed.report,
         duplicate_of: Some(sample::task_id()),
         parent_task: Some(sample::task_id()),
+        expected_ms: Some(250_000),
+        expected_p90_ms: Some(310_000),
+        expected_runs: Some(7),
         message: Some("wait for it with `siding wait`".to_owned()),
         ..plain()
     }

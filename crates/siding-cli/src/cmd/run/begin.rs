@@ -12,11 +12,10 @@ use siding_core::settings::Environment;
 use siding_core::store::{Root, StoreError, TaskDir};
 use siding_core::sys::limit;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::outcome::{Placement, Why};
 use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
-use super::{Args, From, OnTimeout, environment};
+use super::{Args, From, OnTimeout, at_once, environment};
 use crate::failure::Failure;
 
 /// What was decided before anything was started.
@@ -53,11 +52,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     let task_id =
         root.new_id().map_err(|error| Failure::new(format!("could not make an id: {error}")))?;
     let times = times(args, &settings);
-    let placement = if args.background {
-        Placement::Background { why: Why::Asked }
-    } else {
-        Placement::Foreground
-    };
+    let chosen = at_once::choose(args, &settings, root, (&command, &cwd), times.budget);
     let spec = TaskSpec {
         task_id,
         session_id,
@@ -70,7 +65,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
             From::Null => Stdin::Null,
             From::Pipe => Stdin::Pipe,
         },
-        placement,
+        placement: chosen.placement,
         deadline_ms: millis(times.deadline),
         cap_ms: millis(settings.max_elapsed_hard_cap),
         signal: settings.kill_signal,
@@ -84,10 +79,10 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     };
     Ok(Plan {
         spec,
-        budget: times.budget,
+        budget: chosen.budget,
         output_max_bytes: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
         // What a lock or the cap did not admit: a caller must learn what is in force.
-        notes: settings.warnings().iter().map(ToString::to_string).collect(),
+        notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
 }
 
@@ -107,10 +102,15 @@ fn with_flags(args: &Args) -> Environment {
         (Key::OnLeaderExit, "--on-leader-exit", args.on_leader_exit.as_ref()),
         (Key::Shell, "--shell", args.shell.as_ref()),
     ];
-    flags.into_iter().fold(Environment::from_process(), |sources, (key, flag, value)| match value {
-        Some(value) => sources.with_call(key, flag, RawValue::Text(value.clone())),
-        None => sources,
-    })
+    let auto = args.auto_background.then_some(RawValue::Boolean(true));
+    flags
+        .map(|(key, flag, value)| (key, flag, value.cloned().map(RawValue::Text)))
+        .into_iter()
+        .chain([(Key::AutoBackground, "--auto-background", auto)])
+        .fold(Environment::from_process(), |sources, (key, flag, value)| match value {
+            Some(value) => sources.with_call(key, flag, value),
+            None => sources,
+        })
 }
 
 struct Times {

@@ -14,6 +14,7 @@ use siding_model::record::Record;
 use siding_model::signal::Signal;
 
 use super::begin::Plan;
+use crate::context::Task;
 use crate::failure::Failure;
 
 /// How long a shim may take to put a task into the background, in milliseconds.
@@ -31,9 +32,11 @@ pub(super) enum Show {
 }
 
 /// Why the wait is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum End {
-    /// The command, its shell or its budget is over.
+    /// The command or its shell is over: this is how the task stands.
+    Over(Box<Task>),
+    /// Its budget is over, or it is in the background as was asked.
     Returned,
     /// This caller was told to leave. The task goes on.
     Left(Signal),
@@ -86,7 +89,7 @@ fn wait(
         }
         if ready[0] {
             match hear(watch, live.as_deref_mut())? {
-                Heard::Over => return Ok(End::Returned),
+                Heard::Over(task) => return Ok(End::Over(task)),
                 Heard::Running => is_running = true,
                 // Whoever read is gone, perhaps with the host: the task goes on by itself.
                 Heard::Unread => return Ok(End::Left(Signal::PIPE)),
@@ -107,7 +110,7 @@ fn wait(
 
 /// What a message means for the wait.
 enum Heard {
-    Over,
+    Over(Box<Task>),
     Unread,
     Running,
     Nothing,
@@ -149,9 +152,9 @@ fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure
         // After a record the journal is asked, and also when another shim took over: what happened
         // meanwhile is on record.
         Some(Message::Record { .. }) | None => {
-            let (_, state) = watch.state()?;
+            let (dir, state) = watch.state()?;
             let over = !state.is_live() || matches!(state.life.phase(), Phase::Lingering { .. });
-            Ok(if over { Heard::Over } else { Heard::Running })
+            Ok(if over { Heard::Over(Box::new(Task { dir, state })) } else { Heard::Running })
         }
     }
 }

@@ -1,0 +1,79 @@
+//! Whether a command goes to the background at once.
+
+use std::time::Duration;
+
+use siding_core::store::Root;
+use siding_model::history::{self, Asked, AtOnce, SimpleCommand};
+use siding_model::outcome::Placement;
+use siding_model::settings::Settings;
+use siding_model::spec::Command;
+
+use super::{Args, OnTimeout};
+use crate::past;
+
+/// Shells whose texts are read as bash's. What they have in common is enough for words.
+const SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
+
+/// Where a command starts.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) placement: Placement,
+    /// How long its caller is kept waiting; `None` until the end.
+    pub(super) budget: Option<Duration>,
+    /// Why it is not where the caller may have expected it.
+    pub(super) note: Option<String>,
+}
+
+/// Decides where a command starts. The history is opened only when the setting is on and nothing
+/// else decides.
+pub(super) fn choose(
+    args: &Args,
+    settings: &Settings,
+    root: &Root,
+    (command, cwd): (&Command, &str),
+    budget: Option<Duration>,
+) -> Chosen {
+    let foreground = Chosen { placement: Placement::Foreground, budget, note: None };
+    let (asked, limit) = asked(args, settings, budget);
+    let known = || past::expectation(root, &command.display(), cwd);
+    let words = if asked == Asked::Nothing { words(command) } else { Vec::new() };
+    let Some(found) = history::at_once(asked, limit, known, &words) else { return foreground };
+    let budget = match found {
+        AtOnce::Asked => budget,
+        AtOnce::Known(_) | AtOnce::Heuristic(_) => Some(settings.settle),
+    };
+    let placement = Placement::Background { why: found.why() };
+    Chosen { placement, budget, note: found.reason(limit) }
+}
+
+/// Returns what the caller said, and the time it would wait.
+fn asked(args: &Args, settings: &Settings, budget: Option<Duration>) -> (Asked, Duration) {
+    let limit = budget.unwrap_or(settings.blocking_budget);
+    let waits_to_the_end =
+        args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
+    // A person at a terminal sees what goes on and waits, unless the call says otherwise.
+    let may_decide = settings.auto_background
+        && settings.background_tasks
+        && !waits_to_the_end
+        && (budget.is_some() || args.auto_background);
+    let asked = match (args.background, may_decide) {
+        (true, _) => Asked::Background,
+        (false, true) => Asked::Nothing,
+        (false, false) => Asked::Foreground,
+    };
+    (asked, limit)
+}
+
+/// Returns the simple commands that a command consists of.
+fn words(command: &Command) -> Vec<SimpleCommand> {
+    match command {
+        Command::Argv { argv } => {
+            vec![SimpleCommand { words: argv.iter().cloned().map(Some).collect() }]
+        }
+        Command::Shell { text, shell } => {
+            let name = shell.rsplit('/').next().unwrap_or(shell);
+            let commands = SHELLS.contains(&name).then(|| siding_guard::simple_commands(text));
+            commands.flatten().unwrap_or_default()
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `siding stats`: what is usual.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::sys::clock;
+use siding_model::history::{Quantile, StatsView, Summary};
+use siding_model::span::human;
+
+use super::history::{ago, filter, nothing, place, places};
+use crate::context;
+use crate::failure::Failure;
+use crate::past;
+use crate::render::grid::{Side, grid};
+use crate::render::paint::Colour;
+use crate::render::{self, out, spark};
+
+/// Commands that are listed without --limit.
+const LISTED: usize = 20;
+
+/// Shows what is usual for each command: runs, median, p90, how many succeed, the last ones.
+///
+/// Half of the runs take no longer than the median, nine of ten no longer than the p90; old runs
+/// count less. With fewer than 3 runs that say something nothing is usual. A run that something
+/// ended counts for as long as it lasted; `>` says that too many were ended to tell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding stats                  each command in each directory, the last first
+  siding stats cargo            those that begin with `cargo`
+  siding stats --cwd .          those in this directory
+  siding stats --json           all that is remembered, as a list
+
+OK is the share that exited with 0, of those that nobody stopped. RECENT are the
+lengths of the last ten runs, the newest on the right.")]
+pub(crate) struct Args {
+    /// The command, or its first words
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Only in this directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// List at most this many (default: 20, with --json all)
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print JSON: a list of commands, the one that ran last first
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let filter = filter(&self.command, self.cwd)?;
+        let mut summaries = past::ask(&root, |history| history.summaries(&filter))?;
+        let limit = self.limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
+        let more = summaries.len().saturating_sub(limit);
+        summaries.truncate(limit);
+        if self.json {
+            let views: Vec<StatsView> = summaries.into_iter().map(StatsView::from).collect();
+            render::json::print(&views)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if summaries.is_empty() {
+            nothing(&filter);
+            return Ok(ExitCode::SUCCESS);
+        }
+        out::print(&table(&summaries, Colour::of_stdout()))?;
+        if more > 0 {
+            eprintln!("siding: {more} more; --limit N lists them");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn table(summaries: &[Summary], colour: Colour) -> String {
+    let now = clock::wall();
+    let places = places(summaries.iter().map(|summary| summary.last.cwd.as_str()));
+    let row = |summary: &Summary| {
+        let usual = summary.expectation;
+        let cells = [
+            summary.runs.to_string(),
+            quantile(usual.map(|usual| usual.median)),
+            quantile(usual.map(|usual| usual.p90)),
+            summary.success_rate().map_or_else(|| "-".to_owned(), percent),
+            ago(summary.last.ended, now),
+            spark(&summary.recent),
+        ];
+        (cells, place(&summary.last.command, &summary.last.cwd, places))
+    };
+    let rows: Vec<_> = summaries.iter().map(row).collect();
+    let titles = [
+        ("RUNS", Side::Right),
+        ("MEDIAN", Side::Right),
+        ("P90", Side::Right),
+        ("OK", Side::Right),
+        ("LAST", Side::Right),
+        ("RECENT", Side::Right),
+    ];
+    grid(titles, "COMMAND", &rows, colour)
+}
+
+fn quantile(quantile: Option<Quantile>) -> String {
+    match quantile {
+        None => "-".to_owned(),
+        Some(Quantile::At(ms)) => human(Duration::from_millis(ms)),
+        Some(Quantile::Over(ms)) => format!(">{}", human(Duration::from_millis(ms))),
+    }
+}
+
+fn percent(share: f64) -> String {
+    // Never rounded up: 100% is all of them.
+    format!("{:.0}%", (share * 100.0).floor())
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::history::{Expectation, Run};
+    use siding_model::outcome::Outcome;
+
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_schema_is_the_committed_one() {
+        schema::assert_committed::<StatsView>("stats");
+    }
+
+    #[test]
+    fn a_line_tells_what_is_usual() {
+        let last = Run {
+            task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
+            command: "cargo test".to_owned(),
+            cwd: "/p".to_owned(),
+            ended: clock::wall(),
+            ran_ms: Some(7),
+            outcome: Outcome::Exited { code: 0 },
+            peak_memory: None,
+        };
+        let usual =
+            Expectation { runs: 3, median: Quantile::At(250_000), p90: Quantile::Over(310_000) };
+        let summary = Summary {
+            runs: 4,
+            succeeded: 2,
+            failed: 1,
+            expectation: Some(usual),
+            recent: vec![1, 4, 7],
+            last,
+        };
+        let text = table(&[summary], Colour::Off);
+        assert_eq!(
+            text,
+            "RUNS  MEDIAN      P90   OK    LAST  RECENT  COMMAND\n   \
+             4  4m 10s  >5m 10s  66%  0s ago     ▂▅█  cargo test\n"
+        );
+    }
+}

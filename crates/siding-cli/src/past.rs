@@ -1,0 +1,84 @@
+//! What earlier runs tell. Whatever is wrong with the history, nothing else fails.
+
+use siding_core::store::Root;
+use siding_history::{Done, History, HistoryError};
+use siding_model::history::Expectation;
+use siding_model::report::TaskView;
+
+use crate::failure::Failure;
+use crate::render;
+
+/// Ended tasks that are taken in on the way, so that a look at what runs stays quick when many
+/// have ended since the last one. The rest is taken in by and by.
+const ON_THE_WAY: usize = 2_000;
+
+/// Adds to tasks that are under way what is usual for them. Without one the history is not even
+/// opened.
+pub(crate) fn expect(root: &Root, views: &mut [TaskView]) {
+    if !views.iter().any(TaskView::is_under_way) {
+        return;
+    }
+    let views_now: &[TaskView] = views;
+    let usual = on_the_way(root, |history| {
+        let usual = |view: &TaskView| {
+            if !view.is_under_way() {
+                return Ok(None);
+            }
+            history.expectation(&view.command, &view.cwd)
+        };
+        views_now.iter().map(usual).collect::<Result<Vec<_>, _>>()
+    });
+    for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
+        if let Some(usual) = usual {
+            view.expect(&usual);
+        }
+    }
+}
+
+/// Returns what is usual for a command in a directory, as far as that is known.
+pub(crate) fn expectation(root: &Root, command: &str, cwd: &str) -> Option<Expectation> {
+    on_the_way(root, |history| history.expectation(command, cwd)).flatten()
+}
+
+/// Takes in what has ended, before some of it is removed.
+pub(crate) fn keep(root: &Root) {
+    if let Err(error) =
+        siding_history::with(root, |history| history.ingest(root, usize::MAX)).map(told)
+    {
+        render::say(&format!("what has ended is not remembered: {error}"));
+    }
+}
+
+/// Answers a question to the whole history. Where the file cannot be used, it is answered from the
+/// journals that are kept, and the person is told.
+pub(crate) fn ask<T>(
+    root: &Root,
+    question: impl Fn(&History) -> Result<T, HistoryError>,
+) -> Result<T, Failure> {
+    let answer = |history: &mut History| {
+        history.ingest(root, usize::MAX)?;
+        question(history)
+    };
+    siding_history::with(root, answer).map(told).or_else(|error| {
+        render::say(&format!("{error}; only tasks that are still kept are counted"));
+        History::in_memory().and_then(|mut history| answer(&mut history)).map_err(Failure::new)
+    })
+}
+
+/// Asks in passing: whoever looks at a task is not told what is wrong with the history.
+fn on_the_way<T>(root: &Root, question: impl Fn(&History) -> Result<T, HistoryError>) -> Option<T> {
+    let answer = |history: &mut History| {
+        history.ingest(root, ON_THE_WAY)?;
+        question(history)
+    };
+    siding_history::with(root, answer).ok().map(told)
+}
+
+/// Tells once that a damaged file was moved, which loses what the journals hold no more.
+fn told<T>(done: Done<T>) -> T {
+    if let Some((path, why)) = done.set_aside {
+        let path = path.display();
+        render::say(&format!("{why}; moved to `{path}`, and begun anew with what is still kept"));
+    }
+    done.value
+}

@@ -1,0 +1,81 @@
+//! Small pictures: how far something is, and how long things took.
+
+use std::time::Duration;
+
+use siding_model::report::TaskView;
+use siding_model::span::human;
+
+/// Columns of a bar between other words.
+const BAR: usize = 10;
+
+/// Returns how far `done` is on the way to `all`, as `[###-------]` with `cells` cells. Beyond it
+/// the last cell is a `+`.
+pub(super) fn bar(done: u64, all: u64, cells: usize) -> String {
+    if done > all {
+        return format!("[{}+]", "#".repeat(cells - 1));
+    }
+    let share = u128::from(done) * cells as u128 / u128::from(all.max(1));
+    let full = usize::try_from(share).unwrap_or(cells).min(cells);
+    format!("[{}{}]", "#".repeat(full), "-".repeat(cells - full))
+}
+
+/// Returns what is usual and how far it is, `4m 10s, 2m in [####------]`, `None` when nothing is usual.
+pub(super) fn progress(view: &TaskView) -> Option<String> {
+    let usual = view.expected_ms?;
+    let shown = |ms| human(Duration::from_millis(ms));
+    let long = if view.expected_p90_ms.is_some_and(|p90| view.elapsed_ms > p90) {
+        ", longer than nine of ten runs"
+    } else {
+        ""
+    };
+    let bar = bar(view.elapsed_ms, usual, BAR);
+    Some(format!("{}, {} in{long} {bar}", shown(usual), shown(view.elapsed_ms)))
+}
+
+/// Returns one column a number, the highest for the largest: `▂▃▁█`.
+pub(crate) fn spark(numbers: &[u64]) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = numbers.iter().copied().max().unwrap_or(0).max(1);
+    let level = |number: &u64| {
+        let level = u128::from(*number) * (LEVELS.len() as u128 - 1) / u128::from(most);
+        LEVELS[usize::try_from(level).unwrap_or(0).min(LEVELS.len() - 1)]
+    };
+    numbers.iter().map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::running;
+    use super::*;
+
+    #[test]
+    fn a_bar_fills_up() {
+        let bars = [0, 49, 50, 99, 100, 101].map(|done| bar(done, 100, 4));
+        assert_eq!(bars, ["[----]", "[#---]", "[##--]", "[###-]", "[####]", "[###+]"]);
+        assert_eq!(bar(0, 0, 4), "[----]");
+        assert_eq!(bar(u64::MAX, u64::MAX, 4), "[####]");
+    }
+
+    #[test]
+    fn progress_is_said_only_when_something_is_usual() {
+        let mut view = TaskView { elapsed_ms: 120_000, ..running() };
+        assert_eq!(progress(&view), None);
+        view.expected_ms = Some(250_000);
+        view.expected_p90_ms = Some(310_000);
+        assert_eq!(progress(&view).as_deref(), Some("4m 10s, 2m in [####------]"));
+        view.elapsed_ms = 400_000;
+        assert_eq!(
+            progress(&view).as_deref(),
+            Some("4m 10s, 6m 40s in, longer than nine of ten runs [#########+]")
+        );
+    }
+
+    #[test]
+    fn a_spark_line_has_a_column_a_number() {
+        assert_eq!(spark(&[0, 1, 4, 7]), "▁▂▅█");
+        assert_eq!(spark(&[5, 5]), "██");
+        assert_eq!(spark(&[0, 0]), "▁▁");
+        assert_eq!(spark(&[u64::MAX, 1]), "█▁");
+        assert_eq!(spark(&[]), "");
+    }
+}

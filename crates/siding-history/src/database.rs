@@ -1,0 +1,140 @@
+//! The file: opened, made, set aside.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use siding_core::store::{ASIDE, Root};
+use siding_core::sys::{clock, file};
+
+use crate::error::HistoryError;
+use crate::schema::{self, FORMAT, Found};
+
+/// Its name in the state directory.
+pub const FILE: &str = "history.db";
+
+/// How long to wait while others write. A writer takes milliseconds; with eight at once the
+/// slowest took 90 ms.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What SQLite keeps beside a database.
+const BESIDE: [&str; 2] = ["-wal", "-shm"];
+
+/// The remembered runs.
+#[derive(Debug)]
+pub struct History {
+    pub(crate) database: Connection,
+    pub(crate) path: PathBuf,
+}
+
+/// What was done with the history.
+#[derive(Debug)]
+pub struct Done<T> {
+    /// What came of it.
+    pub value: T,
+    /// Where a damaged file was moved, and what was wrong with it.
+    pub set_aside: Option<(PathBuf, HistoryError)>,
+}
+
+/// Opens the history, making it where it is missing, and does `work` with it.
+///
+/// A damaged file is moved to `aside/` and `work` is done again with a new one; so it must not
+/// change anything else.
+///
+/// # Errors
+///
+/// [`HistoryError`], never [`HistoryError::Damaged`] unless a new file is damaged too.
+pub fn with<T>(
+    root: &Root,
+    work: impl Fn(&mut History) -> Result<T, HistoryError>,
+) -> Result<Done<T>, HistoryError> {
+    let attempt = || History::open(root).and_then(|mut history| work(&mut history));
+    let is_damaged =
+        |result: &Result<T, HistoryError>| matches!(result, Err(HistoryError::Damaged { .. }));
+    let mut result = attempt();
+    if is_damaged(&result) {
+        // Somebody else may just have set it aside; the new one must stay.
+        result = attempt();
+    }
+    match result {
+        Err(why @ HistoryError::Damaged { .. }) => {
+            let path = set_aside(root)?;
+            Ok(Done { value: attempt()?, set_aside: Some((path, why)) })
+        }
+        result => Ok(Done { value: result?, set_aside: None }),
+    }
+}
+
+impl History {
+    /// Opens the file, making it where it is missing.
+    pub(crate) fn open(root: &Root) -> Result<Self, HistoryError> {
+        let path = root.path().join(FILE);
+        // SQLite would make it readable to others, as far as the umask allows.
+        match file::open_at(root, FILE, file::Open::CreateNew) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(HistoryError::Io { doing: "create", path, source: error });
+            }
+            Ok(_) | Err(_) => {}
+        }
+        // No more threads than this one use it.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Connection::open_with_flags(&path, flags)
+            .map_err(|error| HistoryError::of(&path, &error))?;
+        Self::prepared(database, path)
+    }
+
+    /// Returns an empty history that is never stored: for where the file cannot be used.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`], for want of memory.
+    pub fn in_memory() -> Result<Self, HistoryError> {
+        let path = PathBuf::from(":memory:");
+        let database =
+            Connection::open_in_memory().map_err(|error| HistoryError::of(&path, &error))?;
+        Self::prepared(database, path)
+    }
+
+    fn prepared(mut database: Connection, path: PathBuf) -> Result<Self, HistoryError> {
+        let found = configure(&database).and_then(|()| schema::prepare(&mut database));
+        match found.map_err(|error| HistoryError::of(&path, &error))? {
+            Found::Ours => Ok(Self { database, path }),
+            Found::Newer(found) => Err(HistoryError::TooNew { path, found }),
+            Found::Foreign => Err(HistoryError::Damaged {
+                path,
+                why: format!("it holds other tables than those of format {FORMAT}"),
+            }),
+        }
+    }
+
+    /// Returns what an error of the database means.
+    pub(crate) fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> HistoryError {
+        |error| HistoryError::of(path, &error)
+    }
+}
+
+fn configure(database: &Connection) -> rusqlite::Result<()> {
+    database.busy_timeout(PATIENCE)?;
+    // The last writes may be lost with the power, and are then read from the journals again.
+    database.pragma_update(None, "synchronous", "NORMAL")?;
+    database.pragma_update(None, "foreign_keys", true)?;
+    // What is in the file is data, whoever wrote it.
+    database.pragma_update(None, "trusted_schema", false)
+}
+
+/// Moves the file out of the way and says where to.
+fn set_aside(root: &Root) -> Result<PathBuf, HistoryError> {
+    let to = format!("{ASIDE}/{FILE}.{}", clock::wall().0);
+    file::move_new(root, FILE, root, &to).map_err(|source| HistoryError::Io {
+        doing: "set aside",
+        path: root.path().join(FILE),
+        source,
+    })?;
+    for beside in BESIDE {
+        // Most often there is none.
+        let _missing =
+            file::move_new(root, &format!("{FILE}{beside}"), root, &format!("{to}{beside}"));
+    }
+    Ok(root.path().join(to))
+}

@@ -1,0 +1,146 @@
+//! From the journals of ended tasks into the history.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use siding_core::listing;
+use siding_core::store::Root;
+use siding_core::sys::clock;
+use siding_model::history::Run;
+use siding_model::id::TaskId;
+use siding_model::process::Wall;
+
+use crate::database::History;
+use crate::error::HistoryError;
+
+/// Runs that are remembered of one command in one directory. A median of more is no better.
+pub const RUNS_MAX: u32 = 50;
+/// Commands that are remembered; beyond, those that have not run for the longest time go.
+pub const COMMANDS_MAX: u32 = 2_000;
+/// How long a command is remembered that runs no more.
+pub const COMMAND_AGE_MAX: Duration = Duration::from_secs(180 * 24 * 60 * 60);
+
+/// Ingested tasks that are gone are forgotten when there are this many, so that looking alone
+/// writes nothing.
+const GONE_MIN: usize = 256;
+
+impl History {
+    /// Takes in the ended tasks that are not in it yet, at most `most` of them, the newest.
+    /// Returns how many.
+    ///
+    /// Each task is taken in once, however often and by however many processes at once this is
+    /// called. A task whose journal cannot be read is left out, and tried again the next time.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`]; then nothing was taken in.
+    pub fn ingest(&mut self, root: &Root, most: usize) -> Result<usize, HistoryError> {
+        let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
+        let ingested = self.ingested()?;
+        let mut new: Vec<TaskId> = tasks.difference(&ingested).copied().collect();
+        if !new.is_empty() {
+            let live: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
+            new.retain(|id| !live.contains(id));
+        }
+        let new = listing::latest(root, new, most);
+        let mut gone: Vec<TaskId> = ingested.difference(&tasks).copied().collect();
+        if gone.len() < GONE_MIN {
+            gone.clear();
+        }
+        if new.is_empty() && gone.is_empty() {
+            return Ok(0);
+        }
+        let read = |id: &TaskId| Run::of(&root.task(*id).ok()?.read().ok()?.state);
+        let runs: Vec<Run> =
+            new.iter().filter_map(|id| read(id).filter(|run| run.task_id == *id)).collect();
+        self.remember(&runs, &gone)?;
+        Ok(runs.len())
+    }
+
+    fn ingested(&self) -> Result<HashSet<TaskId>, HistoryError> {
+        let failed = Self::failed(&self.path);
+        let mut statement = self.database.prepare("SELECT task FROM ingested").map_err(&failed)?;
+        let mut rows = statement.query(()).map_err(&failed)?;
+        let mut ids = HashSet::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let id = row.get_ref(0).map_err(&failed)?;
+            ids.extend(id.as_str().ok().and_then(|id| id.parse::<TaskId>().ok()));
+        }
+        Ok(ids)
+    }
+
+    /// Writes runs, forgets tasks that are gone, and keeps to the bounds.
+    pub(crate) fn remember(&mut self, runs: &[Run], gone: &[TaskId]) -> Result<(), HistoryError> {
+        let failed = Self::failed(&self.path);
+        let transaction = self
+            .database
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(&failed)?;
+        write(&transaction, runs)
+            .and_then(|commands| bound(&transaction, &commands, clock::wall()))
+            .and_then(|()| forget(&transaction, gone))
+            .and_then(|()| transaction.commit())
+            .map_err(&failed)
+    }
+}
+
+/// Writes runs, and returns the commands they are of.
+fn write(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
+    let mut command = database.prepare(
+        "INSERT INTO commands (command, cwd, last_ended) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET last_ended = max(last_ended, excluded.last_ended)
+         RETURNING id",
+    )?;
+    let mut insert = database.prepare(
+        "INSERT OR IGNORE INTO runs (task, command, ended, ran_ms, outcome, peak_memory)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let mut ingested = database.prepare("INSERT OR IGNORE INTO ingested (task) VALUES (?1)")?;
+    let mut commands = BTreeSet::new();
+    for run in runs {
+        let task = run.task_id.to_string();
+        ingested.execute([&task])?;
+        let id: i64 =
+            command.query_row(params![run.command, run.cwd, run.ended.0], |row| row.get(0))?;
+        let outcome = serde_json::to_string(&run.outcome)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let [ran_ms, peak_memory] = [run.ran_ms, run.peak_memory]
+            .map(|number| number.map(|number| i64::try_from(number).unwrap_or(i64::MAX)));
+        insert.execute(params![task, id, run.ended.0, ran_ms, outcome, peak_memory])?;
+        commands.insert(id);
+    }
+    Ok(commands)
+}
+
+/// Removes the oldest runs of these commands, and the commands that have not run for long.
+fn bound(database: &Connection, commands: &BTreeSet<i64>, now: Wall) -> rusqlite::Result<()> {
+    let mut runs = database.prepare(
+        "DELETE FROM runs WHERE task IN
+         (SELECT task FROM runs WHERE command = ?1 ORDER BY ended DESC, task LIMIT -1 OFFSET ?2)",
+    )?;
+    for id in commands {
+        runs.execute(params![id, RUNS_MAX])?;
+    }
+    let age = i64::try_from(COMMAND_AGE_MAX.as_millis()).unwrap_or(i64::MAX);
+    database.execute("DELETE FROM commands WHERE last_ended < ?1", [now.0.saturating_sub(age)])?;
+    let oldest: Option<i64> = database
+        .query_row(
+            "SELECT last_ended FROM commands ORDER BY last_ended DESC LIMIT 1 OFFSET ?1",
+            [COMMANDS_MAX],
+            |row| row.get(0),
+        )
+        .optional()?;
+    if let Some(oldest) = oldest {
+        database.execute("DELETE FROM commands WHERE last_ended <= ?1", [oldest])?;
+    }
+    Ok(())
+}
+
+fn forget(database: &Connection, gone: &[TaskId]) -> rusqlite::Result<()> {
+    let mut delete = database.prepare("DELETE FROM ingested WHERE task = ?1")?;
+    for id in gone {
+        delete.execute([id.to_string()])?;
+    }
+    Ok(())
+}

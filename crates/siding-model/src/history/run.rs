@@ -1,0 +1,73 @@
+//! One run that has ended.
+
+use super::normal::{directory, normalise};
+use crate::id::TaskId;
+use crate::journal::TaskState;
+use crate::lifecycle::Phase;
+use crate::outcome::Outcome;
+use crate::process::Wall;
+
+/// How long a run took, as far as it tells something about the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// It exited by itself after this many milliseconds.
+    Whole(u64),
+    /// It was ended after this many milliseconds and would have taken longer.
+    AtLeast(u64),
+    /// Nothing ran, or nobody saw the end.
+    Unknown,
+}
+
+/// One run of a command, as it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The task.
+    pub task_id: TaskId,
+    /// Its command, normalised.
+    pub command: String,
+    /// Directory in which it started.
+    pub cwd: String,
+    /// When it ended.
+    pub ended: Wall,
+    /// Awake milliseconds until its shell or program ended, or until siding began to end it.
+    /// `None` when that moment is not known.
+    pub ran_ms: Option<u64>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Most memory its tree took, in bytes, where that was measured.
+    pub peak_memory: Option<u64>,
+}
+
+impl Run {
+    /// Returns the run that a task was, `None` while it has not ended.
+    #[must_use]
+    pub fn of(state: &TaskState) -> Option<Self> {
+        let Phase::Ended { outcome, .. } = state.life.phase() else { return None };
+        Some(Self {
+            task_id: state.spec.task_id,
+            command: normalise(&state.spec.command.display()),
+            cwd: directory(&state.spec.cwd),
+            ended: state.ended_wall(),
+            ran_ms: state.ran_until.map(|until| until.ms_since(state.started)),
+            outcome: outcome.clone(),
+            peak_memory: None,
+        })
+    }
+
+    /// Returns how long it took.
+    ///
+    /// Only an exit is a whole length. What a deadline, a limit, a stop or a signal ended, would
+    /// have taken longer. What failed to start or was lost says nothing.
+    #[must_use]
+    pub const fn length(&self) -> Length {
+        let Some(ms) = self.ran_ms else { return Length::Unknown };
+        match self.outcome {
+            Outcome::Exited { .. } => Length::Whole(ms),
+            Outcome::Signaled { .. }
+            | Outcome::Deadline { .. }
+            | Outcome::Stopped { .. }
+            | Outcome::Limit { .. } => Length::AtLeast(ms),
+            Outcome::FailedToStart { .. } | Outcome::Lost { .. } => Length::Unknown,
+        }
+    }
+}

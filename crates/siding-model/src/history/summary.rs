@@ -1,0 +1,103 @@
+//! All runs of one command in one directory, in a line.
+
+use super::expectation::Expectation;
+use super::run::Run;
+use crate::outcome::Outcome;
+
+/// Lengths that are shown one by one.
+pub const RECENT: usize = 10;
+
+/// All remembered runs of one command in one directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Runs, whatever came of them.
+    pub runs: usize,
+    /// Those that exited with 0.
+    pub succeeded: usize,
+    /// Those that exited with another code, or that a signal, a deadline or a limit ended.
+    pub failed: usize,
+    /// What is usual; `None` with too few runs.
+    pub expectation: Option<Expectation>,
+    /// How long the last [`RECENT`] took, in milliseconds, the oldest first, whatever ended them.
+    pub recent: Vec<u64>,
+    /// The newest run.
+    pub last: Run,
+}
+
+impl Summary {
+    /// Returns the summary of runs, the newest first, `None` when there are none.
+    #[must_use]
+    pub fn of(runs: &[Run]) -> Option<Self> {
+        let last = runs.first()?.clone();
+        let count =
+            |wanted: fn(&Outcome) -> bool| runs.iter().filter(|run| wanted(&run.outcome)).count();
+        let mut recent: Vec<u64> = runs.iter().filter_map(|run| run.ran_ms).take(RECENT).collect();
+        recent.reverse();
+        Some(Self {
+            runs: runs.len(),
+            succeeded: count(succeeded),
+            failed: count(failed),
+            expectation: Expectation::of(runs),
+            recent,
+            last,
+        })
+    }
+
+    /// Returns the share of runs that succeeded, `None` when none succeeded or failed. What
+    /// somebody stopped, what never started and what nobody saw end did neither.
+    #[must_use]
+    pub fn success_rate(&self) -> Option<f64> {
+        let judged = self.succeeded + self.failed;
+        #[expect(clippy::cast_precision_loss, reason = "counts of runs are small")]
+        (judged > 0).then(|| self.succeeded as f64 / judged as f64)
+    }
+}
+
+const fn succeeded(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Exited { code: 0 })
+}
+
+const fn failed(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Exited { code } => *code != 0,
+        Outcome::Signaled { .. } | Outcome::Deadline { .. } | Outcome::Limit { .. } => true,
+        Outcome::Stopped { .. } | Outcome::FailedToStart { .. } | Outcome::Lost { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Wall;
+
+    fn run(ended: i64, ran_ms: u64, outcome: Outcome) -> Run {
+        Run {
+            task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
+            command: "make".to_owned(),
+            cwd: "/".to_owned(),
+            ended: Wall(ended),
+            ran_ms: Some(ran_ms),
+            outcome,
+            peak_memory: None,
+        }
+    }
+
+    #[test]
+    fn a_stop_neither_succeeds_nor_fails() {
+        let stopped = || Outcome::Stopped { by: "user".to_owned() };
+        let runs = [
+            run(9, 50, Outcome::Exited { code: 0 }),
+            run(8, 40, stopped()),
+            run(7, 30, Outcome::Exited { code: 2 }),
+            run(6, 20, Outcome::Deadline { limit_ms: 20 }),
+            run(5, 10, Outcome::Exited { code: 0 }),
+        ];
+        let found = Summary::of(&runs).expect("there are runs");
+        assert_eq!((found.runs, found.succeeded, found.failed), (5, 2, 2));
+        assert_eq!(found.success_rate(), Some(0.5));
+        assert_eq!(found.recent, [10, 20, 30, 40, 50]);
+        assert_eq!(found.last.ended, Wall(9));
+        assert_eq!(Summary::of(&[run(1, 1, stopped())]).and_then(|s| s.success_rate()), None);
+        assert_eq!(Summary::of(&[]), None);
+    }
+}
