@@ -20,7 +20,7 @@ Usage: cargo xtask bench [--quick] [--json] [ROW...]
 
   --quick  few repetitions, less than a minute on an idle machine
   --json   prints the table as JSON, and nothing else, to stdout
-  ROW...   measures these rows only: true, told, output, flat-memory, idle, all-in,
+  ROW...   measures these rows only: true, told, wait, output, flat-memory, idle, all-in,
            scale, crowd, list, recover
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two

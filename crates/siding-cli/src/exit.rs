@@ -6,6 +6,8 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 
+/// `wait`: a task ended first, so that what was waited for can no longer come.
+pub(crate) const ENDED_FIRST: u8 = 1;
 /// `run`: the task goes on in the background (`EX_TEMPFAIL` of sysexits.h: come back later).
 pub(crate) const STILL_RUNNING: u8 = 75;
 /// `run`: the deadline passed; `wait`: the bound was reached. As timeout(1).

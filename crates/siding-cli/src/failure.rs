@@ -8,6 +8,7 @@ use siding_core::recover::RecoverError;
 use siding_core::session::SessionError;
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
+use siding_core::wait::WaitError;
 use siding_core::watch::WatchError;
 use siding_model::text::one_line;
 
@@ -97,6 +98,17 @@ impl From<WatchError> for Failure {
             | WatchError::Journal { .. }
             | WatchError::Ask { .. }
             | WatchError::Io { .. }) => Self::new(other),
+        }
+    }
+}
+
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Watch(error) => error.into(),
+            other @ (WaitError::Pattern { .. }
+            | WaitError::Output { .. }
+            | WaitError::Io { .. }) => Self::new(other),
         }
     }
 }

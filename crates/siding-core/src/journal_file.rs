@@ -98,6 +98,16 @@ impl JournalFile {
         Ok(())
     }
 
+    /// Sets space aside for one more record that is not long, and for the end behind it. What need
+    /// not be written is left out when this fails, so that it never takes the place of the end.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, `ENOSPC` above all.
+    pub fn set_aside(&mut self) -> io::Result<()> {
+        self.reserve_behind(AHEAD)
+    }
+
     /// Returns the number of the next record.
     #[must_use]
     pub const fn next_seq(&self) -> u64 {

@@ -184,6 +184,7 @@ mod tests {
             keep_tail: 0,
             same_key: String::new(),
             duplicate_of: None,
+            monitor: None,
         }
     }
 

@@ -16,6 +16,7 @@ mod errors;
 mod extent;
 mod following;
 mod lines;
+mod matching;
 mod page;
 mod places;
 mod pour;
@@ -29,6 +30,7 @@ mod tests;
 
 pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, gap_of};
 pub use following::Following;
+pub use matching::{Hit, Hits, Matching};
 pub use raw::{Copied, copy};
 pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
 pub use seen::{mark_seen, seen};

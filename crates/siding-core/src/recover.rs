@@ -18,6 +18,7 @@ use crate::cgroup::Group;
 use crate::journal_file::{JournalFile, ReadError};
 use crate::launch::Shim;
 use crate::link::{self, Heard};
+use crate::monitor;
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
@@ -224,7 +225,8 @@ impl<'r> Recovery<'r> {
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
             proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
-        let mut records = vec![Record::Event { at, event }];
+        let mut records = monitor::last_lines(dir, &folded.state, at);
+        records.push(Record::Event { at, event });
         // While it was being killed, its leader's end is news and not yet the end.
         if !ends(&folded.state, &records) {
             records.push(Record::Event { at, event: Event::Swept { survivors: 0 } });

@@ -114,6 +114,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         keep_tail: 0,
         same_key: String::new(),
         duplicate_of: None,
+        monitor: None,
     }
 }
 

@@ -73,10 +73,23 @@ pub struct TaskState {
     pub closed: Option<Closed>,
     /// Where output began to be lost, and why.
     pub output_lost: Option<(u64, String)>,
+    /// What its monitor told.
+    pub matched: Matched,
     /// Times another shim took over.
     pub rescues: u32,
     /// Number of the next record.
     pub next_seq: u64,
+}
+
+/// What a task's monitor told so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Matched {
+    /// Records.
+    pub records: u32,
+    /// Lines they stand for.
+    pub lines: u64,
+    /// Stream offset behind the last of these: a rescuer goes on from there.
+    pub to: u64,
 }
 
 impl TaskState {
@@ -100,6 +113,7 @@ impl TaskState {
             ran_until: None,
             closed: None,
             output_lost: None,
+            matched: Matched::default(),
             rescues: 0,
             next_seq: 1,
         }
@@ -124,6 +138,14 @@ impl TaskState {
                 self.last_at = at;
             }
             Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
+            Record::Matched { lines, to, .. } => {
+                if self.life.is_ended() {
+                    return Err("`matched` after the end".to_owned());
+                }
+                self.matched.records = self.matched.records.saturating_add(1);
+                self.matched.lines = self.matched.lines.saturating_add(lines);
+                self.matched.to = self.matched.to.max(to);
+            }
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());

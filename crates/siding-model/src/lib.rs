@@ -1,7 +1,7 @@
 //! What siding decides, and nothing that it does.
 //!
 //! Owns ids, the lifecycle of a task, journal records and their folding, the words clients and
-//! shims exchange, limits, retention and the shape of what is printed. It must never read a clock,
+//! shims exchange, limits, waits, monitors, retention and the shape of what is printed. It must never read a clock,
 //! open a file, start a process or spawn a thread: time and bytes come in as arguments, decisions
 //! go out as values.
 
@@ -11,6 +11,7 @@ pub mod history;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;
+pub mod monitor;
 pub mod outcome;
 pub mod process;
 pub mod protocol;
@@ -24,3 +25,4 @@ pub mod size;
 pub mod span;
 pub mod spec;
 pub mod text;
+pub mod wait;

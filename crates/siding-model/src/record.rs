@@ -45,6 +45,22 @@ pub enum Record {
         /// The operating system's reason.
         error: String,
     },
+    /// The task wrote lines that a monitor tells of.
+    Matched {
+        /// When they were told.
+        at: Mono,
+        /// The last of the lines, as many as fit into
+        /// [`TEXT_MAX`](crate::monitor::Monitor::TEXT_MAX) bytes, without the last newline. Text of
+        /// the task: to be escaped wherever it is shown.
+        text: String,
+        /// How many lines matched since the record of this kind before.
+        lines: u64,
+        /// How many of them, before those in `text`, are not in it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        dropped: u64,
+        /// Stream offset behind the last of them.
+        to: u64,
+    },
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }

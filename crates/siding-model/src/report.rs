@@ -244,8 +244,41 @@ pub enum WaitReason {
 pub struct WaitHit {
     /// For which task.
     pub task_id: TaskId,
-    /// What was waited for, as `exit`.
+    /// What was waited for, as it was written: `exit`, `port:8080`.
     pub condition: String,
-    /// For `exit`, the outcome.
-    pub detail: Option<Outcome>,
+    /// What was seen; for `exit`, the outcome.
+    pub detail: Option<WaitDetail>,
+}
+
+/// What was seen when something came true.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum WaitDetail {
+    /// The task ended so.
+    Outcome(Outcome),
+    /// It wrote this line.
+    Line {
+        /// Stream offset at which the line begins.
+        offset: u64,
+        /// The line, without its newline, cut to 1 KiB. Text of the task.
+        line: String,
+    },
+    /// This process of its tree listens.
+    Port {
+        /// On this port.
+        port: u16,
+        /// Process number.
+        pid: i32,
+    },
+    /// The address answered.
+    Http {
+        /// With this status.
+        status: u16,
+    },
+    /// The file is there.
+    File {
+        /// Its absolute path.
+        path: String,
+    },
 }

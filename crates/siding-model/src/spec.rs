@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{SessionId, TaskId};
+use crate::monitor::Monitor;
 use crate::outcome::Placement;
 use crate::signal::Signal;
 
@@ -112,6 +113,9 @@ pub struct TaskSpec {
     /// First task with the same command and directory that still ran when this one was insisted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
+    /// Which of its lines are told as they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<Monitor>,
 }
 
 #[cfg(test)]

@@ -72,6 +72,7 @@ impl Keeper {
                 continue;
             }
             self.pump.rest(now);
+            self.tell_lines(now);
             if self.lease.is_over(&self.root, &self.state.spec, now) {
                 self.stop("session", None, None);
                 continue;
@@ -83,8 +84,9 @@ impl Keeper {
     }
 
     /// Blocks until something is due. The only place that does.
-    fn wait(&self, now: Mono) -> Ready {
-        let wake_at = [self.state.life.wake_at(), self.pump.wake_at(), self.lease.wake_at()];
+    fn wait(&mut self, now: Mono) -> Ready {
+        let wake_at =
+            [self.state.life.wake_at(), self.pump.wake_at(), self.lease.wake_at(), self.lines_at()];
         let timeout = wake_at.into_iter().flatten().min().map(|at| at.ms_since(now));
         let mut fds = vec![self.signals.as_fd(), self.pump.source(), self.listener.as_fd()];
         fds.extend(self.lease.source());
@@ -196,6 +198,7 @@ impl Keeper {
         let mut records = vec![Record::Event { at, event: event.clone() }];
         if effects.contains(&Effect::Close) {
             records.push(Record::Closed(Box::new(self.close(next.phase(), at))));
+            records.splice(..0, self.last_lines(at));
         }
         self.record(records);
         for effect in effects {
@@ -232,7 +235,7 @@ impl Keeper {
     }
 
     /// Writes records, takes them in, and tells the subscribers.
-    fn record(&mut self, records: Vec<Record>) {
+    pub(crate) fn record(&mut self, records: Vec<Record>) {
         let first = self.log.write(&records);
         for (seq, record) in (first..).zip(records) {
             self.callers.publish(seq, &record);

@@ -14,6 +14,7 @@ mod keeper;
 mod kin;
 mod lease;
 mod log;
+mod monitor;
 mod pause;
 mod pump;
 mod rescue;

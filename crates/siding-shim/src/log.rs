@@ -26,6 +26,12 @@ impl Log {
         first
     }
 
+    /// Whether a record that is not needed may be written: everything before it was, and space for
+    /// the end stays set aside behind it.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.pending.is_empty() && self.journal.set_aside().is_ok()
+    }
+
     fn retry(&mut self) {
         if self.journal.append(&self.pending).is_ok() {
             self.pending = Vec::new();

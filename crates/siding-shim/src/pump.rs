@@ -13,6 +13,8 @@ use siding_core::sys::{clock, file};
 use siding_model::process::Mono;
 use siding_model::record::{Gap, OutputTotals};
 
+use crate::monitor::Told;
+
 /// Size of the FIFO while nothing flows: the smallest there is.
 const QUIET_PIPE: usize = 4096;
 /// Sizes of the FIFO while data flows, tried in order. A quarter of a MiB is as fast as a whole
@@ -49,6 +51,8 @@ pub(crate) struct Pump {
     buffer: Option<Pages>,
     busy: bool,
     quiet_at: Option<Mono>,
+    /// The lines that are told as they come. Most tasks have none.
+    pub(crate) told: Option<Box<Told>>,
 }
 
 impl Pump {
@@ -77,6 +81,7 @@ impl Pump {
             buffer: None,
             busy: false,
             quiet_at: None,
+            told: None,
         })
     }
 
@@ -139,6 +144,9 @@ impl Pump {
             return false;
         };
         let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
+        if let Some(told) = &mut self.told {
+            told.feed(self.offset, &buffer[..count]);
+        }
         self.store(&buffer[..count]);
         self.buffer = Some(buffer);
         if count >= QUIET_PIPE && !self.busy {

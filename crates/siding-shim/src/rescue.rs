@@ -28,6 +28,7 @@ use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::monitor::Told;
 use crate::pump::Pump;
 use crate::script::Reporter;
 use crate::start::{self, CannotStart, Ready, when};
@@ -108,7 +109,9 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         }
         result => result,
     }?;
-    Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)
+    let mut pump = Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
+    pump.told = Told::resume(dir, state)?;
+    Ok(pump)
 }
 
 /// Goes on in the phase in which the journal stopped.

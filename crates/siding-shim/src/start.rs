@@ -33,6 +33,7 @@ use crate::keeper::Keeper;
 use crate::kin::Kin;
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
 use crate::script::{Reporter, Script, move_high};
@@ -198,8 +199,9 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     let store = when("create the output file");
     let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
     let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
-    let pump =
+    let mut pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
+    pump.told = Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?;
     let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
     let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;

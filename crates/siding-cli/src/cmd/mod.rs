@@ -7,6 +7,7 @@ mod extend;
 mod history;
 mod input;
 mod man;
+mod monitor;
 mod output;
 mod ps;
 mod reap;
@@ -52,6 +53,7 @@ enum Command {
     Show(show::Args),
     Output(output::Args),
     Wait(wait::Args),
+    Monitor(Box<monitor::Args>),
     Input(input::Args),
     Stop(stop::Args),
     Extend(extend::Args),
@@ -99,6 +101,7 @@ impl Cli {
             Command::Show(args) => args.run(),
             Command::Output(args) => args.run(),
             Command::Wait(args) => args.run(),
+            Command::Monitor(args) => args.run(),
             Command::Input(args) => args.run(),
             Command::Stop(args) => args.run(),
             Command::Extend(args) => args.run(),

@@ -13,6 +13,7 @@ use siding_core::launch::Shim;
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
+use siding_model::monitor::Monitor;
 use siding_model::outcome::Why;
 use siding_model::report::TaskView;
 use siding_model::signal::Signal;
@@ -27,7 +28,7 @@ use crate::{past, print, render};
 /// One argument is a text for the shell, several are a program and its arguments. The call returns
 /// as soon as the shell has ended, or at the budget; then the same process goes on in the
 /// background. The task is ended with everything it started when its deadline passes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// How long to wait before the command goes on in the background (`15s`, `2m`, `none`)
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     budget: Option<String>,
     /// Start in the background and return at once
     #[arg(long)]
-    background: bool,
+    pub(super) background: bool,
     /// Start in the background at once what is known to take longer than the budget: by earlier
     /// runs, else by the words of the command (`cargo build`, `npm install`, `make` …)
     #[arg(long)]
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     settle: Option<String>,
     /// Deadline: how long the command may live (default: max_elapsed, 30m)
     #[arg(long, value_name = "D")]
-    timeout: Option<String>,
+    pub(super) timeout: Option<String>,
     /// What happens when the budget or the timeout passes: the budget sends to the background and
     /// the timeout stops, unless this says one thing for both
     #[arg(long, value_name = "WHAT")]
@@ -58,16 +59,16 @@ pub(crate) struct Args {
     signal: Option<String>,
     /// Session that owns the task (default: $SIDING_SESSION, else the implicit one)
     #[arg(long, value_name = "ID")]
-    session: Option<String>,
+    pub(super) session: Option<String>,
     /// Let the task outlive its session, up to its deadline
     #[arg(long)]
     keep: bool,
     /// Directory to run in
     #[arg(long, value_name = "DIR")]
-    cwd: Option<std::path::PathBuf>,
+    pub(super) cwd: Option<std::path::PathBuf>,
     /// Set a variable for the command; may be repeated
     #[arg(long, value_name = "K=V")]
-    env: Vec<String>,
+    pub(super) env: Vec<String>,
     /// Start from an empty environment
     #[arg(long)]
     env_clear: bool,
@@ -79,19 +80,22 @@ pub(crate) struct Args {
     on_leader_exit: Option<String>,
     /// Start even though the same command runs already in the same directory
     #[arg(long)]
-    allow_duplicate: bool,
+    pub(super) allow_duplicate: bool,
     /// A name for people
     #[arg(long)]
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// Shell for a single argument (default: bash)
     #[arg(long, value_name = "SHELL")]
-    shell: Option<String>,
+    pub(super) shell: Option<String>,
     /// Print the task as JSON instead of its output
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// The command: one text for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
-    command: Vec<std::ffi::OsString>,
+    pub(super) command: Vec<std::ffi::OsString>,
+    /// Which of its lines are told: `siding monitor` is a run in the background with this.
+    #[arg(skip)]
+    pub(super) monitor: Option<Monitor>,
 }
 
 const EXAMPLES: &str = "\
@@ -115,9 +119,10 @@ enum OnTimeout {
 }
 
 /// What the command reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum From {
     /// Nothing: prompts fail at once.
+    #[default]
     Null,
     /// What `siding input` writes.
     Pipe,

@@ -1,39 +1,61 @@
-//! `siding wait`: waits for the end of tasks, bounded and without polling.
+//! `siding wait`: waits for the end of tasks, or for what they do, bounded and without polling.
 
-use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use siding_core::settings::Environment;
 use siding_core::store::Root;
-use siding_core::sys::{clock, descriptor, poll};
+use siding_core::sys::descriptor;
 use siding_core::view::Detail;
-use siding_core::watch::Watch;
-use siding_model::report::{TaskView, WaitHit, WaitReason, WaitView};
+use siding_core::wait::{Answer, Hit, Waiter};
+use siding_model::id::TaskId;
+use siding_model::report::{WaitDetail, WaitHit, WaitReason, WaitView};
+use siding_model::settings::{Key, RawValue};
+use siding_model::span;
+use siding_model::text::one_line;
+use siding_model::wait::{Condition, Quantifier, Verdict};
 
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::{print, render};
 
-/// Waits for tasks to end.
+/// Waits for tasks to end, or for what they do.
 ///
-/// Returns within milliseconds of the end, at the latest at the bound. Nothing is polled.
+/// Returns within milliseconds of the event, at the latest at the bound, and at once when a task
+/// ends so that what is waited for can no longer come. What came true once counts, whatever comes
+/// after it. Works on tasks of every session, and on those that have ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding wait b-4k7q                 until it ends
-  siding wait --any b-4k7q b-9x2m    until one of them ends
-  siding wait --timeout 10m b-4k7q   at most ten minutes
+  siding wait b-4k7q                        until it has ended
+  siding wait --any b-4k7q b-9x2m           until one of them has
+  siding wait --timeout 10m b-4k7q          at most ten minutes
+  siding wait b-4k7q --for port:3000        until its server listens
+  siding wait b-4k7q --for 'output:ready in [0-9]+ ms'
+  siding wait b-4k7q --for http://localhost:3000/health
+  siding wait b-4k7q --for file:target/report.xml
+  siding wait b-4k7q --any --for output:FAIL --for exit
 
-Exit codes: 0 when they have ended (whatever their outcome), 124 at the bound.")]
+What --for takes:
+  exit          all its processes have ended (this is the default)
+  output:REGEX  a line of its output matches, also one written before
+  port:N        a process of this task listens on TCP port N
+  http:URL      a GET of http://… is answered with 2xx or 3xx
+  file:PATH     the file is there; PATH counts from the task's directory
+
+Exit codes: 0 when it came true, 1 when a task ended first, 124 at the bound.")]
 pub(crate) struct Args {
     /// The tasks
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Until one of them has ended
+    /// What to wait for; may be repeated
+    #[arg(long = "for", value_name = "WHAT", value_parser = condition)]
+    conditions: Vec<Condition>,
+    /// Until one of these comes true for one of the tasks
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// Until all of them have ended (this is the default)
+    /// Until all of these have come true for all tasks (this is the default)
     #[arg(long)]
     all: bool,
     /// How long to wait at most (default: wait_bound)
@@ -44,86 +66,136 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Reads a condition and checks its pattern, so that a mistake is told with the usage.
+fn condition(text: &str) -> Result<Condition, String> {
+    let condition: Condition = text.parse().map_err(|error| format!("{error}"))?;
+    if let Condition::Output(pattern) = &condition {
+        regex::Regex::new(pattern).map_err(|error| error.to_string())?;
+    }
+    Ok(condition)
+}
+
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
-        let bound = match self.timeout {
-            Some(bound) => bound,
-            None => context::settings()?.wait_bound,
-        };
+        let bound = bound(self.timeout)?;
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         // One descriptor per task and a few of our own.
         descriptor::raise_open_limit();
-        let ids = self.ids.iter().map(|text| root.resolve(text)).collect::<Result<Vec<_>, _>>()?;
-        let started = clock::mono();
-        let mut watches =
-            ids.iter().map(|id| Watch::open(&root, PROGRAM, *id)).collect::<Result<Vec<_>, _>>()?;
-        let satisfied = loop {
-            if self.is_satisfied(&watches) {
-                break true;
-            }
-            let left = bound_ms.saturating_sub(clock::mono().ms_since(started));
-            if left == 0 {
-                break false;
-            }
-            turn(&mut watches, left)?;
-        };
-        let waited_ms = clock::mono().ms_since(started);
-        self.answer(&root, &watches, satisfied, waited_ms, bound_ms)?;
-        Ok(if satisfied { ExitCode::SUCCESS } else { ExitCode::from(exit::TIMED_OUT) })
-    }
-
-    fn is_satisfied(&self, watches: &[Watch<'_>]) -> bool {
-        if self.any {
-            watches.iter().any(Watch::is_over)
+        let ids = distinct(&root, &self.ids)?;
+        let conditions = if self.conditions.is_empty() {
+            vec![Condition::Exit]
         } else {
-            watches.iter().all(Watch::is_over)
+            self.conditions.clone()
+        };
+        let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
+        let answer = Waiter::new(&root, PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
+        let code = match answer.verdict {
+            Verdict::Satisfied => ExitCode::SUCCESS,
+            Verdict::Ended => ExitCode::from(exit::ENDED_FIRST),
+            Verdict::Timeout => ExitCode::from(exit::TIMED_OUT),
+        };
+        if self.json {
+            render::json::print(&view(answer, bound_ms))?;
+        } else {
+            self.print_text(&root, &answer, bound)?;
         }
+        Ok(code)
     }
 
-    fn answer(
-        &self,
-        root: &Root,
-        watches: &[Watch<'_>],
-        satisfied: bool,
-        waited_ms: u64,
-        bound_ms: u64,
-    ) -> Result<(), Failure> {
-        let ended = watches
-            .iter()
-            .filter(|watch| watch.is_over())
-            .map(|watch| Ok(Task::read(root, watch.id())?.view(root, Detail::Brief)))
-            .collect::<Result<Vec<TaskView>, Failure>>()?;
-        if !self.json {
-            let line = |view| format!("{}\n", render::ended_line(view));
-            print::text(&ended.iter().map(line).collect::<String>())?;
-            if !satisfied {
-                let bound = siding_model::span::human(Duration::from_millis(bound_ms));
-                eprintln!("siding: not ended within the bound of {bound}; they go on");
-            }
-            return Ok(());
+    fn print_text(&self, root: &Root, answer: &Answer, bound: Duration) -> Result<(), Failure> {
+        let mut text = String::new();
+        for hit in &answer.hits {
+            let line = match &hit.detail {
+                Some(WaitDetail::Outcome(_)) | None => {
+                    render::ended_line(&Task::read(root, hit.task_id)?.view(root, Detail::Brief))
+                }
+                Some(detail) => hit_line(hit, detail),
+            };
+            text.push_str(&line);
+            text.push('\n');
         }
-        let by = ended
-            .into_iter()
-            .map(|view| WaitHit {
-                task_id: view.task_id,
-                condition: "exit".to_owned(),
-                detail: view.outcome,
-            })
-            .collect();
-        let reason = if satisfied { WaitReason::Satisfied } else { WaitReason::Timeout };
-        render::json::print(&WaitView { satisfied, reason, by, waited_ms, bound_ms })
+        print::text(&text)?;
+        match answer.verdict {
+            Verdict::Satisfied => {}
+            Verdict::Ended => {
+                eprintln!("siding: ended first; {} can no longer come", self.wanted());
+            }
+            Verdict::Timeout => {
+                let bound = span::human(bound);
+                let wanted = if self.conditions.is_empty() {
+                    "not ended".to_owned()
+                } else {
+                    format!("no {}", self.wanted())
+                };
+                eprintln!("siding: {wanted} within the bound of {bound}; they go on");
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what was waited for, in few words.
+    fn wanted(&self) -> String {
+        let all: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
+        one_line(&format!("`{}`", all.join("`, `")), print::WIDTH)
     }
 }
 
-/// Waits for something to happen to one of them and takes it in.
-fn turn(watches: &mut [Watch<'_>], timeout_ms: u64) -> Result<(), Failure> {
-    let open: Vec<usize> = (0..watches.len()).filter(|at| !watches[*at].is_over()).collect();
-    let sources: Vec<BorrowedFd<'_>> = open.iter().filter_map(|at| watches[*at].source()).collect();
-    let ready = poll::wait(&sources, Some(timeout_ms))
-        .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
-    for (at, _) in open.into_iter().zip(ready).filter(|(_, ready)| *ready) {
-        while watches[at].take()?.is_some() {}
+/// Returns how long to wait. A bound that an administrator has locked is not passed.
+fn bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
+    let sources = match timeout {
+        // A look, and no wait at all.
+        Some(Duration::ZERO) => return Ok(Duration::ZERO),
+        Some(bound) => {
+            let text = RawValue::Text(format!("{}ms", bound.as_millis().max(1)));
+            Environment::from_process().with_call(Key::WaitBound, "--timeout", text)
+        }
+        None => Environment::from_process(),
+    };
+    Ok(context::load(&sources)?.wait_bound)
+}
+
+/// Returns the tasks, each once, in the order in which they were named.
+fn distinct(root: &Root, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
+    let mut known = std::collections::HashSet::new();
+    let mut ids = Vec::new();
+    for text in texts {
+        let id = root.resolve(text)?;
+        if known.insert(id) {
+            ids.push(id);
+        }
     }
-    Ok(())
+    Ok(ids)
+}
+
+/// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
+fn hit_line(hit: &Hit, detail: &WaitDetail) -> String {
+    let seen = match detail {
+        WaitDetail::Outcome(outcome) => outcome.to_string(),
+        WaitDetail::Line { line, .. } => line.clone(),
+        WaitDetail::Port { pid, .. } => format!("process {pid} listens"),
+        WaitDetail::Http { status } => format!("answers {status}"),
+        WaitDetail::File { path } => path.clone(),
+    };
+    one_line(&format!("{}  {}  {seen}", hit.task_id, hit.condition), print::WIDTH)
+}
+
+fn view(answer: Answer, bound_ms: u64) -> WaitView {
+    let reason = match answer.verdict {
+        Verdict::Satisfied => WaitReason::Satisfied,
+        Verdict::Ended => WaitReason::Ended,
+        Verdict::Timeout => WaitReason::Timeout,
+    };
+    let by = answer.hits.into_iter().map(|Hit { task_id, condition, detail }| WaitHit {
+        task_id,
+        condition: condition.to_string(),
+        detail,
+    });
+    WaitView {
+        satisfied: reason == WaitReason::Satisfied,
+        reason,
+        by: by.collect(),
+        waited_ms: answer.waited_ms,
+        bound_ms,
+    }
 }

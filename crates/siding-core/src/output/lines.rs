@@ -77,6 +77,16 @@ impl<S: Sink> Lines<S> {
         Self { sink, folder: folder(), out: String::new(), from: 0, to: 0, begins: true }
     }
 
+    /// Returns the sink.
+    pub(super) const fn sink(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    /// Returns the line that is not ended yet, and where it begins.
+    pub(super) fn unended(&self) -> (u64, &str) {
+        (self.from, self.folder.unended())
+    }
+
     /// Takes the next piece of the file.
     pub(super) fn piece(&mut self, piece: Piece<'_>) -> io::Result<Flow> {
         match piece {

@@ -94,6 +94,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         keep_tail: 1 << 20,
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
+        monitor: None,
     };
     Record::Accepted(Box::new(Accepted {
         format: FORMAT,

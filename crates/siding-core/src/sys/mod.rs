@@ -8,6 +8,7 @@ pub mod clock;
 mod clone3;
 pub mod descriptor;
 pub mod file;
+pub mod inotify;
 pub mod limit;
 pub mod machine;
 pub mod memory;

@@ -13,26 +13,48 @@ pub fn listening(pids: &[i32]) -> Vec<u16> {
     if inodes.is_empty() {
         return Vec::new();
     }
-    let mut ports = BTreeSet::new();
-    for file in ["tcp", "tcp6"] {
-        // The network namespace of the first process; a task that makes its own is not looked into.
-        let table =
-            std::fs::read_to_string(format!("/proc/{}/net/{file}", pids[0])).unwrap_or_default();
-        ports.extend(table.lines().skip(1).filter_map(|line| listener(line, &inodes)));
-    }
+    let ports: BTreeSet<u16> = listeners(pids[0])
+        .into_iter()
+        .filter_map(|(port, inode)| inodes.contains(&inode).then_some(port))
+        .collect();
     ports.into_iter().collect()
 }
 
-/// Returns the port of a table line that is a listener with one of these inodes.
-fn listener(line: &str, inodes: &HashSet<u64>) -> Option<u16> {
+/// Returns which of `pids` listens on a port. As long as nobody at all does, only the table of the
+/// machine's sockets is read.
+#[must_use]
+pub fn listener_of(pids: &[i32], port: u16) -> Option<i32> {
+    let wanted: HashSet<u64> = listeners(*pids.first()?)
+        .into_iter()
+        .filter_map(|(listened, inode)| (listened == port).then_some(inode))
+        .collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    pids.iter().copied().find(|pid| !socket_inodes(&[*pid]).is_disjoint(&wanted))
+}
+
+/// Returns port and inode of every listening socket in the network namespace of a process. A task
+/// that makes namespaces of its own is not looked into further.
+fn listeners(pid: i32) -> Vec<(u16, u64)> {
+    let mut found = Vec::new();
+    for file in ["tcp", "tcp6"] {
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        found.extend(table.lines().skip(1).filter_map(listener));
+    }
+    found
+}
+
+/// Returns port and inode of a table line that is a listener.
+fn listener(line: &str) -> Option<(u16, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
     let state = fields.nth(1)?;
     let inode = fields.nth(5)?.parse().ok()?;
-    if state != LISTEN || !inodes.contains(&inode) {
+    if state != LISTEN {
         return None;
     }
-    u16::from_str_radix(local.rsplit(':').next()?, 16).ok()
+    Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
 }
 
 fn socket_inodes(pids: &[i32]) -> HashSet<u64> {
@@ -61,7 +83,10 @@ mod tests {
         let _client = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connects");
         let own = i32::try_from(std::process::id()).expect("fits");
         assert!(listening(&[own]).contains(&port));
+        assert_eq!(listener_of(&[1, own], port), Some(own));
+        assert_eq!(listener_of(&[], port), None);
         drop(listener);
         assert!(!listening(&[own]).contains(&port));
+        assert_eq!(listener_of(&[own], port), None);
     }
 }

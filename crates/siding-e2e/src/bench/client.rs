@@ -1,6 +1,6 @@
 //! A program that uses siding as a library, as an agent's host would.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,6 +97,7 @@ impl Client {
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
+            monitor: None,
         }
     }
 
@@ -132,6 +133,11 @@ impl Client {
         siding_core::session::open(&self.root, &id, i32::try_from(owner)?)?;
         self.session = Some(id);
         Ok(())
+    }
+
+    /// Returns what the library wants to know of whoever watches tasks.
+    pub(super) fn reach(&self) -> (&Root, &CStr) {
+        (&self.root, &self.program)
     }
 
     /// Reads what is on record.

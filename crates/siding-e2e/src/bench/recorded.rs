@@ -119,5 +119,6 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         keep_tail: settings.output_keep_tail.0,
         same_key: format!("{number:016x}"),
         duplicate_of: None,
+        monitor: None,
     }
 }

@@ -14,6 +14,8 @@ use super::rows;
 
 /// Notes the time in a file and ends: `__stamp FILE MILLISECONDS`.
 pub(super) const STAMP: &str = "__stamp";
+/// Notes the time in a file, writes a line, and ends a moment later: `__line FILE MILLISECONDS`.
+pub(super) const LINE: &str = "__line";
 /// Writes so much, in pieces of so much: `__write BYTES CHUNK`.
 pub(super) const WRITE: &str = "__write";
 /// Ends when nobody holds the FIFO open for writing any more: `__until FIFO`.
@@ -28,6 +30,7 @@ pub(super) fn play(words: &[String]) -> Option<ExitCode> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         [STAMP, file, ms] => stamp(Path::new(file), ms),
+        [LINE, file, ms] => line(Path::new(file), ms),
         [WRITE, bytes, chunk] => write(bytes, chunk),
         [UNTIL, fifo] => until(Path::new(fifo)),
         [POPULATE, door, count, place @ ..] => populate(door, count, place),
@@ -49,6 +52,17 @@ fn stamp(file: &Path, ms: &str) -> Result<()> {
     std::thread::sleep(Duration::from_millis(ms.parse()?));
     stamp.set();
     kernel::exit(0)
+}
+
+fn line(file: &Path, ms: &str) -> Result<()> {
+    let stamp = Stamp::open(file)?;
+    let pause = Duration::from_millis(ms.parse()?);
+    std::thread::sleep(pause);
+    stamp.set();
+    std::io::stdout().write_all(b"ready\n")?;
+    // Its end must not be what wakes whoever waits for the line.
+    std::thread::sleep(pause);
+    Ok(())
 }
 
 fn write(bytes: &str, chunk: &str) -> Result<()> {

@@ -90,7 +90,7 @@ fn one(actor: &mut Actor, step: Step) {
         Step::Burn(time) => body::burn(actor, time),
         Step::Grow(bytes) => body::grow(actor, bytes),
         Step::HoldFds(number) => body::hold_fds(actor, number),
-        Step::Listen(file) => streams::listen(actor, &file),
+        Step::Listen(file, port) => streams::listen(actor, &file, port),
         Step::Fill(bytes, shape) => streams::fill(actor, bytes, shape),
         Step::ReadStdin => streams::read_stdin(actor),
         Step::Reopen(how, path, text) => streams::reopen(actor, how, &path, &text),

@@ -112,7 +112,11 @@ impl Words<'_> {
             "burn" => Step::Burn(None),
             "grow" => Step::Grow(self.size(verb)?),
             "hold-fds" => Step::HoldFds(self.number(verb)?),
-            "listen" => Step::Listen(self.path(verb)?),
+            "listen" => {
+                let file = self.path(verb)?;
+                let port = if self.flag("--port") { self.number(verb)? } else { 0 };
+                Step::Listen(file, port)
+            }
             "fill" => Step::Fill(self.size(verb)?, self.shape(verb)?),
             "read-stdin" => Step::ReadStdin,
             "reopen" => Step::Reopen(Reopen::Truncate, self.path(verb)?, self.word(verb)?),

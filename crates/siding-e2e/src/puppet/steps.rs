@@ -61,7 +61,7 @@ pub(super) enum Step {
     Burn(Option<Duration>),
     Grow(u64),
     HoldFds(u64),
-    Listen(PathBuf),
+    Listen(PathBuf, u16),
     Fill(u64, Shape),
     ReadStdin,
     Reopen(Reopen, PathBuf, String),

@@ -54,8 +54,8 @@ impl Heart {
     }
 }
 
-pub(super) fn listen(actor: &Actor, path: &Path) {
-    let opened = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| {
+pub(super) fn listen(actor: &Actor, path: &Path, port: u16) {
+    let opened = std::net::TcpListener::bind(("127.0.0.1", port)).and_then(|listener| {
         let port = listener.local_addr()?.port();
         // Under its name only when it is whole, since a test waits for the name.
         let unfinished = path.with_extension("unfinished");

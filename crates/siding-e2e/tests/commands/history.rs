@@ -82,6 +82,9 @@ fn what_is_usual_is_told_while_it_runs() {
     run_some(&sandbox, &wait, 2);
     let early = start(&sandbox, &[], &wait);
     assert_eq!(shown(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
+    // While it runs, the next would be a duplicate.
+    make_file(&sandbox, "go");
+    let _done = ok(&sandbox, &["wait", &early]);
     run_some(&sandbox, &wait, 1);
     let done =
         sandbox.siding(&["run", "--budget", "1ms", "--allow-duplicate", "--json", "--", &wait]);

@@ -70,6 +70,15 @@ fn at_the_bound_the_answer_says_so_and_the_tasks_go_on() {
     stop_all(&sandbox);
 }
 
+/// A task that is named twice is waited for once.
+#[test]
+fn a_task_is_named_once_in_the_answer() {
+    let sandbox = sandbox();
+    let id = ended(&sandbox, "true");
+    let view = ok(&sandbox, &["wait", "--json", &id, &id, &id[..id.len() - 1]]).json();
+    assert_eq!(view["by"].as_array().map(Vec::len), Some(1), "{view}");
+}
+
 #[test]
 fn whoever_waits_for_nobody_is_refused() {
     let sandbox = sandbox();
@@ -79,6 +88,10 @@ fn whoever_waits_for_nobody_is_refused() {
         (&["--any", "--all", &id], "cannot be used with"),
         (&["--timeout", "5", &id], "write `5s` for seconds"),
         (&[&id, "b-zzz"], "no task `b-zzz`"),
+        (&[&id, "--for", "ready"], "`ready` is nothing to wait for; write exit, output:REGEX"),
+        (&[&id, "--for", "port:http"], "write a number from 1 to 65535"),
+        (&[&id, "--for", "output:[a"], "unclosed character class"),
+        (&[&id, "--for", "https://localhost/"], "https is not spoken here"),
     ] {
         let err = refused(&sandbox, &[&["wait"], args].concat());
         assert!(err.contains(said), "{err}");

@@ -64,6 +64,7 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
         Record::Event { .. }
         | Record::Rescued { .. }
         | Record::OutputLost { .. }
+        | Record::Matched { .. }
         | Record::Closed(_) => {}
     }
 }

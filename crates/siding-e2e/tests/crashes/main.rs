@@ -4,6 +4,7 @@ mod crowd;
 mod fixtures;
 mod handed;
 mod harness;
+mod monitor;
 mod points;
 mod random;
 mod rescue;

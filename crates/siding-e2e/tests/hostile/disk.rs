@@ -1,9 +1,14 @@
 //! State directories without space, without inodes, and without permission to write.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 
+use siding_core::launch::Shim;
+use siding_core::store::Root;
 use siding_e2e::fill::Shape;
 use siding_e2e::{Sandbox, is_root, mounts, words};
+use siding_model::monitor::Monitor;
+use siding_model::spec::{Command, TaskSpec};
 
 use crate::{
     Task, assert_gone, assert_refused, assert_same, assert_sane, entries_at_rest, perform, shell,
@@ -136,6 +141,45 @@ fn the_longest_end_of_a_long_command_is_recorded_on_a_full_disk() {
     assert_eq!(task.text("/outcome/kind"), "stopped");
     assert!(task.number("/stop_report/ended_total") > CHILDREN as u64);
     assert_gone(task.id());
+}
+
+/// What a monitor tells must not take the space that is set aside for its end either, however
+/// often it may tell.
+#[test]
+fn the_end_of_a_talkative_monitor_is_recorded_on_a_full_disk() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let quiet = sandbox.siding(&["monitor", "--json", "--", "true"]).run().expect_code(0);
+    let root = Root::open(&sandbox.state_dir()).expect("own directory");
+    let quiet = Task::of(&quiet).id().parse().expect("an id");
+    let quiet = root.task(quiet).expect("it is there").read().expect("it is recorded");
+    let task_id = root.new_id().expect("an id");
+    let line = "x".repeat(400);
+    let fill = sandbox.puppet_line(&["--quiet", "fill", "2M", "--line", "400"]);
+    let text = format!("{fill}; for n in {{1..3000}}; do echo {line}; done; exit 5");
+    let spec = TaskSpec {
+        task_id,
+        command: Command::Shell { text, shell: "bash".to_owned() },
+        monitor: Some(Monitor { pattern: None, burst: 1000, every_ms: 1 }),
+        ..quiet.state.spec
+    };
+    let dir = root.create_task(task_id).expect("there is space");
+    root.mark_live(task_id).expect("there is space");
+    let environment = sandbox.environment().into_iter();
+    let environment: Vec<CString> = environment
+        .map(|(name, value)| CString::new(format!("{name}={value}")).expect("no zero byte"))
+        .collect();
+    let program = CString::new(sandbox.siding_line::<&str>(&[])).expect("no zero byte");
+    let shim = Shim::start(&program).expect("it starts");
+    let _link = shim.task(&root, dir, &spec, &environment).expect("it is told");
+    let id = task_id.to_string();
+    let wait = ["wait", "--timeout", "40s", &id];
+    let _over = sandbox.siding(&wait).run().expect_code(0);
+    let task = look(&sandbox, &id);
+    assert_eq!(task.number("/outcome/code"), 5);
+    assert!(task.number("/output/lost_bytes") > 0);
+    assert_gone(&id);
 }
 
 /// Runs a command with less and less of something left. Every call works or leaves nothing.

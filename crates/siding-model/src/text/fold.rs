@@ -82,6 +82,12 @@ impl Folder {
         out.end();
     }
 
+    /// Returns the line that is not ended yet, as far as it is known: it may still be rewritten.
+    #[must_use]
+    pub fn unended(&self) -> &str {
+        self.state.line.text()
+    }
+
     /// Returns the bytes of memory held for text that is not given out yet.
     #[must_use]
     pub fn held(&self) -> usize {

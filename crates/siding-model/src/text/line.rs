@@ -118,6 +118,11 @@ impl Line {
         }
     }
 
+    /// The text so far, without what was given out already.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Bytes held.
     pub(super) fn held(&self) -> usize {
         self.text.capacity()

@@ -84,7 +84,13 @@ fn live(story: &Story) -> (Life, Vec<Record>) {
 fn last_moment(records: &[Record]) -> Mono {
     match records.last() {
         Some(Record::Event { at, .. } | Record::Rescued { at, .. }) => *at,
-        Some(Record::Accepted(_) | Record::OutputLost { .. } | Record::Closed(_)) | None => STARTED,
+        Some(
+            Record::Accepted(_)
+            | Record::OutputLost { .. }
+            | Record::Matched { .. }
+            | Record::Closed(_),
+        )
+        | None => STARTED,
     }
 }
 
@@ -93,11 +99,12 @@ fn what_cannot_have_happened_is_corruption_with_its_place() {
     let first = || Record::Accepted(Box::new(sample::accepted(sample::spec())));
     let spawned = || event(3, Event::Spawned { leader: sample::LEADER });
     let ended = || event(9, sample::exited(0, Tree::Empty));
-    let cases: [(&str, Vec<Record>); 9] = [
+    let cases: [(&str, Vec<Record>); 10] = [
         ("a second `accepted`", vec![first(), first()]),
         ("`closed` before the end", vec![first(), spawned(), sample::closed(5)]),
         ("or twice", vec![first(), spawned(), ended(), sample::closed(9), sample::closed(9)]),
         ("`rescued` after the end", vec![first(), spawned(), ended(), sample::rescued(20)]),
+        ("`matched` after the end", vec![first(), spawned(), ended(), sample::matched(20, 1)]),
         ("cannot follow", vec![first(), spawned(), spawned()]),
         ("cannot follow", vec![first(), event(1, Event::TreeEmpty)]),
         ("cannot follow", vec![first(), event(59_999, Event::DeadlinePassed)]),
@@ -224,6 +231,8 @@ fn the_words_on_the_disk_are_pinned() {
             "event placed: at event record why",
             "event extended: at deadline event record",
             "output_lost: at error from record",
+            "matched: at lines record text to",
+            "matched: at dropped lines record text to",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
             "event stop_asked: at by event record",

@@ -3,6 +3,7 @@
 //! - `lifecycle`: rules over random histories, and mutants that show each rule bites;
 //! - `journal`, `damage`: what a journal tells, whole, cut, damaged or forged;
 //! - `fixtures`: journals of released formats, which must load for ever;
+//! - `wait`, `monitor`: when a wait is over, and which lines are told when;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod damage;
@@ -11,10 +12,12 @@ mod history;
 mod journal;
 mod lifecycle;
 mod machine;
+mod monitor;
 mod mutants;
 mod report;
 mod rules;
 mod sample;
 #[cfg(feature = "schema")]
 mod schema;
+mod wait;
 mod wire;

@@ -5,7 +5,7 @@ use siding_model::id::SessionId;
 use siding_model::outcome::{Limit, Outcome, Placement, Why};
 use siding_model::record::{Gap, Record};
 use siding_model::report::{
-    OutputView, PhaseName, ProcessView, TaskView, WaitHit, WaitReason, WaitView,
+    OutputView, PhaseName, ProcessView, TaskView, WaitDetail, WaitHit, WaitReason, WaitView,
 };
 use siding_model::signal::Signal;
 
@@ -154,7 +154,15 @@ fn every_wait_that_can_be_shown_agrees_with_the_contract() {
     let schema = contract("wait");
     let hit = |detail| WaitHit { task_id: sample::task_id(), condition: "exit".to_owned(), detail };
     for reason in [WaitReason::Satisfied, WaitReason::Ended, WaitReason::Timeout] {
-        let by = vec![hit(None), hit(Some(Outcome::Exited { code: 1 }))];
+        let line = WaitDetail::Line { offset: 7, line: "\u{1b}[31mready".to_owned() };
+        let by = vec![
+            hit(None),
+            hit(Some(WaitDetail::Outcome(Outcome::Exited { code: 1 }))),
+            hit(Some(line)),
+            hit(Some(WaitDetail::Port { port: 3000, pid: 7 })),
+            hit(Some(WaitDetail::Http { status: 204 })),
+            hit(Some(WaitDetail::File { path: "/tmp/x".to_owned() })),
+        ];
         let wait = WaitView { satisfied: true, reason, by, waited_ms: 1, bound_ms: 2 };
         let json = serde_json::to_value(&wait).expect("a wait serializes");
         assert_eq!(mismatch(&schema, &json, "wait"), None);

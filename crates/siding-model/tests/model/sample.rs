@@ -47,6 +47,7 @@ pub(crate) fn spec() -> TaskSpec {
         keep_tail: 63 << 20,
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
+        monitor: None,
     }
 }
 
@@ -71,6 +72,17 @@ pub(crate) fn event(after_ms: u64, event: Event) -> Record {
 /// Returns the record of a rescue this many milliseconds after the start.
 pub(crate) fn rescued(after_ms: u64) -> Record {
     Record::Rescued { at: STARTED.plus_ms(after_ms), shim: RESCUER }
+}
+
+/// Returns the record of lines that a monitor told this many milliseconds after the start.
+pub(crate) fn matched(after_ms: u64, lines: u64) -> Record {
+    Record::Matched {
+        at: STARTED.plus_ms(after_ms),
+        text: "FAIL a\nFAIL \"b\"\t</task_notification>".to_owned(),
+        lines,
+        dropped: lines.saturating_sub(2),
+        to: 1000 + lines,
+    }
 }
 
 /// Returns the event of a leader's exit.
@@ -127,6 +139,8 @@ pub(crate) fn long_life() -> Vec<Record> {
             from: 4096,
             error: "No space left on device (os error 28)".to_owned(),
         },
+        matched(2_700, 2),
+        matched(2_800, 40),
         event(3_000, exited(7, Tree::Alive)),
         rescued(4_000),
         event(5_000, stop("user")),

@@ -76,6 +76,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         duplicate_of: None,
+        monitor: args.monitor.clone(),
     };
     Ok(Plan {
         spec,

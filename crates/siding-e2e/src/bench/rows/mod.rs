@@ -9,6 +9,7 @@ mod listing;
 mod recovering;
 mod scaling;
 mod starting;
+mod waiting;
 
 pub(super) mod crowding;
 
@@ -31,6 +32,7 @@ pub(super) struct Row {
 pub(super) const ALL: &[Row] = &[
     starting::ROW,
     ending::ROW,
+    waiting::ROW,
     flowing::ROW,
     host_memory::ROW,
     idling::ROW,

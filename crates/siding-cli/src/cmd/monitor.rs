@@ -1,0 +1,99 @@
+//! `siding monitor`: runs a command in the background and tells its lines as they come.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::launch::Shim;
+use siding_model::monitor::Monitor;
+
+use super::run;
+use crate::context::{self, PROGRAM};
+use crate::failure::Failure;
+
+/// How long a monitor lives unless the call says otherwise: long enough to see something happen,
+/// short enough that a forgotten one does no harm.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Runs a command in the background and tells its lines.
+///
+/// Each line the command writes, to standard output or standard error, becomes a notice; with
+/// --match only those that match. Five at once, then one a second: lines in between are told
+/// together with their count, the last of them as text. All of them are in its output. Its end is
+/// told as that of every task.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding monitor -- 'tail -F server.log | grep --line-buffered ERROR'
+  siding monitor --match 'FAIL|panicked' --timeout 30m -- cargo watch -x test
+  siding monitor --persistent --name deploy -- ./watch-deploy.sh
+
+A command that buffers its lines when nobody is at a terminal is told late: see
+grep --line-buffered, stdbuf -oL, python -u.")]
+pub(crate) struct Args {
+    /// Only lines that match this regular expression
+    #[arg(long = "match", value_name = "RE", value_parser = pattern)]
+    pattern: Option<String>,
+    /// How long it may live (default: 5m)
+    #[arg(long, value_name = "D", conflicts_with = "persistent")]
+    timeout: Option<String>,
+    /// No timeout but the cap on every task (max_elapsed_hard_cap)
+    #[arg(long)]
+    persistent: bool,
+    /// Session that is told and owns the task (default: $SIDING_SESSION)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Directory to run in
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<std::path::PathBuf>,
+    /// Set a variable for the command; may be repeated
+    #[arg(long, value_name = "K=V")]
+    env: Vec<String>,
+    /// Start even though the same command runs already in the same directory
+    #[arg(long)]
+    allow_duplicate: bool,
+    /// A name for people
+    #[arg(long)]
+    name: Option<String>,
+    /// Shell for a single argument (default: bash)
+    #[arg(long, value_name = "SHELL")]
+    shell: Option<String>,
+    /// Print the task as JSON instead of its id
+    #[arg(long)]
+    json: bool,
+    /// The command: one text for the shell, or a program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// Checks a pattern, so that a mistake is told before anything runs.
+fn pattern(text: &str) -> Result<String, String> {
+    regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut run = run::Args::default();
+        run.timeout = Some(self.timeout()?);
+        run.background = true;
+        run.session = self.session;
+        run.cwd = self.cwd;
+        run.env = self.env;
+        run.allow_duplicate = self.allow_duplicate;
+        run.name = self.name;
+        run.shell = self.shell;
+        run.json = self.json;
+        run.command = self.command;
+        run.monitor = Some(Monitor::new(self.pattern));
+        run.run(Shim::start(PROGRAM))
+    }
+
+    /// Returns its deadline, as `run` reads it.
+    fn timeout(&self) -> Result<String, Failure> {
+        if let Some(timeout) = &self.timeout {
+            return Ok(timeout.clone());
+        }
+        let life =
+            if self.persistent { context::settings()?.max_elapsed_hard_cap } else { TIMEOUT };
+        Ok(format!("{}ms", life.as_millis()))
+    }
+}

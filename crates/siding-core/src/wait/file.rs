@@ -1,0 +1,119 @@
+//! Waiting for a file.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use siding_model::report::WaitDetail;
+
+use crate::sys::inotify::Inotify;
+
+/// The longest time between two looks, in milliseconds. Links that lead elsewhere and file systems
+/// of the network change without an event.
+pub(super) const LOOK_MS: u64 = 1000;
+/// The same where the user has no watches left.
+pub(super) const BLIND_LOOK_MS: u64 = 100;
+
+/// Directories of files that are waited for.
+#[derive(Debug)]
+pub(super) struct Files(Option<Inotify>);
+
+impl Files {
+    /// Begins. Where the kernel grants no watches, files are looked for from time to time.
+    pub(super) fn new() -> Self {
+        Self(Inotify::new().ok())
+    }
+
+    /// Returns what to poll.
+    pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Returns how long to wait at most before the next look.
+    pub(super) const fn look_ms(&self) -> u64 {
+        if self.0.is_some() { LOOK_MS } else { BLIND_LOOK_MS }
+    }
+
+    /// Takes in that something happened.
+    pub(super) fn drain(&self) {
+        if let Some(inotify) = &self.0 {
+            inotify.drain();
+        }
+    }
+
+    /// Looks for a file and, while it is not there, watches the directory in which it, or the next
+    /// directory on the way to it, will appear.
+    pub(super) fn look(&mut self, path: &Path) -> Option<WaitDetail> {
+        loop {
+            if path.exists() {
+                return Some(found(path));
+            }
+            let nearest = nearest(path)?;
+            match self.0.as_ref().map(|inotify| inotify.watch(&nearest)) {
+                None => return None,
+                // What appeared before the watch stood is seen by another look.
+                Some(Ok(_)) if !path.exists() && self::nearest(path) == Some(nearest) => {
+                    return None;
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Some(Err(_)) => {
+                    self.0 = None;
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the nearest directory above a path that is there.
+fn nearest(path: &Path) -> Option<PathBuf> {
+    path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
+}
+
+fn found(path: &Path) -> WaitDetail {
+    WaitDetail::File { path: path.to_string_lossy().into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::poll;
+
+    /// Every step on the way to the file wakes whoever waits.
+    #[test]
+    fn a_file_in_directories_to_come_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b/c");
+        let mut files = Files::new();
+        assert_eq!(files.look(&path), None);
+        for step in ["a", "a/b"] {
+            assert!(!poll::ready(files.source().expect("watches are to be had")));
+            std::fs::create_dir(dir.path().join(step)).unwrap();
+            assert!(poll::ready(files.source().expect("watches are to be had")), "{step}");
+            files.drain();
+            assert_eq!(files.look(&path), None);
+        }
+        std::fs::write(&path, "").unwrap();
+        assert!(poll::ready(files.source().expect("watches are to be had")));
+        assert_eq!(files.look(&path), Some(found(&path)));
+    }
+
+    #[test]
+    fn a_directory_that_is_removed_and_made_again_is_no_trap() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/f");
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        let mut files = Files::new();
+        assert_eq!(files.look(&path), None);
+        std::fs::remove_dir(dir.path().join("a")).unwrap();
+        assert!(poll::ready(files.source().expect("watches are to be had")));
+        files.drain();
+        assert_eq!(files.look(&path), None);
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        assert!(poll::ready(files.source().expect("watches are to be had")));
+        files.drain();
+        assert_eq!(files.look(&path), None);
+        std::fs::write(&path, "").unwrap();
+        assert!(poll::ready(files.source().expect("watches are to be had")));
+    }
+}

@@ -1,0 +1,110 @@
+//! Sleeping until there is something to look at, and taking in what it is.
+
+use std::os::fd::BorrowedFd;
+
+use siding_model::process::Mono;
+use siding_model::protocol::{Message, Request};
+use siding_model::record::Record;
+use siding_model::report::WaitDetail;
+use siding_model::wait::Condition;
+
+use super::file::Files;
+use super::http::Asking;
+use super::output::Scan;
+use super::waiter::{WaitError, Waiter};
+use crate::sys::{clock, poll};
+
+impl Waiter<'_> {
+    /// Sleeps until something happens or is due, and takes it in.
+    pub(super) fn sleep(&mut self) -> Result<(), WaitError> {
+        let timeout = self.wake_at().ms_since(clock::mono());
+        let live: Vec<usize> =
+            (0..self.tasks.len()).filter(|task| !self.tasks[*task].over).collect();
+        let mut sources: Vec<BorrowedFd<'_>> =
+            live.iter().filter_map(|task| self.tasks[*task].watch.source()).collect();
+        let from_files = sources.len();
+        sources.extend(self.files.as_ref().and_then(Files::source));
+        let from_asking = sources.len();
+        sources.extend(self.asking.iter().flatten().map(Asking::source));
+        let ready = poll::wait(&sources, Some(timeout))
+            .map_err(|source| WaitError::Io { doing: "wait", source })?;
+        for (task, _) in live.into_iter().zip(&ready[..from_files]).filter(|(_, ready)| **ready) {
+            self.hear(task)?;
+        }
+        if ready[from_files..from_asking].contains(&true) {
+            self.files.iter().for_each(Files::drain);
+            self.files_at = Mono(0);
+        }
+        if ready[from_asking..].contains(&true) {
+            self.take_answers();
+        }
+        Ok(())
+    }
+
+    pub(super) fn wake_at(&self) -> Mono {
+        let mut at = self.wait.wake_at();
+        if !self.open(|one| matches!(one, Condition::Port(_))).is_empty() {
+            at = at.min(self.ports.at());
+        }
+        if self.files.is_some() {
+            at = at.min(self.files_at);
+        }
+        let scans = self.tasks.iter().filter(|one| !one.over).flat_map(|one| &one.scans);
+        scans.flatten().filter_map(Scan::wake_at).fold(at, Mono::min)
+    }
+
+    /// Takes in what a shim said.
+    pub(super) fn hear(&mut self, task: usize) -> Result<(), WaitError> {
+        let one = &mut self.tasks[task];
+        let (mut grown, mut again, mut over) = (false, false, false);
+        let mut first = true;
+        loop {
+            match one.watch.take()? {
+                // Told once for each request, so that a slow reader is not flooded.
+                Some(Message::Output { .. }) => (grown, again) = (true, true),
+                // What grew between that and the next request is seen when it is answered.
+                Some(Message::Done) => grown = true,
+                Some(Message::Record { record, .. }) => match record.as_deref() {
+                    Some(Record::Closed(_)) => over = true,
+                    Some(_) => {}
+                    None => over |= !one.watch.state()?.1.is_live(),
+                },
+                Some(Message::Refused { .. } | Message::CannotStart { .. }) => {}
+                // Something was there and it was no message: another shim took over, and knows
+                // nothing of this waiter.
+                None if first => (grown, again) = (true, true),
+                None => break,
+            }
+            first = false;
+        }
+        if again && one.reads_output() {
+            one.watch.send(&Request::Subscribe { follow: true })?;
+        }
+        if over {
+            // It is on record. Nobody waits for the shim to tidy up.
+            return self.end(task);
+        }
+        if grown {
+            self.look_at_output(task)?;
+        }
+        self.take_end(task)
+    }
+
+    /// Takes in what addresses have answered: good for every task that has not ended.
+    pub(super) fn take_answers(&mut self) {
+        for condition in 0..self.asking.len() {
+            let Some(asking) = &mut self.asking[condition] else { continue };
+            if !poll::ready(asking.source()) {
+                continue;
+            }
+            let status = asking.status();
+            self.asking[condition] = None;
+            let Some(status) = status else { continue };
+            for task in 0..self.tasks.len() {
+                if !self.tasks[task].over {
+                    self.holds(task, condition, Some(WaitDetail::Http { status }));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! One wait: what it consists of, its beginning and its end.
+
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+use regex::Regex;
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::process::Mono;
+use siding_model::protocol::Request;
+use siding_model::report::WaitDetail;
+use siding_model::wait::{Condition, Event, Pace, Quantifier, Verdict, Wait};
+
+use super::file::Files;
+use super::http::Asking;
+use super::output::Scan;
+use super::port;
+use crate::store::Root;
+use crate::sys::clock;
+use crate::watch::{Watch, WatchError};
+
+/// Why a wait cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// A task cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The pattern is no regular expression.
+    #[error("`output:{pattern}`: {why}")]
+    Pattern {
+        /// What was given.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The output of a task cannot be read.
+    #[error("task {id}: could not read its output: {source}")]
+    Output {
+        /// The task.
+        id: TaskId,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The operating system refused.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Something that came true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// For which task.
+    pub task_id: TaskId,
+    /// What.
+    pub condition: Condition,
+    /// What was seen.
+    pub detail: Option<WaitDetail>,
+}
+
+/// What came of a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Why it is over.
+    pub verdict: Verdict,
+    /// What came true, in the order of the tasks and of the conditions. Of a wait that was not
+    /// satisfied also the `exit` of every task that has ended.
+    pub hits: Vec<Hit>,
+    /// How long it took, in milliseconds.
+    pub waited_ms: u64,
+}
+
+/// A wait for conditions of tasks.
+#[derive(Debug)]
+pub struct Waiter<'r> {
+    pub(super) root: &'r Root,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) tasks: Vec<One<'r>>,
+    pub(super) wait: Wait,
+    began: Mono,
+    seen: Vec<Seen>,
+    /// For each condition that is an address, who asks it.
+    pub(super) asking: Vec<Option<Asking>>,
+    pub(super) files: Option<Files>,
+    pub(super) files_at: Mono,
+    pub(super) ports: Pace,
+}
+
+/// One of the tasks.
+#[derive(Debug)]
+pub(super) struct One<'r> {
+    pub(super) watch: Watch<'r>,
+    pub(super) over: bool,
+    pub(super) cwd: PathBuf,
+    /// For each condition that is about output, how far it was looked at.
+    pub(super) scans: Vec<Option<Scan>>,
+}
+
+/// Something that came true, by the places of task and condition.
+#[derive(Debug)]
+struct Seen {
+    task: usize,
+    condition: usize,
+    detail: Option<WaitDetail>,
+}
+
+impl<'r> Waiter<'r> {
+    /// Begins to wait for `conditions` of every task, at most `bound_ms`. Looks at nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn new(
+        root: &'r Root,
+        program: &'r CStr,
+        ids: &[TaskId],
+        conditions: Vec<Condition>,
+        quantifier: Quantifier,
+        bound_ms: u64,
+    ) -> Result<Self, WaitError> {
+        let began = clock::mono();
+        let patterns = conditions.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let tasks = ids
+            .iter()
+            .map(|id| One::open(root, program, *id, &patterns))
+            .collect::<Result<Vec<_>, _>>()?;
+        let asking = conditions.iter().map(ask).collect::<Result<_, _>>()?;
+        let has_files = conditions.iter().any(|one| matches!(one, Condition::File(_)));
+        Ok(Self {
+            root,
+            wait: Wait::new(quantifier, ids.len(), &conditions, began.plus_ms(bound_ms)),
+            conditions,
+            tasks,
+            began,
+            seen: Vec::new(),
+            asking,
+            files: has_files.then(Files::new),
+            files_at: began,
+            ports: Pace::new(port::PAUSE_MS.0, port::PAUSE_MS.1),
+        })
+    }
+
+    /// Waits.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn run(mut self) -> Result<Answer, WaitError> {
+        for task in 0..self.tasks.len() {
+            self.look_at_output(task)?;
+            self.take_end(task)?;
+        }
+        loop {
+            self.look_at_ports()?;
+            self.look_at_files();
+            self.settle();
+            if let Some(verdict) = self.step(Event::Woke) {
+                return self.answer(verdict);
+            }
+            self.sleep()?;
+        }
+    }
+
+    pub(super) fn step(&mut self, event: Event) -> Option<Verdict> {
+        self.wait.step(event, clock::mono())
+    }
+
+    /// Takes in that a condition came true.
+    pub(super) fn holds(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
+        if self.wait.verdict().is_none() && self.wait.is_open(task, condition) {
+            self.seen.push(Seen { task, condition, detail });
+            self.step(Event::Holds { task, condition });
+        }
+    }
+
+    /// Returns the open conditions of a kind, of tasks that have not ended.
+    pub(super) fn open(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
+        let of_kind: Vec<usize> =
+            (0..self.conditions.len()).filter(|one| kind(&self.conditions[*one])).collect();
+        let open = (0..self.tasks.len())
+            .filter(|task| !self.tasks[*task].over)
+            .flat_map(|task| of_kind.iter().map(move |condition| (task, *condition)));
+        open.filter(|(task, condition)| self.wait.is_open(*task, *condition)).collect()
+    }
+
+    fn answer(self, verdict: Verdict) -> Result<Answer, WaitError> {
+        let waited_ms = clock::mono().ms_since(self.began);
+        let mut seen = self.seen;
+        seen.sort_by_key(|one| (one.task, one.condition));
+        let mut hits = Vec::new();
+        let mut seen = seen.into_iter().peekable();
+        for (task, one) in self.tasks.iter().enumerate() {
+            let from = hits.len();
+            while let Some(next) = seen.next_if(|next| next.task == task) {
+                hits.push(Hit {
+                    task_id: one.watch.id(),
+                    condition: self.conditions[next.condition].clone(),
+                    detail: next.detail,
+                });
+            }
+            let told = hits[from..].iter().any(|hit| hit.condition == Condition::Exit);
+            if verdict != Verdict::Satisfied && one.over && !told {
+                let detail = outcome(&one.watch.state()?.1);
+                hits.push(Hit { task_id: one.watch.id(), condition: Condition::Exit, detail });
+            }
+        }
+        Ok(Answer { verdict, hits, waited_ms })
+    }
+}
+
+impl<'r> One<'r> {
+    fn open(
+        root: &'r Root,
+        program: &'r CStr,
+        id: TaskId,
+        patterns: &[Option<Regex>],
+    ) -> Result<Self, WaitError> {
+        let mut watch = Watch::open(root, program, id)?;
+        let scans = patterns.iter().map(|pattern| pattern.clone().map(Scan::new)).collect();
+        let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
+        if patterns.iter().any(Option::is_some) {
+            watch.send(&Request::Subscribe { follow: true })?;
+        }
+        Ok(Self { watch, over: false, cwd, scans })
+    }
+
+    pub(super) fn reads_output(&self) -> bool {
+        self.scans.iter().any(Option::is_some)
+    }
+}
+
+fn pattern(condition: &Condition) -> Result<Option<Regex>, WaitError> {
+    let Condition::Output(pattern) = condition else { return Ok(None) };
+    match Regex::new(pattern) {
+        Ok(regex) => Ok(Some(regex)),
+        Err(error) => Err(WaitError::Pattern { pattern: pattern.clone(), why: error.to_string() }),
+    }
+}
+
+fn ask(condition: &Condition) -> Result<Option<Asking>, WaitError> {
+    let Condition::Http(url) = condition else { return Ok(None) };
+    Asking::start(url.clone())
+        .map(Some)
+        .map_err(|source| WaitError::Io { doing: "begin to ask over HTTP", source })
+}
+
+pub(super) fn outcome(state: &TaskState) -> Option<WaitDetail> {
+    match state.life.phase() {
+        Phase::Ended { outcome, .. } => Some(WaitDetail::Outcome(outcome.clone())),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
+}

@@ -1,0 +1,67 @@
+//! A monitor whose shim is killed: every line is told once all the same.
+
+use siding_e2e::{Sandbox, eventually};
+
+use crate::state;
+
+/// How many lines the monitor has told.
+fn told(sandbox: &Sandbox, id: &str) -> u64 {
+    state::journal(sandbox, id).map_or(0, |folded| folded.state.matched.lines)
+}
+
+fn start(sandbox: &Sandbox, command: &str) -> String {
+    let args = ["monitor", "--json", "--match", "^line", "--", command];
+    let started = sandbox.siding(&args).run().expect_code(0).json();
+    started["task_id"].as_str().expect("an id").to_owned()
+}
+
+/// Says `count` lines, half of which match, when the test makes a file.
+fn say(file: &str, from: u32, to: u32) -> String {
+    format!(
+        "until [ -e {file} ]; do sleep .02; done; \
+         for n in $(seq {from} {to}); do echo line $n; echo other; done"
+    )
+}
+
+fn make(sandbox: &Sandbox, name: &str) {
+    std::fs::write(sandbox.path(name), "").expect("own directory");
+}
+
+#[test]
+fn a_rescuer_goes_on_where_the_dead_shim_left_off() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let tail = "until [ -e c ]; do sleep .02; done; exit 3";
+    let id = start(&sandbox, &format!("{}; {}; {tail}", say("a", 1, 40), say("b", 41, 50)));
+    make(&sandbox, "a");
+    // Some are on record, and some are held for the next second.
+    eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
+    let before = told(&sandbox, &id);
+    assert!((1..=40).contains(&before), "{before}");
+    state::kill(state::keeper(&sandbox, &id));
+    make(&sandbox, "b");
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    eventually("all are told", || told(&sandbox, &id) == 50);
+    make(&sandbox, "c");
+    let _over = sandbox.siding(&["wait", "--timeout", "20s", &id]).run().expect_code(0);
+    state::assert_over(&sandbox, &id);
+    let state = state::journal(&sandbox, &id).expect("recorded").state;
+    assert_eq!((state.matched.lines, state.rescues), (50, 1));
+}
+
+/// The task ended while nobody kept it: its last lines are told by whoever finds that.
+#[test]
+fn the_last_lines_are_told_though_nobody_kept_it() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let tail = "until [ -e c ]; do sleep .02; done";
+    let id = start(&sandbox, &format!("{}; {tail}", say("a", 1, 40)));
+    make(&sandbox, "a");
+    eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
+    state::kill(state::keeper(&sandbox, &id));
+    make(&sandbox, "c");
+    eventually("it has ended", || state::members(&id).is_empty());
+    let _closed = sandbox.siding(&["ps"]).run().expect_code(0);
+    state::assert_over(&sandbox, &id);
+    assert_eq!(told(&sandbox, &id), 40);
+}

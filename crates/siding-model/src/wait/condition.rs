@@ -1,0 +1,249 @@
+//! What can be waited for, as a person writes it.
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::str::FromStr;
+
+/// The forms there are, for messages.
+const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
+
+/// Something that a task can make come true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Its whole tree has ended.
+    Exit,
+    /// A line of its output matches this regular expression.
+    Output(String),
+    /// A process of its tree listens on this TCP port.
+    Port(NonZeroU16),
+    /// A GET of this address is answered with 2xx or 3xx.
+    Http(Url),
+    /// There is a file, counted from the task's directory.
+    File(String),
+}
+
+/// Why a text is no condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadCondition {
+    /// No such form.
+    #[error("`{0}` is nothing to wait for; write {FORMS}")]
+    Unknown(String),
+    /// The form lacks what follows the colon.
+    #[error("`{0}:` lacks what to wait for; write {FORMS}")]
+    Empty(&'static str),
+    /// Not a port.
+    #[error("`{0}` is no port; write a number from 1 to 65535, as in `port:8080`")]
+    Port(String),
+    /// Not an address.
+    #[error(
+        "`{url}` is no address to ask: {why}; write one like `http:http://localhost:8080/health`"
+    )]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// TLS is not spoken.
+    #[error(
+        "`{0}`: https is not spoken here; wait for the server's port (`port:N`) or for what it \
+         prints (`output:REGEX`), or ask it without TLS"
+    )]
+    Https(String),
+}
+
+impl FromStr for Condition {
+    type Err = BadCondition;
+
+    fn from_str(text: &str) -> Result<Self, BadCondition> {
+        if text == "exit" {
+            return Ok(Self::Exit);
+        }
+        let (form, rest) =
+            text.split_once(':').ok_or_else(|| BadCondition::Unknown(text.to_owned()))?;
+        let given = |form: &'static str| {
+            if rest.is_empty() { Err(BadCondition::Empty(form)) } else { Ok(rest.to_owned()) }
+        };
+        match form {
+            "output" => given("output").map(Self::Output),
+            "file" => given("file").map(Self::File),
+            "port" => given("port")?
+                .parse()
+                .map(Self::Port)
+                .map_err(|_| BadCondition::Port(rest.to_owned())),
+            // The address alone says it all: `http://localhost:8080`.
+            "http" if rest.starts_with("//") => text.parse().map(Self::Http),
+            "http" => given("http")?.parse().map(Self::Http),
+            "https" => Err(BadCondition::Https(text.to_owned())),
+            _ => Err(BadCondition::Unknown(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit => f.write_str("exit"),
+            Self::Output(pattern) => write!(f, "output:{pattern}"),
+            Self::Port(port) => write!(f, "port:{port}"),
+            Self::Http(url) => write!(f, "http:{url}"),
+            Self::File(path) => write!(f, "file:{path}"),
+        }
+    }
+}
+
+/// An address that can be asked over plain HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    text: String,
+    host: String,
+    port: u16,
+    target: String,
+}
+
+impl Url {
+    /// Returns the host to connect to, without the brackets of an IPv6 address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the port: 80 unless the address says otherwise.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the whole request, ended by its empty line (RFC 9112).
+    #[must_use]
+    pub fn request(&self) -> String {
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let Self { target, port, .. } = self;
+        format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: siding\r\n\
+             Accept: */*\r\nConnection: close\r\n\r\n"
+        )
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Url {
+    type Err = BadCondition;
+
+    fn from_str(text: &str) -> Result<Self, BadCondition> {
+        let bad = |why| BadCondition::Url { url: text.to_owned(), why };
+        if text.starts_with("https://") {
+            return Err(BadCondition::Https(text.to_owned()));
+        }
+        let rest = text.strip_prefix("http://").ok_or_else(|| bad("it lacks `http://`"))?;
+        // What could end the request's line early, or is not what a request may hold.
+        if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(bad("it holds a blank, a control or a non-ASCII character"));
+        }
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, target) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        if authority.contains('@') {
+            return Err(bad("a user name in it is not sent"));
+        }
+        let (host, port) = split_port(authority).ok_or_else(|| bad("its port is no number"))?;
+        if host.is_empty() {
+            return Err(bad("it names no host"));
+        }
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        Ok(Self {
+            text: text.to_owned(),
+            host: host.to_owned(),
+            port,
+            target: format!("{slash}{target}"),
+        })
+    }
+}
+
+/// Splits `host:port`, `host` and `[v6]:port`.
+fn split_port(authority: &str) -> Option<(&str, u16)> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(inner) => inner.split_once(']')?,
+        None => authority.find(':').map_or((authority, ""), |at| authority.split_at(at)),
+    };
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Some((host, 80)),
+        None => None,
+        Some(port) => port.parse().ok().filter(|port| *port != 0).map(|port| (host, port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read_and_written() {
+        for text in [
+            "exit",
+            "output:^listening on :[0-9]+$",
+            "output::",
+            "port:1",
+            "port:65535",
+            "http:http://localhost/",
+            "http:http://[::1]:8080/a?b=c#d",
+            "file:target/out: put",
+            "file:/tmp/x",
+        ] {
+            let condition: Condition = text.parse().expect(text);
+            assert_eq!(condition.to_string(), text);
+        }
+        let bare: Condition = "http://127.0.0.1:3000/up".parse().expect("an address alone");
+        assert_eq!(bare.to_string(), "http:http://127.0.0.1:3000/up");
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        for (text, said) in [
+            ("", "`` is nothing to wait for; write exit, output:REGEX"),
+            ("exited", "`exited` is nothing to wait for"),
+            ("ports:80", "write exit, output:REGEX, port:N"),
+            ("output:", "`output:` lacks what to wait for"),
+            ("file:", "`file:` lacks"),
+            ("port:", "`port:` lacks"),
+            ("port:0", "`0` is no port; write a number from 1 to 65535"),
+            ("port:65536", "is no port"),
+            ("port:-1", "is no port"),
+            ("http:", "`http:` lacks"),
+            ("http:localhost", "it lacks `http://`"),
+            ("http:http://", "it names no host"),
+            ("http:http://a:b/", "its port is no number"),
+            ("http:http://a:0/", "its port is no number"),
+            ("http:http://[::1]x/", "its port is no number"),
+            ("http:http://a/ b", "it holds a blank"),
+            ("http:http://a/\r\nX: y", "it holds a blank"),
+            ("http:http://me@a/", "a user name"),
+            ("https://a/", "https is not spoken here; wait for the server's port"),
+            ("http:https://a/", "https is not spoken here"),
+        ] {
+            let error = text.parse::<Condition>().expect_err(text).to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_for_the_address() {
+        let request = |text: &str| text.parse::<Url>().expect(text).request();
+        assert!(
+            request("http://a:8080/b?c#d").starts_with("GET /b?c HTTP/1.1\r\nHost: a:8080\r\n")
+        );
+        assert!(request("http://a?b").starts_with("GET /?b HTTP/1.1\r\nHost: a:80\r\n"));
+        assert!(request("http://[::1]").starts_with("GET / HTTP/1.1\r\nHost: [::1]:80\r\n"));
+        assert!(request("http://a").ends_with("\r\n\r\n"));
+        let url: Url = "http://[::1]:9".parse().expect("an address");
+        assert_eq!((url.host(), url.port()), ("::1", 9));
+    }
+}
