@@ -150,6 +150,7 @@ mod tests {
             at: Mono(1),
             wall: Wall(1),
             shim: GONE,
+            cgroup: None,
             // Every second journal is longer than what is read at first.
             spec: spec(id, if code.is_multiple_of(2) { 1 } else { BUFFER }),
         };

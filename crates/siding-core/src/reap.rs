@@ -26,6 +26,7 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, ProcRef, Wall};
 use siding_model::retention::Limits;
 
+use crate::cgroup::Group;
 use crate::journal_file::ReadError;
 use crate::session;
 use crate::store::{Root, StoreError};
@@ -70,6 +71,7 @@ pub fn act(
     steps.extend(leaving(root, &survey, |_| false));
     let (ended, kept) = strays::end(root, &survey);
     steps.extend(ended);
+    steps.extend(leftovers::groups(root, &survey));
     steps.extend(leftovers::expired(root, &survey, &kept, limits, before_removal));
     steps.extend(leftovers::unborn(root, &survey));
     steps.extend(leftovers::unclaimed(root)?);
@@ -105,8 +107,8 @@ fn outcome_of(root: &Root, id: TaskId) -> Option<Outcome> {
 enum Standing {
     /// It has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
-    /// It has ended.
-    Ended { shim: ProcRef, at: Wall, session: SessionId, news: Vec<NoticeId> },
+    /// It has ended. `group` is its control group if that is still there.
+    Ended { shim: ProcRef, at: Wall, session: SessionId, news: Vec<NoticeId>, group: Option<Group> },
     /// Nothing is recorded.
     Unborn,
     /// Its journal cannot be read.
@@ -125,6 +127,18 @@ struct Survey {
 }
 
 impl Survey {
+    /// Returns the control group that an ended task has left.
+    fn left_group(&self, id: TaskId) -> Option<&Group> {
+        match self.tasks.get(&id)? {
+            Standing::Ended { group, .. } => group.as_ref(),
+            Standing::Live { .. }
+            | Standing::Unborn
+            | Standing::Damaged { .. }
+            | Standing::TooNew { .. }
+            | Standing::Unreadable { .. } => None,
+        }
+    }
+
     /// Returns the shims that live and keep a task.
     fn shims(&self) -> impl Iterator<Item = ProcRef> {
         self.tasks.values().filter_map(|standing| match standing {
@@ -163,6 +177,7 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
             shim: state.shim,
             at: state.ended_wall(),
             news: notices.iter().map(|notice| notice.id).collect(),
+            group: Group::of(&state).filter(Group::exists),
             session: state.spec.session_id,
         },
         Err(ReadError::Io(source)) => Standing::Unreadable { source },

@@ -14,6 +14,7 @@ use siding_model::outcome::LeaderEnd;
 use siding_model::process::{BootId, ProcRef};
 use siding_model::record::{Closed, OutputTotals, Record};
 
+use crate::cgroup::Group;
 use crate::journal_file::{JournalFile, ReadError};
 use crate::launch::Shim;
 use crate::link::{self, Heard};
@@ -22,7 +23,7 @@ use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
-use crate::tree::SharedLook;
+use crate::tree::{self, SharedLook};
 
 /// How long a new shim may take to say that it has taken over, in milliseconds.
 const RESCUE_WAIT_MS: u64 = 10_000;
@@ -148,7 +149,7 @@ impl<'r> Recovery<'r> {
         let state = &folded.state;
         if !state.is_live() {
             if !procfs::is_running(state.shim) {
-                clear(self.root, &dir, &state.spec.same_key);
+                clear(self.root, &dir, state);
             }
             return Ok(Found::Ended);
         }
@@ -174,14 +175,14 @@ impl<'r> Recovery<'r> {
             Err(ReadError::Content(_)) => return Ok(Found::Busy),
         };
         if !folded.state.is_live() {
-            clear(self.root, locked.dir(), &folded.state.spec.same_key);
+            clear(self.root, locked.dir(), &folded.state);
             return Ok(Found::Ended);
         }
         if folded.state.boot != self.boot {
             let why = "the machine was restarted while it ran".to_owned();
             return self.close(locked, &folded, Event::Vanished { why });
         }
-        let found = self.look.of(id, folded.state.started);
+        let found = self.look.of(self.root, &folded.state);
         if found.is_empty() {
             let event = end_of_the_vanished(&folded);
             return self.close(locked, &folded, event);
@@ -222,7 +223,7 @@ impl<'r> Recovery<'r> {
             at,
             report: None,
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
-            proof: "no process carries its mark".to_owned(),
+            proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
         let mut records = monitor::last_lines(dir, &folded.state, at);
         records.push(Record::Event { at, event });
@@ -234,7 +235,7 @@ impl<'r> Recovery<'r> {
         journal.append(&records).map_err(io)?;
         journal.sync().map_err(io)?;
         let _only_space = journal.finish();
-        clear(self.root, dir, &folded.state.spec.same_key);
+        clear(self.root, dir, &folded.state);
         Ok(Found::Closed)
     }
 
@@ -291,10 +292,14 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
     }
 }
 
-/// Removes what exists only while a shim keeps the task.
-pub fn clear(root: &Root, dir: &TaskDir, same_key: &str) {
+/// Removes what exists only while a task has not ended. The live mark goes last: while it is there
+/// the next command looks for the rest.
+pub fn clear(root: &Root, dir: &TaskDir, task: &TaskState) {
     dir.clear_place();
-    root.unmark_live(dir.id(), same_key);
+    if let Some(group) = Group::of(task) {
+        let _left_to_the_reaper = group.remove();
+    }
+    root.unmark_live(dir.id(), &task.spec.same_key);
 }
 
 fn timed_out() -> io::Error {

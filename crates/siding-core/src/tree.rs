@@ -1,6 +1,6 @@
 //! Which processes belong to a task.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +9,7 @@ use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::process::{Mono, ProcRef};
 
+use crate::cgroup::Group;
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
@@ -81,10 +82,15 @@ impl Marks {
 pub struct SharedLook(Mutex<Option<(Mono, Marks)>>);
 
 impl SharedLook {
-    /// Returns the processes, the shim among them, that a task had at some moment since `started`,
-    /// when it was started.
+    /// Returns the processes, the shim among them, that a task had at some moment since it was
+    /// started: those with its mark as they were then, those in its control group as they are now.
     #[must_use]
-    pub fn of(&self, id: TaskId, started: Mono) -> Vec<ProcRef> {
+    pub fn of(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
+        let marked = self.marked(task.spec.task_id, task.started);
+        with_grouped(root, task, marked)
+    }
+
+    fn marked(&self, id: TaskId, started: Mono) -> Vec<ProcRef> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier look says nothing about a task that was started since.
         let (_, marks) = match last.take() {
@@ -95,13 +101,45 @@ impl SharedLook {
     }
 }
 
-/// Holds those of `known` that still live and carry the task's mark. A number that has become
-/// another process's is left out.
+/// Returns the living processes of a task as they are known without its shim: whoever carries its
+/// mark, and whoever is in its control group. `except` is left out.
 #[must_use]
-pub fn hold(id: TaskId, known: &[ProcRef]) -> Vec<PidFd> {
+pub fn strays(root: &Root, task: &TaskState, except: i32) -> Vec<ProcRef> {
+    let id = task.spec.task_id;
+    let mut found = with_grouped(root, task, Marks::scan_for(id, except).of(id).to_vec());
+    found.retain(|process| process.pid != except);
+    found
+}
+
+/// Adds whoever is in the task's control group to those that carry its mark.
+fn with_grouped(root: &Root, task: &TaskState, mut found: Vec<ProcRef>) -> Vec<ProcRef> {
+    if let Some(group) = Group::of(task) {
+        let marked: HashSet<ProcRef> = found.iter().copied().collect();
+        found.extend(group.members(root).into_iter().filter(|process| !marked.contains(process)));
+    }
+    found
+}
+
+/// Returns how it is known that nothing of a task is left that had lost its shim.
+#[must_use]
+pub fn proof_without_shim(task: &TaskState) -> &'static str {
+    match task.cgroup {
+        Some(_) => "no process carries its mark or is in its control group",
+        None => "no process carries its mark",
+    }
+}
+
+/// Holds those of `known` that still live and are the task's, by their mark or by its control group
+/// where it has one. A number that has become another process's is left out.
+#[must_use]
+pub fn hold(root: &Root, id: TaskId, group: Option<&Group>, known: &[ProcRef]) -> Vec<PidFd> {
+    let mark = id.birthmark();
+    let is_grouped =
+        |pid| group.is_some_and(|group| group.holds(pid) && !is_foreign(root, mark, pid));
     let is_member = |held: &PidFd| {
-        // Its start time was compared while it was held, so the mark is its own unless it is dead.
-        procfs::birthmark(held.process.pid) == Some(id.birthmark()) && !held.is_dead()
+        let pid = held.process.pid;
+        // Its start time was compared while it was held, so both are its own unless it is dead.
+        (procfs::birthmark(pid) == Some(mark) || is_grouped(pid)) && !held.is_dead()
     };
     known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
 }
@@ -128,23 +166,61 @@ pub struct Grip {
 }
 
 impl Grip {
-    /// Holds the processes of one task, at most `most` of them, and leaves `except` out.
+    /// Holds the processes of one task, known by mark or by control group, at most `most` of them,
+    /// and leaves `except` out.
     #[must_use]
-    pub fn on(id: TaskId, except: i32, most: usize) -> Self {
+    pub fn on(root: &Root, task: &TaskState, except: i32, most: usize) -> Self {
+        let id = task.spec.task_id;
         let mut grip = Self::default();
         look_at_all(
             |pid, task| task == id && pid != except,
             |_, seen| match seen {
-                Seen::Held(held) if grip.held.len() < most => {
-                    let is_known = |known: &PidFd| known.process == held.process;
-                    if !grip.held.iter().any(is_known) {
-                        grip.held.push(held);
-                    }
-                }
-                Seen::Held(_) | Seen::Unheld(_) => grip.more = true,
+                Seen::Held(held) => grip.take_in(held, most),
+                Seen::Unheld(_) => grip.more = true,
             },
         );
+        if let Some(group) = Group::of(task) {
+            grip.add_grouped(
+                || {
+                    let mut members = group.members(root);
+                    members.retain(|process| process.pid != except);
+                    members
+                },
+                most,
+            );
+        }
         grip
+    }
+
+    /// Adds whoever `members` finds in the task's control group, and asks again while all of those
+    /// were gone before they could be held: they may have started others.
+    fn add_grouped(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
+        const MOST: u32 = 100;
+        for _ in 0..MOST {
+            let found = members();
+            let mut is_settled = found.is_empty();
+            for process in found {
+                match PidFd::living(process) {
+                    Ok(Some(held)) => self.take_in(held, most),
+                    Ok(None) => continue,
+                    Err(_) => self.more = true,
+                }
+                is_settled = true;
+            }
+            if is_settled {
+                return;
+            }
+        }
+        self.more = true;
+    }
+
+    fn take_in(&mut self, held: PidFd, most: usize) {
+        let is_known = self.held.iter().any(|known| known.process == held.process);
+        if !is_known && self.held.len() < most {
+            self.held.push(held);
+        } else if !is_known {
+            self.more = true;
+        }
     }
 
     /// Whether nothing lived at the end of the look.
@@ -226,7 +302,7 @@ fn living(pid: i32, mark: Birthmark) -> Option<Seen> {
 }
 
 /// Returns the living processes of a task: what lives below its shim and, once a shim was lost,
-/// whatever carries the mark.
+/// its [`strays`].
 #[must_use]
 pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {
@@ -239,8 +315,7 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
         Vec::new()
     };
     if state.rescues > 0 || pids.is_empty() {
-        let marks = Marks::scan_for(state.spec.task_id, state.shim.pid);
-        for process in marks.of(state.spec.task_id) {
+        for process in strays(root, state, state.shim.pid) {
             if !pids.contains(&process.pid) {
                 pids.push(process.pid);
             }
@@ -286,9 +361,9 @@ mod tests {
     struct Marked(Child);
 
     impl Marked {
+        /// Returns once `line` has said something.
         fn new(id: TaskId, line: &str) -> Self {
-            let mark = id.birthmark().0;
-            let line = format!("ulimit -R {mark}; echo; {line}");
+            let line = format!("ulimit -R {}; {line}", id.birthmark().0);
             let mut command = Command::new("bash");
             command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().expect("there is a bash");
@@ -317,17 +392,21 @@ mod tests {
 
     #[test]
     fn only_what_is_still_the_same_and_marked_is_held() {
-        let marked = Marked::new(id(77), "read -r _");
+        let marked = Marked::new(id(77), "echo; read -r _");
         let process = marked.process();
-        let numbers = |held: Vec<PidFd>| held.iter().map(|held| held.process).collect::<Vec<_>>();
-        assert_eq!(numbers(hold(id(77), &[process])), [process]);
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("is made");
+        let held = |id: TaskId, known: ProcRef| -> Vec<ProcRef> {
+            hold(&root, id, None, &[known]).iter().map(|held| held.process).collect()
+        };
+        assert_eq!(held(id(77), process), [process]);
         let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
-        assert_eq!(numbers(hold(id(77), &[earlier])), [], "its number is another's now");
-        assert_eq!(numbers(hold(id(78), &[process])), [], "it is of another task");
+        assert_eq!(held(id(77), earlier), [], "its number is another's now");
+        assert_eq!(held(id(78), process), [], "it is of another task");
         assert_eq!(Marks::scan_for(id(77), 0).of(id(77)), [process]);
         assert_eq!(Marks::scan_for(id(77), process.pid).of(id(77)), []);
         drop(marked);
-        assert_eq!(numbers(hold(id(77), &[process])), [], "it has ended");
+        assert_eq!(held(id(77), process), [], "it has ended");
     }
 
     /// Each process lives for a moment and starts the next.
@@ -335,7 +414,7 @@ mod tests {
     fn one_that_moves_on_is_always_found() {
         const LOOKS: usize = 100;
         let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
-        let first = Marked::new(id(79), &format!("{hop}; read -r _"));
+        let first = Marked::new(id(79), &format!("{hop}; echo; read -r _"));
         let shell = first.process();
         let is_found = || !Marks::scan_for(id(79), shell.pid).of(id(79)).is_empty();
         while !is_found() {

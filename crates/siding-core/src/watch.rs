@@ -270,7 +270,9 @@ impl<'r> Watch<'r> {
     }
 
     fn never_started(&self) -> WatchError {
-        self.io("start", io::Error::other("its shim was killed before anything was on record"))
+        let why = "its shim ended before anything was on record, and nothing runs; \
+                   `siding doctor` tells what this machine lacks";
+        self.io("start", io::Error::other(why))
     }
 
     fn io(&self, doing: &'static str, source: io::Error) -> WatchError {

@@ -6,6 +6,7 @@
 //! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and a short poll.
 //! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
 //!   that a fault in siding cannot hide itself.
+//! - [`Ground`]: a control group of the test, given away as systemd gives them.
 //! - [`mounts`]: file systems that one test alone sees.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`corpus`]: ends of output that are prompts, and that only look so.
@@ -37,6 +38,7 @@ mod directory;
 mod eventually;
 pub mod fill;
 mod finished;
+pub mod ground;
 mod leftovers;
 pub mod mounts;
 pub mod processes;
@@ -51,6 +53,7 @@ mod witness;
 pub use announced::Announced;
 pub use eventually::{POLL_DEADLINE, eventually, eventually_some};
 pub use finished::Finished;
+pub use ground::{Given, Ground};
 pub use leftovers::ending_marker;
 pub use processes::Process;
 pub use programs::is_root;

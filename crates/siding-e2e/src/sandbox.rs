@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::directory;
+use crate::ground;
 use crate::leftovers::{Leftover, Traces};
 use crate::processes;
 use crate::programs::{executable_by_others, is_root, keep_descriptors_to_ourselves, program};
@@ -234,6 +235,7 @@ impl Drop for Sandbox {
         let traces = self.traces();
         let unclean = if self.expect_clean { traces.settle(SETTLE) } else { vec![] };
         let immortal = traces.end_all();
+        ground::remove_groups_of(&self.task_ids());
         directory::remove(&self.root);
         // A second panic would hide the first, which says more.
         if std::thread::panicking() {

@@ -47,6 +47,7 @@ impl Place {
             at: Mono(0),
             wall: clock::wall(),
             shim: GONE,
+            cgroup: None,
             spec: spec(id, command),
         };
         let spawned = Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE } };
@@ -377,6 +378,7 @@ fn the_end_on_the_wall_is_when_it_was_closed() {
         at: Mono(0),
         wall: Wall(clock::wall().0 - 5_000),
         shim: GONE,
+        cgroup: None,
         spec: spec(id, "make"),
     };
     let closed = Closed { wall: Wall(clock::wall().0 - 1_000), ..Closed::default() };

@@ -48,6 +48,8 @@ pub struct TaskState {
     pub boot: BootId,
     /// The shim that keeps it, the newest one.
     pub shim: ProcRef,
+    /// Directory of the control group that was to be made for it.
+    pub cgroup: Option<String>,
     /// Start on the monotonic clock.
     pub started: Mono,
     /// Start on the wall clock.
@@ -102,6 +104,7 @@ impl TaskState {
             spec: accepted.spec,
             boot: accepted.boot,
             shim: accepted.shim,
+            cgroup: accepted.cgroup,
             started: accepted.at,
             started_wall: accepted.wall,
             leader: None,

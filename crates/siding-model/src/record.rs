@@ -81,6 +81,10 @@ pub struct Accepted {
     pub wall: Wall,
     /// The shim that keeps the task.
     pub shim: ProcRef,
+    /// Directory of the control group that is made for the task next, where it gets one. It may
+    /// have failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
     /// What it was asked to be.
     pub spec: TaskSpec,
 }

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, process, procfs, signals, sockets};
 use siding_core::tree;
-use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
@@ -74,8 +75,8 @@ impl Ending {
     ///
     /// The leader's group is reached in one step, so that no fork in it is missed; its number is
     /// safe while the leader was not reaped. Everybody else is reached by pidfd.
-    pub(crate) fn signal(&mut self, kin: &Kin, root: &Root, id: TaskId, signal: Signal) {
-        let members = kin.members(root, id);
+    pub(crate) fn signal(&mut self, kin: &Kin, root: &Root, task: &TaskState, signal: Signal) {
+        let members = kin.members(root, task);
         self.ports.extend(sockets::listening(&members));
         let others = self.signal_group(kin, members, signal);
         for process in others {
@@ -109,11 +110,12 @@ impl Ending {
     }
 
     /// Kills the whole tree.
-    pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, id: TaskId) -> Killed {
+    pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, task: &TaskState) -> Killed {
         let started = clock::mono();
         let (mut obeyed, mut moved, mut fewest) = (started, started, usize::MAX);
-        let members = kin.members(root, id);
+        let members = kin.members(root, task);
         let _in_the_first_round = self.signal_group(kin, members, Signal::KILL);
+        self.kill_control_group(root, task);
         let mut leader = None;
         let mut killed = HashMap::new();
         let mut pause = PAUSE.0;
@@ -121,11 +123,11 @@ impl Ending {
             if round % AGAIN == 0 {
                 killed.clear();
             }
-            let members = kin.members(root, id);
+            let members = kin.members(root, task);
             let living = self.kill_once(&members, &mut killed);
             // Only now are the dead taken away.
             if living.pids.is_empty() {
-                let look = kin.look(root, id);
+                let look = kin.look(root, task);
                 leader = leader.or(look.leader);
                 if look.tree == Tree::Empty {
                     break;
@@ -151,6 +153,22 @@ impl Ending {
         }
         let survivors = u32::try_from(self.survivors.len()).unwrap_or(u32::MAX);
         Killed { survivors, leader }
+    }
+
+    /// Kills what is in the task's control group, where it has one. The sweep comes all the same:
+    /// this misses a process whose first thread has left, and whoever has left the group. It does
+    /// all of it where nobody could be seen in the group, so that nobody is ended without being
+    /// counted.
+    fn kill_control_group(&mut self, root: &Root, task: &TaskState) {
+        let Some(group) = Group::of(task).filter(Group::exists) else { return };
+        let members = group.members(root);
+        for process in &members {
+            // Noted before it is done: the dead have no command line.
+            self.touch(*process, Signal::KILL, || true);
+        }
+        if !members.is_empty() {
+            group.kill(root);
+        }
     }
 
     /// Sends SIGKILL to every living member that has not had one; `killed` says who took it.

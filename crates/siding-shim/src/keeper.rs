@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
+use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
 use siding_model::outcome::{LeaderEnd, Why};
@@ -175,7 +176,7 @@ impl Keeper {
 
     /// Looks at the tree after something in it died.
     fn look(&mut self) {
-        let look = self.kin.look(&self.root, self.state.spec.task_id);
+        let look = self.kin.look(&self.root, &self.state);
         match look.leader {
             Some(end) => self.leader_ended(end, look.tree),
             None if look.tree == Tree::Empty => self.tree_empty(),
@@ -227,7 +228,6 @@ impl Keeper {
     }
 
     fn perform(&mut self, effect: Effect) {
-        let id = self.state.spec.task_id;
         match effect {
             // Done before the others, with everything that belongs to it.
             Effect::Record | Effect::Close => {}
@@ -236,7 +236,7 @@ impl Keeper {
                 // failure of the command.
                 self.log.sync();
                 pause::at("intent");
-                self.ending.signal(&self.kin, &self.root, id, signal);
+                self.ending.signal(&self.kin, &self.root, &self.state, signal);
                 pause::at("signalled");
             }
             Effect::Kill => self.finish_killing(),
@@ -246,7 +246,7 @@ impl Keeper {
     /// Kills everything and says what came of it.
     pub(crate) fn finish_killing(&mut self) {
         pause::at("killing");
-        let killed = self.ending.kill(&mut self.kin, &self.root, self.state.spec.task_id);
+        let killed = self.ending.kill(&mut self.kin, &self.root, &self.state);
         if let Some(end) = killed.leader {
             self.leader_ended(end, Tree::Alive);
         }
@@ -273,7 +273,7 @@ impl Keeper {
         }
         let proof = match (self.ending.gave_up(), self.kin.are_strays()) {
             (true, _) => "none: not everything could be ended",
-            (false, true) => "no process carries its mark",
+            (false, true) => tree::proof_without_shim(&self.state),
             (false, false) => "ECHILD",
         };
         Closed {
@@ -374,7 +374,7 @@ impl Keeper {
         pause::at("told");
         self.log.sync();
         self.log.finish();
-        siding_core::recover::clear(&self.root, &self.dir, &self.state.spec.same_key);
+        siding_core::recover::clear(&self.root, &self.dir, &self.state);
     }
 }
 

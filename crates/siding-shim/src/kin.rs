@@ -1,15 +1,17 @@
 //! The task's processes as this shim knows them: as its own children, or, after a rescue, as
-//! strangers that carry the mark.
+//! strangers that carry the mark or are in its control group.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
 use siding_core::sys::procfs;
-use siding_core::tree::{self, Grip, Marks};
-use siding_model::id::{Birthmark, TaskId};
+use siding_core::tree::{self, Grip};
+use siding_model::id::Birthmark;
+use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
@@ -99,12 +101,17 @@ impl Kin {
     ///
     /// While one of those lives the machine need not be looked at: who is not held is found when a
     /// holder dies, and nothing is called empty before.
-    pub(crate) fn strays(id: TaskId, leader: Stranger, known: &[ProcRef]) -> Self {
-        let mut held = tree::hold(id, known);
+    pub(crate) fn strays(
+        root: &Root,
+        task: &TaskState,
+        leader: Stranger,
+        known: &[ProcRef],
+    ) -> Self {
+        let mut held = tree::hold(root, task.spec.task_id, Group::of(task).as_ref(), known);
         held.retain(|held| held.process.pid != own_pid());
         if held.is_empty() {
             // One that is not held is found by the look that comes before any verdict.
-            held = Grip::on(id, own_pid(), HELD).held;
+            held = Grip::on(root, task, own_pid(), HELD).held;
         }
         held.truncate(HELD);
         Self::Strays { leader, held }
@@ -133,24 +140,28 @@ impl Kin {
     }
 
     /// Takes away what has died and says what is left.
-    pub(crate) fn look(&mut self, root: &Root, id: TaskId) -> Look {
+    pub(crate) fn look(&mut self, root: &Root, task: &TaskState) -> Look {
         match self {
-            Self::Below { leader } => look_below(leader, root, id.birthmark()),
-            Self::Strays { leader, held } => look_at_strays(leader, held, id),
+            Self::Below { leader } => look_below(leader, root, mark_of(task)),
+            Self::Strays { leader, held } => look_at_strays(leader, held, root, task),
         }
     }
 
     /// Returns all living members now.
-    pub(crate) fn members(&self, root: &Root, id: TaskId) -> Vec<i32> {
+    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<i32> {
         match self {
-            Self::Below { .. } => below(root, id.birthmark()),
-            Self::Strays { .. } => with_mark_and_below(id),
+            Self::Below { .. } => below(root, mark_of(task)),
+            Self::Strays { .. } => strays_and_below(root, task),
         }
     }
 }
 
 fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or(i32::MAX)
+}
+
+const fn mark_of(task: &TaskState) -> Birthmark {
+    task.spec.task_id.birthmark()
 }
 
 /// Whether `/proc` does not show the children that this process has: no descriptor is left, say.
@@ -188,13 +199,18 @@ fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Loo
     }
 }
 
-fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> Look {
+fn look_at_strays(
+    leader: &mut Stranger,
+    held: &mut Vec<PidFd>,
+    root: &Root,
+    task: &TaskState,
+) -> Look {
     let mut look = Look { leader: leader.take_end(), tree: Tree::Alive };
     let before = held.len();
     held.retain(|held| !held.is_dead());
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
-        let grip = Grip::on(id, own_pid(), HELD);
+        let grip = Grip::on(root, task, own_pid(), HELD);
         if leader.held().is_none() && grip.is_empty() {
             look.tree = Tree::Empty;
         }
@@ -204,11 +220,10 @@ fn look_at_strays(leader: &mut Stranger, held: &mut Vec<PidFd>, id: TaskId) -> L
     look
 }
 
-/// Returns everything with the mark, and everything below it, whatever mark it has.
-fn with_mark_and_below(id: TaskId) -> Vec<i32> {
-    let own = own_pid();
+/// Returns all strays and everything below them, whatever mark it has.
+fn strays_and_below(root: &Root, task: &TaskState) -> Vec<i32> {
     let mut found = BTreeSet::new();
-    for process in Marks::scan_for(id, own).of(id) {
+    for process in tree::strays(root, task, own_pid()) {
         found.insert(process.pid);
         found.extend(procfs::descendants(process.pid, |_| false));
     }

@@ -1,8 +1,8 @@
 //! Taking over from a shim that was killed.
 //!
-//! The lock came with the task's directory. The processes are found by their mark, the output goes
-//! on through the same FIFO, which the task kept alive itself, and the journal goes on where it
-//! stopped.
+//! The lock came with the task's directory. The processes are found by their mark and their control
+//! group, the output goes on through the same FIFO, which the task kept alive itself, and the
+//! journal goes on where it stopped.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -62,7 +62,8 @@ pub(crate) fn run(
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record), &known);
+    let stranger = leader.map_or(Stranger::Gone, Stranger::of_record);
+    let kin = Kin::strays(&setting.root, &state, stranger, &known);
     let lease = Lease::take(&setting.root, &state.spec);
     let stall = Stall::new(&state, pump.bytes(), clock::mono());
     let mut keeper = Keeper {
@@ -81,7 +82,7 @@ pub(crate) fn run(
         ending: Ending::default(),
         stall,
     };
-    resume(&mut keeper, id);
+    resume(&mut keeper);
     keeper.keep();
     Ok(())
 }
@@ -117,13 +118,13 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
 }
 
 /// Goes on in the phase in which the journal stopped.
-fn resume(keeper: &mut Keeper, id: TaskId) {
+fn resume(keeper: &mut Keeper) {
     match keeper.state.life.phase() {
-        Phase::Starting { .. } => find_leader(keeper, id),
+        Phase::Starting { .. } => find_leader(keeper),
         // The intent is on record; whether the signal went out is not.
         Phase::Stopping { intent, .. } => {
             let signal = intent.signal;
-            keeper.ending.signal(&keeper.kin, &keeper.root, id, signal);
+            keeper.ending.signal(&keeper.kin, &keeper.root, &keeper.state, signal);
         }
         Phase::Killing { .. } => keeper.finish_killing(),
         Phase::Running { .. } | Phase::Lingering { .. } | Phase::Ended { .. } => {}
@@ -132,9 +133,9 @@ fn resume(keeper: &mut Keeper, id: TaskId) {
 
 /// Finds the leader of a task whose shim died between starting the command and saying so: the
 /// oldest process that leads a session of its own, as every leader does all its life.
-fn find_leader(keeper: &mut Keeper, id: TaskId) {
+fn find_leader(keeper: &mut Keeper) {
     let leads = |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid);
-    let members = keeper.kin.members(&keeper.root, id);
+    let members = keeper.kin.members(&keeper.root, &keeper.state);
     let is_empty = members.is_empty();
     let leaders = members.into_iter().filter(leads).filter_map(procfs::identify);
     if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {

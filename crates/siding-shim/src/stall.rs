@@ -167,7 +167,7 @@ impl Scene<'_> {
     fn sample(&self, given: &Given) -> Sample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::of_processes(given, &self.kin.members(self.root, id));
+            return probe::of_processes(given, &self.kin.members(self.root, self.state));
         }
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         probe::below(given, own, |pid| tree::is_foreign(self.root, id.birthmark(), pid))

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use siding_core::cgroup::{self, Group};
 use siding_core::journal_file::JournalFile;
 use siding_core::launch::{self, Birth, Handed};
 use siding_core::store::{Root, TaskDir};
@@ -61,7 +62,16 @@ pub(crate) fn when(doing: &'static str) -> impl Fn(io::Error) -> CannotStart {
 
 /// A process that has become a keeper and waits for what to keep.
 #[derive(Debug)]
-pub(crate) struct Ready(Result<(ProcRef, BootId, SignalFd), CannotStart>);
+pub(crate) struct Ready(Result<Readied, CannotStart>);
+
+/// What it has then.
+#[derive(Debug)]
+struct Readied {
+    own: ProcRef,
+    boot: BootId,
+    signals: SignalFd,
+    cgroup: Option<cgroup::Own>,
+}
 
 impl Ready {
     /// Does everything that can be done before the task is known.
@@ -69,7 +79,7 @@ impl Ready {
         Self(Self::try_make())
     }
 
-    fn try_make() -> Result<(ProcRef, BootId, SignalFd), CannotStart> {
+    fn try_make() -> Result<Readied, CannotStart> {
         process::set_name(c"siding-shim");
         process::become_subreaper().map_err(when("become a subreaper"))?;
         // Without it a stop would reach too little, which must be found out before anything runs.
@@ -81,7 +91,11 @@ impl Ready {
         let own = procfs::own()
             .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
         let boot = procfs::boot_id().map_err(when("read the boot id"))?;
-        Ok((own, boot, signals))
+        // Before it has a mark of its own: the shim of a task inside a task must not end with that
+        // task's group.
+        let cgroup = cgroup::Own::find();
+        let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
+        Ok(Readied { own, boot, signals, cgroup })
     }
 }
 
@@ -94,6 +108,8 @@ pub(crate) struct Setting {
     pub(crate) signals: SignalFd,
     /// Whether the task's processes can be marked.
     pub(crate) marked: bool,
+    /// The control group of whoever started this shim.
+    pub(crate) cgroup: Option<cgroup::Own>,
 }
 
 /// Takes over the directories, and becomes the keeper of this task. Returns the boot and the
@@ -103,13 +119,13 @@ pub(crate) fn settle(
     ready: Ready,
     handed: Handed,
 ) -> Result<(Setting, BootId, OwnedFd), CannotStart> {
-    let (own, boot, signals) = ready.0?;
+    let Readied { own, boot, signals, cgroup } = ready.0?;
     let root = Root::inherited(PathBuf::new(), handed.root);
     let dir = TaskDir::inherited(id, handed.dir, handed.place);
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
     process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
-    Ok((Setting { root, dir, own, signals, marked }, boot, handed.memory))
+    Ok((Setting { root, dir, own, signals, marked, cgroup }, boot, handed.memory))
 }
 
 /// Runs a new task.
@@ -147,9 +163,9 @@ struct Begun {
     spare: Vec<OwnedFd>,
 }
 
-/// Most descriptors open at once while the leader is started: its directory, its command's text
-/// twice, a file of /proc.
-const SPARE: usize = 4;
+/// Most descriptors open at once while the leader is started: its directory, its control group, its
+/// command's text twice, a file of /proc.
+const SPARE: usize = 5;
 
 /// What the leader gets.
 #[derive(Debug)]
@@ -176,6 +192,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
         at: clock::mono(),
         wall: clock::wall(),
         shim: setting.own,
+        cgroup: setting.cgroup.as_ref().and_then(|own| own.group_for(id)),
         spec,
     };
     let place = setting.dir.place().map_err(when("find its place"))?;
@@ -232,7 +249,7 @@ impl Begun {
         let Self { setting, state, environment, log, pump, listener, plumbing, spare } = self;
         pause::at("ready");
         drop(spare);
-        let started = start_leader(&state.spec, &environment, &plumbing, setting.marked);
+        let started = start_leader(&state, &environment, &plumbing, setting.marked);
         drop(environment);
         pause::at("spawned");
         let (event, reporter) = match started {
@@ -272,14 +289,17 @@ impl Begun {
 
 /// Starts the leader. Returns who it is and who tells of it.
 fn start_leader(
-    spec: &TaskSpec,
+    task: &TaskState,
     environment: &[CString],
     plumbing: &Plumbing,
     marked: bool,
 ) -> io::Result<(ProcRef, Reporter)> {
+    let spec = &task.spec;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
+    // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
+    let group = Group::of(task).and_then(|group| group.make().ok());
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
@@ -293,6 +313,7 @@ fn start_leader(
             stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
             kept: &kept,
             birthmark: marked.then(|| spec.task_id.birthmark()),
+            group: group.as_ref().map(AsFd::as_fd),
         })?;
         // It cannot be gone from /proc: it is our child and nobody has reaped it.
         Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use siding_model::id::{Birthmark, TaskId};
 
 use super::{Check, State, Weight, number_in};
+use crate::cgroup::{Delegation, Own};
 use crate::sys::{descriptor, limit, machine, pidfd, process, procfs};
 
 /// Looks at all of it.
@@ -190,40 +191,39 @@ fn memory_file() -> Check {
 }
 
 fn cgroup() -> Check {
-    let (state, found) = match own_cgroup() {
-        None => (State::Missing, "no cgroup2 hierarchy that this process is in".to_owned()),
-        Some(path) if !machine::may_write(&path) => {
-            (State::Limited, format!("`{}` is not delegated", path.display()))
-        }
-        // The root of the hierarchy has no such file, the groups below it do.
-        Some(path)
-            if path.join("cgroup.procs").exists()
-                && path.join("cgroup.type").exists()
-                && !path.join("cgroup.kill").exists() =>
-        {
-            let found = format!("`{}` may be written, without cgroup.kill", path.display());
-            (State::Limited, found)
-        }
-        Some(path) => (State::Ok, format!("`{}` may be written", path.display())),
-    };
+    let own = Own::find().filter(|own| own.home().is_dir());
+    let (state, found) = own.map_or_else(
+        || (State::Missing, "no cgroup2 hierarchy that this process is in".to_owned()),
+        |own| delegation(&own),
+    );
     Check {
         name: "cgroup2 delegation",
         state,
         weight: Weight::Comfort,
         found,
-        without: "none: a tree is ended by descent and mark, which needs no cgroup",
+        without: "what lowers its mark and outlives its killed shim is not found",
     }
 }
 
-/// Returns the directory of the cgroup that this process is in.
-pub(super) fn own_cgroup() -> Option<PathBuf> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    // Joining an empty text would add a slash.
-    let path = if own.is_empty() { PathBuf::from(mount) } else { Path::new(mount).join(own) };
-    path.is_dir().then_some(path)
+fn delegation(own: &Own) -> (State, String) {
+    let home = own.home();
+    let shown = home.display();
+    match own.delegation() {
+        Delegation::Foreign => (State::Limited, format!("`{shown}` is another user's")),
+        Delegation::Managed => {
+            (State::Limited, format!("`{shown}` is not delegated (xattr user.delegate)"))
+        }
+        Delegation::Ours if !machine::may_write(&home) => {
+            (State::Limited, format!("`{shown}` cannot be written"))
+        }
+        // The root of the hierarchy has no such file, the groups below it do.
+        Delegation::Ours
+            if home.join("cgroup.type").exists() && !home.join("cgroup.kill").exists() =>
+        {
+            (State::Limited, format!("each task in a group in `{shown}`, without cgroup.kill"))
+        }
+        Delegation::Ours => (State::Ok, format!("each task in a group in `{shown}`")),
+    }
 }
 
 fn yama() -> Check {

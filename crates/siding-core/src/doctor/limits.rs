@@ -1,7 +1,7 @@
 //! What this user may have at once.
 
-use super::kernel::own_cgroup;
 use super::{Check, State, Weight, number_in};
+use crate::cgroup::Own;
 use crate::sys::{machine, process};
 
 /// Tasks at once that siding is made for.
@@ -51,7 +51,7 @@ fn processes() -> Check {
 
 /// Returns the smallest `pids.max` of this process's cgroup and those above it.
 fn pids_max() -> Option<u64> {
-    let own = own_cgroup()?;
+    let own = Own::find()?.directory();
     own.ancestors().filter_map(|path| number_in(path.join("pids.max").to_str()?)).min()
 }
 

@@ -9,7 +9,7 @@ use siding_model::retention::Limits;
 use super::{ReapError, Standing, Step, Survey, leaving, leftovers, look, strays};
 use crate::store::Root;
 use crate::sys::procfs;
-use crate::tree::{self, Marks};
+use crate::tree::{self, SharedLook};
 
 /// Returns the steps.
 pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
@@ -25,6 +25,8 @@ pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError
             signal: None,
         }));
     }
+    let groups = leftovers::left_groups(root, &survey);
+    steps.extend(groups.into_iter().map(|(task_id, _)| Step::Cleared { task_id }));
     // A task whose strays are ended may go in the same run.
     steps.extend(leftovers::would_expire(root, &survey, &HashSet::new(), limits));
     let unborn = leftovers::unborn_ids(root, &survey);
@@ -40,7 +42,7 @@ fn rescued(step: &Step) -> Option<TaskId> {
 
 fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
     let marked: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
-    let mut marks = None;
+    let shared = SharedLook::default();
     let mut steps: Vec<Step> = marked
         .iter()
         .filter(|id| !survey.tasks.contains_key(id))
@@ -53,10 +55,7 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
                 let stat = procfs::stat(shim.pid);
                 stat.filter(|stat| stat.state == 'T').map(|_| Step::Continued { task_id })
             }
-            Standing::Live { .. } => {
-                let marks = marks.get_or_insert_with(|| Marks::scan(|_, _| true));
-                orphan(root, survey, marks, task_id)
-            }
+            Standing::Live { .. } => orphan(root, survey, &shared, task_id),
             Standing::Ended { shim, .. } => (marked.contains(id) && !procfs::is_running(*shim))
                 .then_some(Step::Cleared { task_id }),
             Standing::Unborn => marked.contains(id).then_some(Step::NeverStarted { task_id }),
@@ -75,19 +74,16 @@ fn recovered(root: &Root, survey: &Survey) -> Result<Vec<Step>, ReapError> {
 }
 
 /// Returns what would become of a task whose shim is dead: nothing when another machine keeps it.
-fn orphan(root: &Root, survey: &Survey, marks: &Marks, task_id: TaskId) -> Option<Step> {
+fn orphan(root: &Root, survey: &Survey, look: &SharedLook, task_id: TaskId) -> Option<Step> {
     let dir = root.task(task_id).ok();
     if dir.as_ref().is_some_and(|dir| dir.elsewhere().is_some()) {
         return None;
     }
     let folded = dir.and_then(|dir| dir.read().ok());
-    let this_boot = folded.is_some_and(|folded| {
+    let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.life.phase(), Phase::Ended { .. })
+            && !look.of(root, &folded.state).is_empty()
     });
-    Some(if this_boot && !marks.of(task_id).is_empty() {
-        Step::Rescued { task_id }
-    } else {
-        Step::Closed { task_id, outcome: None }
-    })
+    Some(if lives { Step::Rescued { task_id } } else { Step::Closed { task_id, outcome: None } })
 }

@@ -8,10 +8,11 @@ use siding_model::retention::{self, Ended, Limits, Untold};
 use siding_model::size::Bytes;
 
 use super::{ReapError, Standing, Step, Survey};
+use crate::cgroup::Group;
 use crate::notices::Acks;
 use crate::session;
 use crate::store::{Root, StoreError};
-use crate::sys::{clock, file};
+use crate::sys::{clock, file, procfs};
 
 /// Directories of the root (`docs/format.md`) that are read here entry by entry.
 const ASIDE: &str = "aside";
@@ -21,7 +22,33 @@ const SAME: &str = "same";
 /// leftover. Between the making of its directory and the taking of its lock lie microseconds.
 const UNBORN_AGE_MS: i64 = 60_000;
 
-/// Removes ended tasks that have outlived their retention, after `before` where there are any. Those in `kept` still have processes.
+/// Removes the control groups that ended tasks have left.
+pub(super) fn groups(root: &Root, survey: &Survey) -> Vec<Step> {
+    let left = left_groups(root, survey).into_iter();
+    let gone = left.filter(|(_, group)| group.remove());
+    gone.map(|(task_id, _)| Step::Cleared { task_id }).collect()
+}
+
+/// Returns the control groups of ended tasks in which nothing lives. Where a live mark is left too
+/// they go with it, and a shim that is just leaving takes its task's away itself.
+pub(super) fn left_groups<'s>(root: &Root, survey: &'s Survey) -> Vec<(TaskId, &'s Group)> {
+    let left = |(id, standing): (&TaskId, &'s Standing)| match standing {
+        Standing::Ended { shim, group: Some(group), .. } => {
+            let is_left = !root.is_marked_live(*id) && !procfs::is_running(*shim);
+            (is_left && !group.is_populated()).then_some((*id, group))
+        }
+        Standing::Ended { .. }
+        | Standing::Live { .. }
+        | Standing::Unborn
+        | Standing::Damaged { .. }
+        | Standing::TooNew { .. }
+        | Standing::Unreadable { .. } => None,
+    };
+    survey.tasks.iter().filter_map(left).collect()
+}
+
+/// Removes ended tasks that have outlived their retention, after `before` where there are any.
+/// Those in `kept` still have processes.
 pub(super) fn expired(
     root: &Root,
     survey: &Survey,

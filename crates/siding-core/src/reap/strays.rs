@@ -1,10 +1,11 @@
 //! Ending processes whose task has ended.
 //!
-//! A stray carries the mark of a task that has ended on record, or whose record was set aside, and
-//! nobody keeps it: the task's lock is free, and no living shim is it or above it. Marks that no
-//! record here explains belong to another state directory and are left alone.
+//! A stray carries the mark of a task that has ended on record, or whose record was set aside, or
+//! is in the control group of one that has ended, and nobody keeps it: the task's lock is free, and
+//! no living shim is it or above it. Marks that no record here explains belong to another state
+//! directory and are left alone.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -70,7 +71,9 @@ pub(super) fn find(root: &Root, survey: &Survey) -> Found {
     let is_kept_task =
         |task: &TaskId| matches!(survey.tasks.get(task), Some(Standing::Live { .. }));
     let mut marks = Marks::scan(|pid, task| pid != own && !is_kept_task(&task));
-    let carried = marks.tasks();
+    let grouped = in_groups(root, survey);
+    let carried: BTreeSet<TaskId> =
+        marks.tasks().into_iter().chain(grouped.keys().copied()).collect();
     if carried.is_empty() {
         return Found::new();
     }
@@ -91,12 +94,24 @@ pub(super) fn find(root: &Root, survey: &Survey) -> Found {
             | None => continue,
         };
         let mut strays = marks.take(id);
+        for process in grouped.get(&id).into_iter().flatten() {
+            if process.pid != own && strays.iter().all(|held| held.process != *process) {
+                strays.extend(PidFd::open(*process).ok().filter(|held| !held.is_dead()));
+            }
+        }
         strays.retain(|held| Some(held.process) != shim && !is_kept(held.process, &keepers));
         if !strays.is_empty() {
             found.insert(id, strays);
         }
     }
     found
+}
+
+/// Returns who lives in the control groups of ended tasks.
+fn in_groups(root: &Root, survey: &Survey) -> HashMap<TaskId, Vec<ProcRef>> {
+    let groups = survey.tasks.keys().filter_map(|id| Some((*id, survey.left_group(*id)?)));
+    let populated = groups.filter(|(_, group)| group.is_populated());
+    populated.map(|(id, group)| (id, group.members(root))).collect()
 }
 
 /// Whether a living shim of a task that has not ended is this process or above it: then that task
@@ -221,8 +236,11 @@ impl Sweep<'_> {
 
     /// Sends a signal to a stray that still is one. Returns whether it could be sent.
     fn send(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
-        // The mark was read before the process was held; its number may have changed hands.
-        if held.is_dead() || procfs::birthmark(held.process.pid) != Some(task.birthmark()) {
+        // Both were read before the process was held; its number may have changed hands.
+        let pid = held.process.pid;
+        let is_one = procfs::birthmark(pid) == Some(task.birthmark())
+            || self.survey.left_group(task).is_some_and(|group| group.holds(pid));
+        if held.is_dead() || !is_one {
             return false;
         }
         let known = self.done.entry(held.process).or_insert_with(|| Touched {

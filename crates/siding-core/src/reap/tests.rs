@@ -103,6 +103,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         at: Mono(0),
         wall: clock::wall(),
         shim,
+        cgroup: None,
         spec,
     }))
 }

@@ -17,6 +17,8 @@ pub enum Open {
     CreateNew,
     /// An existing file, to read and write.
     ReadWrite,
+    /// An existing file, to write.
+    Write,
     /// An existing FIFO, to write, failing with `ENXIO` when nobody reads.
     FifoWrite,
     /// An existing FIFO, both ways: it never sees an end, so a poll on it never spins.
@@ -34,6 +36,7 @@ pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<
         Open::Read => OFlags::RDONLY | OFlags::NONBLOCK,
         Open::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         Open::ReadWrite => OFlags::RDWR,
+        Open::Write => OFlags::WRONLY,
         Open::FifoWrite => OFlags::WRONLY | OFlags::NONBLOCK,
         Open::FifoBoth => OFlags::RDWR | OFlags::NONBLOCK,
     };
@@ -154,6 +157,26 @@ pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
     for entry in rustix::fs::Dir::read_from(dir)? {
         // What is not UTF-8 was not made by siding.
         if let Ok(name) = entry?.file_name().to_str()
+            && name != "."
+            && name != ".."
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Returns the names of the directories in a directory, without `.` and `..`, in no order.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn directories(dir: impl AsFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        if entry.file_type() == FileType::Directory
+            && let Ok(name) = entry.file_name().to_str()
             && name != "."
             && name != ".."
         {

@@ -24,10 +24,22 @@ pub fn changed(fd: impl AsFd) -> io::Result<Wall> {
 ///
 /// The operating system's.
 pub fn file_system(fd: impl AsFd) -> io::Result<u64> {
+    Ok(magic_of(&rustix::fs::fstatfs(fd)?))
+}
+
+/// Returns the magic number of the file system on which a path lies.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn file_system_at(path: &Path) -> io::Result<u64> {
+    Ok(magic_of(&rustix::fs::statfs(path)?))
+}
+
+fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
     // 32 bits on every architecture, widened with its sign on some.
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a bit pattern")]
-    let magic = u64::from(rustix::fs::fstatfs(fd)?.f_type as u32);
-    Ok(magic)
+    u64::from(stat.f_type as u32)
 }
 
 /// Returns a name by which this machine is told from others that share a file system with it: its

@@ -4,7 +4,9 @@
 //! beside it. No foreign type but the standard library's descriptors leaves this module.
 
 pub mod calls;
+pub mod cgroupfs;
 pub mod clock;
+mod clone3;
 pub mod descriptor;
 pub mod file;
 pub mod foreign;

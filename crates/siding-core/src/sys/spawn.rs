@@ -98,6 +98,9 @@ pub struct Leader<'a> {
     pub kept: &'a [BorrowedFd<'a>],
     /// Its birthmark, where one can be given.
     pub birthmark: Option<Birthmark>,
+    /// Directory of the control group that it is to be in, where there is one. When it cannot
+    /// enter it starts all the same.
+    pub group: Option<BorrowedFd<'a>>,
 }
 
 /// What the child function of [`leader`] works on.
@@ -110,6 +113,10 @@ struct LeaderArgs {
     stdio: [RawFd; 3],
     kept: Vec<RawFd>,
     birthmark: Option<u64>,
+    /// A control group to enter, when it was not born there.
+    group: Option<RawFd>,
+    /// Whether the child has come to run at all.
+    born: bool,
     errno: c_int,
 }
 
@@ -130,14 +137,40 @@ pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
         stdio: leader.stdio.map(|fd| fd.as_raw_fd()),
         kept: leader.kept.iter().map(AsRawFd::as_raw_fd).collect(),
         birthmark: leader.birthmark.map(|mark| mark.0),
+        group: None,
+        born: false,
         errno: 0,
     };
-    let pid = borrow_and_run(run_leader, (&raw mut args).cast(), libc::SIGCHLD)?;
+    let pid = match leader.group.and_then(|group| born_into(group, &mut args)) {
+        Some(pid) => pid,
+        None => {
+            args.group = leader.group.map(|group| group.as_raw_fd());
+            borrow_and_run(run_leader, (&raw mut args).cast(), libc::SIGCHLD)?
+        }
+    };
     if args.errno == 0 {
         return Ok(pid);
     }
     wait_for(pid);
     Err(io::Error::from_raw_os_error(args.errno))
+}
+
+/// Starts the leader as a member of a control group, `None` where that does not work: before
+/// Linux 5.7, behind a filter of system calls, and when this process's own group was killed once.
+/// The kernel then takes the child for a latecomer to that kill, and it never runs (seen on
+/// Linux 6.18).
+fn born_into(group: BorrowedFd<'_>, args: &mut LeaderArgs) -> Option<i32> {
+    let place: *mut LeaderArgs = args;
+    let pid = borrowing(|stack| {
+        // SAFETY: as in `borrow_and_run`.
+        unsafe { super::clone3::into_group(group, stack, run_leader, place.cast()) }
+    });
+    let pid = pid.ok()?;
+    if args.born {
+        return Some(pid);
+    }
+    wait_for(pid);
+    None
 }
 
 /// Runs in the child, on memory that it shares with its parent.
@@ -146,6 +179,10 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
     // exec or _exit. Only system calls follow; nothing allocates, locks or unwinds.
     unsafe {
         let args = &mut *args.cast::<LeaderArgs>();
+        args.born = true;
+        if let Some(group) = args.group {
+            enter(group);
+        }
         libc::setsid();
         // The shim itself was started with default actions (`run_detached`); only what Rust's own
         // start ignores is to be undone.
@@ -365,15 +402,20 @@ fn borrow_and_run(
     args: *mut c_void,
     exit_signal: c_int,
 ) -> io::Result<i32> {
-    let mut stack = vec![0_u8; STACK];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
-    let blocked = BlockedSignals::all();
-    // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args` or
-    // any other memory of ours.
-    let pid = unsafe { libc::clone(child, top_of(&mut stack), flags, args) };
-    let error = io::Error::last_os_error();
-    drop(blocked);
-    if pid < 0 { Err(error) } else { Ok(pid) }
+    borrowing(|stack| {
+        // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args`
+        // or any other memory of ours.
+        let pid = unsafe { libc::clone(child, top_of(stack), flags, args) };
+        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    })
+}
+
+/// Lends a stack to a clone and blocks all signals meanwhile.
+fn borrowing(clone: impl FnOnce(&mut [u8]) -> io::Result<i32>) -> io::Result<i32> {
+    let mut stack = vec![0_u8; STACK];
+    let _blocked = BlockedSignals::all();
+    clone(&mut stack)
 }
 
 /// All signals of this thread blocked, until dropped.
@@ -479,6 +521,23 @@ unsafe fn prefer_for_oom() {
         let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if fd >= 0 {
             libc::write(fd, c"300".as_ptr().cast(), 3);
+            libc::close(fd);
+        }
+    }
+}
+
+/// Moves this process to a control group. It stays where it is when that is refused.
+///
+/// # Safety
+///
+/// Only in a child that shares its parent's memory.
+unsafe fn enter(group: RawFd) {
+    // SAFETY: constant strings; the descriptor is closed again.
+    unsafe {
+        let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+        let fd = libc::openat(group, c"cgroup.procs".as_ptr(), flags);
+        if fd >= 0 {
+            libc::write(fd, c"0".as_ptr().cast(), 1);
             libc::close(fd);
         }
     }

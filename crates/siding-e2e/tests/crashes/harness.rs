@@ -20,18 +20,20 @@ enum Blow {
     Tree,
 }
 
-/// The shell's number and those that a host ends with it.
+/// The shell and those that a host ends with it. The machine is looked at once and not for each of
+/// its processes: on a busy one that took longer than the minute that a puppet lives.
 fn victims(shell: Process, blow: Blow) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell waits for its command");
-    let struck = |pid: u32| {
-        let stat = processes::stat(pid);
-        match blow {
-            Blow::Group => stat.is_some_and(|stat| stat.group == own.group),
-            Blow::Session => stat.is_some_and(|stat| stat.session == own.session),
-            Blow::Tree => pid == shell.pid || processes::descendants(shell.pid).contains(&pid),
-        }
+    let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
+        let struck = |pid: &u32| processes::stat(*pid).is_some_and(|stat| is_one(&stat, &own));
+        processes::all().into_iter().filter(struck).collect::<Vec<_>>()
     };
-    processes::all().into_iter().filter(|pid| struck(*pid)).filter_map(Process::of).collect()
+    let pids = match blow {
+        Blow::Group => with(|stat, own| stat.group == own.group),
+        Blow::Session => with(|stat, own| stat.session == own.session),
+        Blow::Tree => [vec![shell.pid], processes::descendants(shell.pid)].concat(),
+    };
+    pids.into_iter().filter_map(Process::of).collect()
 }
 
 /// A shell in a session of its own that runs a task in the foreground.

@@ -194,14 +194,22 @@ pub(crate) fn assert_accounted(sandbox: &Sandbox) {
 
 #[track_caller]
 fn keeper_or_end(sandbox: &Sandbox, id: &str) -> Option<Process> {
-    eventually_some(&format!("{id}, which has processes, is kept"), || {
-        let state = journal(sandbox, id)?.state;
-        if !state.is_live() {
-            return members(id).is_empty().then_some(None);
-        }
-        let shim = Process { pid: state.shim.pid.try_into().ok()?, start: state.shim.start_ticks };
-        shim.alive().then_some(Some(shim))
-    })
+    let what = format!("{id}, which has processes, is kept");
+    eventually_some(&what, || keeper_or_end_now(sandbox, id))
+}
+
+fn keeper_or_end_now(sandbox: &Sandbox, id: &str) -> Option<Option<Process>> {
+    let state = journal(sandbox, id)?.state;
+    if !state.is_live() {
+        return members(id).is_empty().then_some(None);
+    }
+    let shim = Process { pid: state.shim.pid.try_into().ok()?, start: state.shim.start_ticks };
+    shim.alive().then_some(Some(shim))
+}
+
+/// Whether a task has nothing that lives, or somebody who keeps it, at this moment.
+pub(crate) fn is_accounted(sandbox: &Sandbox, id: &str) -> bool {
+    members(id).is_empty() || keeper_or_end_now(sandbox, id).is_some()
 }
 
 /// Whether an outcome is the end of a command that exits with `code`, or says that nobody saw it.

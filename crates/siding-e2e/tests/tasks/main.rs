@@ -6,6 +6,8 @@
 
 mod deadline;
 mod exit_codes;
+mod groups;
+mod groups_left;
 mod handover;
 mod interrupts;
 mod lingering;

@@ -227,7 +227,7 @@ fn the_words_on_the_disk_are_pinned() {
     assert_eq!(
         words,
         [
-            "accepted: at boot format record shim spec wall",
+            "accepted: at boot cgroup format record shim spec wall",
             "event spawned: at event leader record",
             "event placed: at event record why",
             "event extended: at deadline event record",

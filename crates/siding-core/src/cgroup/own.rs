@@ -1,0 +1,179 @@
+//! The group that this process is in, and what may be done beside it.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use siding_model::id::TaskId;
+
+use super::{name, task_of};
+use crate::sys::{cgroupfs, process};
+
+/// Where the hierarchy is found on nearly every machine: alone, or beside those of version 1. They
+/// are tried first, since the kernel takes its time to write down a long table of mounts.
+const USUAL_MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// The group that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    mount: PathBuf,
+    /// From the root of the hierarchy, or of this process's view of it.
+    path: PathBuf,
+}
+
+/// Whether groups may be made beside this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delegation {
+    /// They may.
+    Ours,
+    /// The directory is another user's.
+    Foreign,
+    /// Root may write there, but has not been given it: what manages the machine's groups, systemd
+    /// most often, does not expect others in them.
+    Managed,
+}
+
+impl Own {
+    /// Finds it, `None` where no hierarchy of version 2 shows this process.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = Path::new(v2_path(&groups)?).to_owned();
+        let usual = USUAL_MOUNTS.iter().map(Path::new).find(|mount| cgroupfs::is_here(mount));
+        let mount = match usual {
+            Some(mount) => mount.to_owned(),
+            None => v2_mount(&std::fs::read_to_string("/proc/self/mountinfo").ok()?)?.into(),
+        };
+        Some(Self { mount, path })
+    }
+
+    /// Returns its directory.
+    #[must_use]
+    pub fn directory(&self) -> PathBuf {
+        below(&self.mount, &self.path)
+    }
+
+    /// Returns the directory in which the groups of tasks are made: its own or, inside a task, the
+    /// one that holds that task's group.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        below(&self.mount, outside_of_tasks(&self.path))
+    }
+
+    /// Says whether groups may be made there.
+    #[must_use]
+    pub fn delegation(&self) -> Delegation {
+        let home = self.home();
+        let own = process::effective_uid();
+        if !std::fs::metadata(&home).is_ok_and(|facts| facts.uid() == own) {
+            Delegation::Foreign
+        } else if own == 0 && !self.is_left_to_root() {
+            Delegation::Managed
+        } else {
+            Delegation::Ours
+        }
+    }
+
+    /// Whether root runs in a view of the hierarchy that is all its own, a container's or that of a
+    /// machine whose groups nobody manages, or below a group that was left to it.
+    fn is_left_to_root(&self) -> bool {
+        let path = outside_of_tasks(&self.path);
+        path == Path::new("/")
+            || path.ancestors().any(|path| cgroupfs::is_marked_delegated(&below(&self.mount, path)))
+    }
+
+    /// Returns the directory of the group that a task is to get, `None` when it cannot have one.
+    #[must_use]
+    pub fn group_for(&self, id: TaskId) -> Option<String> {
+        let is_ours = self.delegation() == Delegation::Ours;
+        let group = is_ours.then(|| self.home().join(name(id)))?;
+        group.into_os_string().into_string().ok()
+    }
+
+    /// Moves this process out of the group of a task inside which it was started, so that it does
+    /// not end with that task.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's. Then that task's end must spare the group: see
+    /// [`Group::kill`](super::Group::kill).
+    pub fn leave_task(&self) -> io::Result<()> {
+        if outside_of_tasks(&self.path) == self.path {
+            return Ok(());
+        }
+        cgroupfs::enter(cgroupfs::open(&self.home())?)
+    }
+}
+
+/// Returns the part of a group's path that lies above every task's group.
+fn outside_of_tasks(path: &Path) -> &Path {
+    let inside = |path: &&Path| path.file_name().and_then(task_of).is_some();
+    path.ancestors().filter(inside).last().and_then(Path::parent).unwrap_or(path)
+}
+
+/// Returns a directory of the hierarchy from its path there, which begins with a slash.
+fn below(mount: &Path, path: &Path) -> PathBuf {
+    let names = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    mount.iter().chain(names.map(Component::as_os_str)).collect()
+}
+
+/// Returns the path of a process in the hierarchy of version 2, from its `/proc/PID/cgroup`.
+pub(super) fn v2_path(groups: &str) -> Option<&str> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // From outside of this process's view of the hierarchy, or of one that was removed.
+    let is_whole = path.starts_with('/') && !path.contains("/..") && !path.ends_with(" (deleted)");
+    is_whole.then_some(path)
+}
+
+/// Returns where the hierarchy of version 2 is mounted as a whole, from `/proc/PID/mountinfo`.
+fn v2_mount(mounts: &str) -> Option<&str> {
+    mounts.lines().find_map(|line| {
+        let (mount, _) = line.split_once(" - cgroup2 ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, place) = (fields.next()?, fields.next()?);
+        (root == "/").then_some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: &str = "siding-b-4k7q0n2m8x5t";
+
+    #[test]
+    fn the_path_is_the_one_without_a_controller() {
+        assert_eq!(v2_path("9:name=systemd:/a\n4:memory:/b\n0::/c/d\n"), Some("/c/d"));
+        assert_eq!(v2_path("0::/\n"), Some("/"));
+        assert_eq!(v2_path("1:cpu:/\n"), None);
+        assert_eq!(v2_path("0::/../x\n"), None);
+        assert_eq!(v2_path("0::/x (deleted)\n"), None);
+    }
+
+    #[test]
+    fn only_a_mount_of_the_whole_hierarchy_counts() {
+        let tmpfs = "31 24 0:27 / /sys/fs/cgroup ro shared:9 - tmpfs tmpfs ro\n";
+        let part = "40 31 0:38 /docker/1 /mnt rw - cgroup2 cgroup2 rw\n";
+        let whole = "41 31 0:38 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 cgroup2 rw\n";
+        assert_eq!(v2_mount(&format!("{tmpfs}{part}{whole}")), Some("/sys/fs/cgroup/unified"));
+        assert_eq!(v2_mount(&format!("{tmpfs}{part}")), None);
+    }
+
+    #[test]
+    fn a_task_inside_a_task_gets_its_group_beside_it() {
+        let outside = |path: String| outside_of_tasks(Path::new(&path)).display().to_string();
+        assert_eq!(outside("/a/b".to_owned()), "/a/b");
+        assert_eq!(outside("/".to_owned()), "/");
+        assert_eq!(outside("/siding-mine/x".to_owned()), "/siding-mine/x");
+        assert_eq!(outside(format!("/{TASK}")), "/");
+        assert_eq!(outside(format!("/a/{TASK}")), "/a");
+        assert_eq!(outside(format!("/a/{TASK}/own/{TASK}/x")), "/a");
+    }
+
+    #[test]
+    fn directories_are_joined_without_a_stray_slash() {
+        let mount = Path::new("/sys/fs/cgroup");
+        assert_eq!(below(mount, Path::new("/")).as_os_str(), "/sys/fs/cgroup");
+        assert_eq!(below(mount, Path::new("/a/b")).as_os_str(), "/sys/fs/cgroup/a/b");
+    }
+}

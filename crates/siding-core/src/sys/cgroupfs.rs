@@ -1,0 +1,94 @@
+//! The file system of control groups, version 2 (`cgroup2`).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use super::{file, machine};
+
+/// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
+const MAGIC: u64 = 0x6367_7270;
+/// Longest list of members that is read. A process takes at most eight bytes of it.
+const LIST_MAX: usize = 64 << 20;
+
+/// Whether a directory belongs to this file system.
+#[must_use]
+pub fn is_here(path: &Path) -> bool {
+    machine::file_system_at(path).is_ok_and(|magic| magic == MAGIC)
+}
+
+/// Opens a group's directory.
+///
+/// # Errors
+///
+/// The operating system's; `Unsupported` for a directory of another file system.
+pub fn open(path: &Path) -> io::Result<OwnedFd> {
+    let group = file::open_directory(path)?;
+    if machine::file_system(&group)? != MAGIC {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(group)
+}
+
+/// Returns the numbers of a group's own processes; those of the groups below it are not among
+/// them. Who is dead and not reaped is none; one whose first thread has left still is.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn processes(group: impl AsFd) -> io::Result<Vec<i32>> {
+    let list = file::open_at(group, "cgroup.procs", file::Open::Read)?;
+    let list = file::read_whole(list.as_fd(), LIST_MAX)?;
+    let numbers = list.split(|&byte| byte == b'\n').filter_map(|line| {
+        let number: i32 = std::str::from_utf8(line).ok()?.parse().ok()?;
+        // Who lives in another process namespace has the number 0 here.
+        (number > 0).then_some(number)
+    });
+    Ok(numbers.collect())
+}
+
+/// Whether a process lives in a group or below it.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
+    const ENOUGH: usize = 4096;
+    let events = file::open_at(group, "cgroup.events", file::Open::Read)?;
+    let events = file::read_whole(events.as_fd(), ENOUGH)?;
+    Ok(events.split(|&byte| byte == b'\n').any(|line| line == b"populated 1"))
+}
+
+/// Moves this process to a group.
+///
+/// # Errors
+///
+/// The operating system's: `EACCES` unless it may write to the nearest group above both, too.
+pub fn enter(group: impl AsFd) -> io::Result<()> {
+    write(group, "cgroup.procs", b"0")
+}
+
+/// Sends SIGKILL to everything in a group and below it (Linux 5.14 and later), forks included,
+/// whoever's it is. It misses a process whose first thread has left.
+///
+/// # Errors
+///
+/// The operating system's, `ENOENT` where the kernel cannot.
+pub fn kill(group: impl AsFd) -> io::Result<()> {
+    write(group, "cgroup.kill", b"1")
+}
+
+fn write(group: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let file = file::open_at(group, name, file::Open::Write)?;
+    file::write(&file, bytes).map(drop)
+}
+
+/// Whether systemd, or whoever manages the machine's groups, has left a group to whoever runs in
+/// it: the extended attribute `user.delegate` or `trusted.delegate` is `1`.
+#[must_use]
+pub fn is_marked_delegated(path: &Path) -> bool {
+    ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
+        let mut value = [0; 8];
+        rustix::fs::getxattr(path, name, &mut value).is_ok_and(|len| value[..len] == *b"1")
+    })
+}

@@ -1,0 +1,125 @@
+//! clone3(2), for a child that is born in another control group.
+//!
+//! The C library has no function for it, and none could be used: the child goes on with another
+//! stack, so the call must not return through a frame on the old one. Where this module does not
+//! know the machine, the answer is `ENOSYS`, and the child enters the group by itself.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// `CLONE_INTO_CGROUP` of linux/sched.h.
+const CLONE_INTO_CGROUP: u64 = 1 << 33;
+
+/// What the child runs. It must not return.
+pub(super) type Child = extern "C" fn(*mut c_void) -> c_int;
+
+/// `struct clone_args` of linux/sched.h, version 2 (88 bytes).
+#[repr(C)]
+#[derive(Debug, Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Runs `child` on `stack` in a process of this control group that shares this one's memory, and
+/// returns its number once it has called exec or has ended.
+///
+/// # Safety
+///
+/// `child` may touch what `args` leads to, and no other memory of this process. All signals must be
+/// blocked.
+pub(super) unsafe fn into_group(
+    group: BorrowedFd<'_>,
+    stack: &mut [u8],
+    child: Child,
+    args: *mut c_void,
+) -> io::Result<i32> {
+    let len = stack.len() & !15;
+    let start = stack.as_mut_ptr();
+    let how = CloneArgs {
+        flags: CLONE_INTO_CGROUP | (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        // The upper end is what must be aligned: the stack grows down from there.
+        stack: (start.map_addr(|address| (address + 15) & !15)).expose_provenance() as u64,
+        stack_size: (len - 16) as u64,
+        cgroup: group.as_raw_fd() as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: the kernel only reads `how`; CLONE_VFORK suspends this thread until the child no
+    // longer uses `stack` or `args`; the caller answers for `child`.
+    let result = unsafe { call(&how, child, args) };
+    match i32::try_from(result) {
+        Ok(pid) if pid > 0 => Ok(pid),
+        Ok(negative) => Err(io::Error::from_raw_os_error(-negative)),
+        Err(_) => Err(io::ErrorKind::Other.into()),
+    }
+}
+
+/// Makes the call. The child never comes out of it.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
+    let result;
+    // SAFETY: the parent's registers and stack are as the operands say; the child starts on an
+    // empty stack of its own, aligned as a call wants it, and ends inside `child`.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, {args}",
+            "call {child}",
+            "ud2",
+            "2:",
+            args = in(reg) args,
+            child = in(reg) child,
+            inlateout("rax") libc::SYS_clone3 => result,
+            in("rdi") ptr::from_ref(how),
+            in("rsi") size_of::<CloneArgs>(),
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    result
+}
+
+/// Makes the call. The child never comes out of it.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
+    let result;
+    // SAFETY: as on the other machine.
+    unsafe {
+        std::arch::asm!(
+            "svc #0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, {args}",
+            "blr {child}",
+            "brk #1",
+            "2:",
+            args = in(reg) args,
+            child = in(reg) child,
+            in("x8") libc::SYS_clone3,
+            inlateout("x0") ptr::from_ref(how) => result,
+            in("x1") size_of::<CloneArgs>(),
+            out("x30") _,
+        );
+    }
+    result
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn call(_how: &CloneArgs, _child: Child, _args: *mut c_void) -> isize {
+    -(libc::ENOSYS as isize)
+}

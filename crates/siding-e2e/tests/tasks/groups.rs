@@ -1,0 +1,221 @@
+//! A control group for each task, where one is delegated.
+//!
+//! All of these need root, to give groups away; what they say about ordinary users is tested as one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use siding_e2e::{Given, Ground, Process, Sandbox, eventually, ground, words};
+
+use crate::support::{Task, ended, ordinary, sandbox};
+
+/// Runs a test as root and as an ordinary user, each in a group of their own.
+pub(crate) fn as_each_owner(test: impl Fn(&Sandbox, &Ground)) {
+    if let Some(ground) = Ground::new(Given::ToRoot) {
+        test(&sandbox(), &ground);
+    }
+    if let Some(mut user) = ordinary() {
+        user.expect_clean();
+        let uid = std::os::unix::fs::MetadataExt::uid(&user.home().metadata().expect("is there"));
+        if let Some(ground) = Ground::new(Given::To(uid)) {
+            test(&user, &ground);
+        }
+    }
+}
+
+/// Starts puppets as a task in the background, from inside the group.
+#[track_caller]
+pub(crate) fn start<'s>(
+    sandbox: &'s Sandbox,
+    ground: &Ground,
+    flags: &[&str],
+    verbs: &str,
+) -> Task<'s> {
+    let line = sandbox.puppet_line(&words(verbs));
+    let line = format!("exec {line}");
+    let args = [&["run", "--background", "--json"], flags, &["--", &line]].concat();
+    Task::of(sandbox, &ground.siding(sandbox, &args).wait().expect_code(0).json())
+}
+
+pub(crate) fn shim_of(task: &Task<'_>) -> Process {
+    let pid = task.shown()["shim_pid"].as_u64().expect("it is kept");
+    Process::of(pid.try_into().expect("a number")).expect("it lives")
+}
+
+#[track_caller]
+pub(crate) fn expect_removed(group: &Path) {
+    eventually("the group is removed", || !group.exists());
+}
+
+#[test]
+fn a_task_has_a_group_of_its_own_until_it_ends() {
+    as_each_owner(|sandbox, ground| {
+        let verbs = "fork setsid mark a hang -- fork daemon mark b hang -- mark c hang";
+        let task = start(sandbox, ground, &[], verbs);
+        let group = ground.of_task(&task.id);
+        let tree: BTreeSet<u32> = ["a", "b", "c"].map(|name| sandbox.marked(name).pid).into();
+        assert_eq!(ground::members(&group), tree);
+        assert!(task.journal().contains(&format!(r#""cgroup":"{}""#, group.display())));
+        // A record comes first: no rescuer may meet a group that it cannot find.
+        let shim = shim_of(&task);
+        assert!(!tree.contains(&shim.pid) && ground::members(ground.dir()).contains(&shim.pid));
+        let view = task.stop(&[]);
+        task.expect_gone();
+        assert_eq!(view["stop_report"]["survivors"], json!([]));
+        expect_removed(&group);
+
+        let args = ["run", "--json", "--", "exit 3"];
+        let view = ground.siding(sandbox, &args).wait().expect_code(3).json();
+        let task = Task::of(sandbox, &view);
+        assert!(task.journal().contains(r#""cgroup":""#));
+        expect_removed(&ground.of_task(&task.id));
+        let none = ["run", "--json", "--", "/no/such/program", "x"];
+        let view = ground.siding(sandbox, &none).wait().expect_code(127).json();
+        assert_eq!(view["outcome"]["kind"], "failed_to_start");
+        eventually("no group is left", || ground.names().is_empty());
+    });
+}
+
+/// LINUX fault 39: a group that was killed kills whoever is born into it later, so each task has a
+/// new one.
+#[test]
+fn what_was_killed_can_be_run_again() {
+    as_each_owner(|sandbox, ground| {
+        for _ in 0..5 {
+            let args = ["--name", "same"];
+            let task = start(sandbox, ground, &args, "ignore TERM fork daemon mark m hang -- hang");
+            let view = task.stop(&["--grace", "0s"]);
+            task.expect_gone();
+            assert_eq!(view["outcome"], json!({"kind": "stopped", "by": "user"}));
+        }
+        let args = ["run", "--json", "--name", "same", "--", "exit 4"];
+        let view = ground.siding(sandbox, &args).wait().expect_code(4).json();
+        assert_eq!(view["outcome"], json!({"kind": "exited", "code": 4}));
+    });
+}
+
+/// The same trap from the other side: the kernel compares with the group of whoever starts the
+/// process. A host's group that was killed once must not kill every task.
+#[test]
+fn a_host_whose_group_was_killed_once_can_run_tasks() {
+    as_each_owner(|sandbox, ground| {
+        std::fs::write(ground.dir().join("cgroup.kill"), "1").expect("nobody is in it");
+        let task = start(sandbox, ground, &[], "mark m hang");
+        let process = sandbox.marked("m");
+        assert_eq!(ground::members(&ground.of_task(&task.id)), [process.pid].into());
+        let view = task.stop(&[]);
+        assert_eq!(ended(&view)[&process.pid], "SIGTERM");
+        expect_removed(&ground.of_task(&task.id));
+        let _code = ground.siding(sandbox, &["run", "--", "exit 7"]).wait().expect_code(7);
+    });
+}
+
+/// LINUX fault 9: the kernel's own kill of a group misses a process whose first thread has left.
+#[test]
+fn a_process_whose_first_thread_has_left_is_ended() {
+    as_each_owner(|sandbox, ground| {
+        let verbs = "ignore ALL fork setsid leader-exits mark a hang -- leader-exits mark b hang";
+        let task = start(sandbox, ground, &[], verbs);
+        let tree = ["a", "b"].map(|name| sandbox.marked(name));
+        let view = task.stop(&["--grace", "0s"]);
+        task.expect_gone();
+        for process in tree {
+            assert_eq!(ended(&view)[&process.pid], "SIGKILL", "{view}");
+        }
+        expect_removed(&ground.of_task(&task.id));
+    });
+}
+
+/// A stand-in for the child of a `sudo`: root's process in an ordinary user's group, which no signal
+/// of that user reaches. The kernel's own kill does.
+#[test]
+fn who_is_in_the_group_ends_with_it_whoever_it_belongs_to() {
+    as_each_owner(|sandbox, ground| {
+        let task = start(sandbox, ground, &[], "mark m hang");
+        let _member = sandbox.marked("m");
+        let roots = Sandbox::new();
+        let guest = roots.puppet(&words("ignore TERM mark guest hang")).spawn();
+        let process = roots.marked("guest");
+        ground::put(&ground.of_task(&task.id), process);
+        let _view = task.stop(&["--grace", "0s"]);
+        eventually("the guest is dead, well before its own end", || !process.alive());
+        let _killed = guest.wait().expect_signal(9);
+        task.expect_gone();
+        // Nobody waited for the guest, so the group may have been in use still when the shim left.
+        let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+        expect_removed(&ground.of_task(&task.id));
+    });
+}
+
+/// SPEC 2.4b: the kernel kills a group with all groups below it, so an inner task's is beside.
+#[test]
+fn a_task_inside_a_task_has_its_group_beside_it() {
+    as_each_owner(|sandbox, ground| {
+        let inner =
+            sandbox.puppet_line(&words("ignore TERM fork daemon mark b hang -- mark a hang"));
+        let begin = sandbox.siding_line(&["run", "--background", "--name", "inner", "--", &inner]);
+        let own =
+            sandbox.puppet_line(&words("--quiet ignore TERM fork daemon mark c hang -- hang"));
+        let args = ["run", "--background", "--json", "--", &format!("{begin}; {own}")];
+        let view = ground.siding(sandbox, &args).wait().expect_code(0).json();
+        let outer = Task::of(sandbox, &view);
+        let [a, b, c] = ["a", "b", "c"].map(|name| sandbox.marked(name));
+        let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+        let list = list.as_array().expect("a list").clone();
+        let inner = list.iter().find(|view| view["name"] == "inner").expect("it runs");
+        let inner = Task::of(sandbox, inner);
+        let shim = shim_of(&inner);
+        let group = ground.of_task(&inner.id);
+        let inners = ground::members(&group);
+        assert!(inners.contains(&a.pid) && inners.contains(&b.pid), "{inners:?}");
+        let outers = ground::members(&ground.of_task(&outer.id));
+        assert!(outers.contains(&c.pid) && !outers.contains(&shim.pid), "{outers:?}");
+        let both = [&outer.id, &inner.id].map(|id| format!("siding-{id}"));
+        assert_eq!(ground.names(), both.into());
+
+        let view = outer.stop(&["--grace", "0s"]);
+        assert!(!c.alive() && a.alive() && b.alive() && shim.alive(), "{view}");
+        expect_removed(&ground.of_task(&outer.id));
+        let view = inner.stop(&["--grace", "0s"]);
+        assert_eq!(view["parent_task"], outer.id);
+        inner.expect_gone();
+        expect_removed(&group);
+    });
+}
+
+pub(crate) fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Without a delegation everything is as it was, and `doctor` says which it is.
+#[test]
+fn what_was_not_delegated_is_left_alone() {
+    let Some(ground) = Ground::new(Given::ToNobody) else { return };
+    let mine = sandbox();
+    let Some(others) = ordinary() else { return };
+    for sandbox in [&mine, &others] {
+        let task = start(sandbox, &ground, &[], "fork daemon mark a hang -- mark b hang");
+        let tree = ["a", "b"].map(|name| sandbox.marked(name));
+        assert_eq!(ground.names(), BTreeSet::new());
+        assert!(!task.journal().contains(r#""cgroup":"#));
+        let inside = ground::members(ground.dir());
+        assert!(tree.iter().all(|process| inside.contains(&process.pid)));
+        let view = task.stop(&["--grace", "0s"]);
+        assert!(tree.iter().all(|process| ended(&view).contains_key(&process.pid)), "{view}");
+        task.expect_gone();
+        assert_eq!(delegation(sandbox, &ground)["state"], "limited");
+    }
+    as_each_owner(|sandbox, ground| {
+        let check = delegation(sandbox, ground);
+        assert_eq!(check["state"], "ok", "{check}");
+        assert!(text(&check, "found").contains(&ground.dir().display().to_string()), "{check}");
+    });
+}
+
+fn delegation(sandbox: &Sandbox, ground: &Ground) -> Value {
+    let done = ground.siding(sandbox, &["doctor", "--json"]).wait();
+    let checks = done.json()["checks"].as_array().expect("a list").clone();
+    let found = checks.into_iter().find(|check| check["name"] == "cgroup2 delegation");
+    found.expect("it is looked at")
+}

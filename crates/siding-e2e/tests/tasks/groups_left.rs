@@ -1,0 +1,191 @@
+//! Control groups whose task has lost its shim, has ended, or was given somebody else's process.
+
+use std::collections::BTreeSet;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use siding_e2e::{eventually, ground, processes, words};
+
+use crate::groups::{as_each_owner, expect_removed, shim_of, start, text};
+use crate::support::{Task, ended, pids};
+
+/// Kills a task's shim, and waits until it is dead.
+#[track_caller]
+fn kill_shim(task: &Task<'_>) {
+    let shim = shim_of(task);
+    shim.kill();
+    eventually("the shim is dead", || !shim.alive());
+}
+
+/// Whoever lowers its mark, clears its environment, closes its descriptors and loses its shim is
+/// still the task's.
+#[test]
+fn an_escapee_without_a_mark_is_found_after_its_shim_is_killed() {
+    const ESCAPE: &str = "lower-rttime daemon clearenv rename init ignore TERM mark gone hang";
+    // With the leader alive, and with nobody left who carries the mark.
+    for rest in ["ignore TERM hang", "exit 5"] {
+        as_each_owner(|sandbox, ground| {
+            let task = start(sandbox, ground, &[], &format!("fork {ESCAPE} -- {rest}"));
+            let escapee = sandbox.marked("gone");
+            if rest == "exit 5" {
+                eventually("it lingers", || task.shown()["phase"] == "lingering");
+            }
+            kill_shim(&task);
+            assert!(task.marked().iter().all(|process| *process != escapee));
+            let foreseen = sandbox.siding(&["reap", "--dry-run", "--json"]).run().expect_code(0);
+            assert!(foreseen.out().contains("rescued"), "{foreseen}");
+            assert!(escapee.alive());
+            let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+            let view = task.shown();
+            assert!(pids(&view).contains(&escapee.pid), "{view}");
+            assert_eq!(view["rescues"], 1, "{view}");
+            let view = task.stop(&["--grace", "50ms"]);
+            assert!(!escapee.alive(), "{view}");
+            assert_eq!(ended(&view)[&escapee.pid], "SIGKILL", "{view}");
+            task.expect_gone();
+            expect_removed(&ground.of_task(&task.id));
+        });
+    }
+}
+
+/// A shim that is killed between the end and its leaving leaves an empty group to the next command.
+#[test]
+fn an_empty_group_is_removed_by_the_next_command() {
+    as_each_owner(|sandbox, ground| {
+        for command in [&["ps"][..], &["reap"]] {
+            let task = start(sandbox, ground, &[], &format!("mark {} hang", command[0]));
+            let process = sandbox.marked(command[0]);
+            let shim = shim_of(&task);
+            shim.signal(Signal::STOP);
+            process.kill();
+            eventually("only the shim is left", || !process.alive());
+            shim.kill();
+            eventually("the shim is dead", || !shim.alive());
+            let group = ground.of_task(&task.id);
+            assert!(group.exists());
+            let done = sandbox.siding(command).run().expect_code(0);
+            assert!(!group.exists(), "{done}");
+        }
+    });
+}
+
+/// The reaper removes the group of a task that has ended on record, ends who is in it, and touches
+/// no other.
+#[test]
+fn the_reaper_clears_the_groups_of_ended_tasks_and_no_others() {
+    as_each_owner(|sandbox, ground| {
+        let ended = |count: usize| -> Vec<Task<'_>> {
+            let args = ["run", "--json", "--", "true", "x"];
+            let run = || ground.siding(sandbox, &args).wait().expect_code(0).json();
+            let tasks = (0..count).map(|_| Task::of(sandbox, &run())).collect();
+            eventually("no group is left", || ground.names().is_empty());
+            tasks
+        };
+        let tasks = ended(2);
+        let strange = ["siding-b-4k7q0n2m8x5t", "siding-x", "else"];
+        for name in strange {
+            std::fs::create_dir(ground.dir().join(name)).expect("root may");
+        }
+        // As a kernel that was slow to let go, or a survivor of back then, would leave them.
+        for task in &tasks {
+            std::fs::create_dir(ground.of_task(&task.id)).expect("root may");
+        }
+        let stray = sandbox.puppet(&words("mark stray hang")).spawn();
+        ground::put(&ground.of_task(&tasks[1].id), stray.process());
+        let reap = |flags: &[&str]| {
+            let args = [&["reap", "--json"], flags].concat();
+            let done = sandbox.siding(&args).run().expect_code(0);
+            let steps = done.json()["steps"].as_array().expect("a list").clone();
+            let kind = |step: &Value| (text(step, "what"), text(step, "task_id"));
+            steps.iter().map(kind).collect::<BTreeSet<_>>()
+        };
+        let step = |kind: &str, task: &Task<'_>| (kind.to_owned(), task.id.clone());
+        let foreseen = reap(&["--dry-run"]);
+        let expected = [step("cleared", &tasks[0]), step("stray_ended", &tasks[1])];
+        assert_eq!(foreseen, expected.clone().into());
+        assert!(stray.process().alive());
+        let done = reap(&[]);
+        assert!(done.is_superset(&expected.into()), "{done:?}");
+        drop(stray);
+        assert_eq!(reap(&[]), BTreeSet::new());
+        assert_eq!(ground.names(), strange.map(str::to_owned).into());
+    });
+}
+
+/// A task may divide its own group further. All of it ends with the task.
+#[test]
+fn groups_that_a_task_has_made_go_with_it() {
+    as_each_owner(|sandbox, ground| {
+        let deep = sandbox.puppet_line(&words("--quiet lower-rttime ignore TERM mark deep hang"));
+        let text = format!(
+            "g={}/siding-$SIDING_TASK; mkdir -p $g/x/y $g/z; \
+             echo $BASHPID >$g/x/y/cgroup.procs; exec {deep}",
+            ground.dir().display()
+        );
+        let args = ["run", "--background", "--json", "--", &text];
+        let view = ground.siding(sandbox, &args).wait().expect_code(0).json();
+        let task = Task::of(sandbox, &view);
+        let process = sandbox.marked("deep");
+        let group = ground.of_task(&task.id);
+        assert!(ground::members(&group.join("x/y")).contains(&process.pid));
+        kill_shim(&task);
+        let view = task.stop(&["--grace", "0s"]);
+        assert!(!process.alive(), "{view}");
+        task.expect_gone();
+        expect_removed(&group);
+    });
+}
+
+/// Nothing but the group knows this task: no record says who leads it, and nobody carries its mark.
+#[test]
+fn a_shim_killed_before_it_noted_its_leader_is_rescued_by_the_group_too() {
+    as_each_owner(|sandbox, ground| {
+        let line = sandbox.puppet_line(&words("lower-rttime ignore TERM mark m hang"));
+        let args = ["run", "--background", "--json", "--", &format!("exec {line}")];
+        let before: BTreeSet<String> = sandbox.task_ids().into_iter().collect();
+        let run = format!("SIDING_PAUSE_AT=spawned {}", sandbox.siding_line(&args));
+        let mut host =
+            sandbox.host("bash", &["-c", &format!("read -r _; {run}")]).stdin_open().spawn();
+        ground::put(ground.dir(), host.process());
+        host.write_stdin(b"\n");
+        host.close_stdin();
+        let process = sandbox.marked("m");
+        let id = sandbox.task_ids().into_iter().find(|id| !before.contains(id)).expect("one");
+        let shims = processes::with_birthmark(&id);
+        let [shim] = shims.as_slice() else { panic!("{shims:?}") };
+        shim.kill();
+        eventually("the shim is dead", || !shim.alive());
+        let _told = host.wait();
+        let task = Task::of(sandbox, &json!({ "task_id": id }));
+        let view = task.stop(&["--grace", "0s"]);
+        assert!(!process.alive(), "{view}");
+        task.expect_gone();
+        expect_removed(&ground.of_task(&id));
+    });
+}
+
+/// Somebody may have put another task's process into a group. The kernel's kill would take it along.
+#[test]
+fn a_guest_of_another_task_is_spared() {
+    as_each_owner(|sandbox, ground| {
+        let one = start(sandbox, ground, &[], "ignore TERM fork daemon mark a hang -- hang");
+        let other = start(sandbox, ground, &[], "ignore TERM mark b hang");
+        let [a, b] = ["a", "b"].map(|name| sandbox.marked(name));
+        let shim = shim_of(&other);
+        for guest in [b, shim] {
+            ground::put(&ground.of_task(&one.id), guest);
+        }
+        kill_shim(&one);
+        let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+        assert!(!pids(&one.shown()).contains(&b.pid));
+        let view = one.stop(&["--grace", "0s"]);
+        assert!(!a.alive() && b.alive() && shim.alive(), "{view}");
+        assert_eq!(view["stop_report"]["survivors"], json!([]));
+        let _view = other.stop(&["--grace", "0s"]);
+        other.expect_gone();
+        // It could not be removed while they were in it.
+        assert!(ground.of_task(&one.id).exists());
+        let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+        assert_eq!(ground.names(), BTreeSet::new());
+    });
+}
