@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod foreign;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;
@@ -23,3 +24,4 @@ pub mod size;
 pub mod span;
 pub mod spec;
 pub mod text;
+pub mod watched;

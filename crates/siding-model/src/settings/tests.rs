@@ -84,6 +84,8 @@ fn the_built_in_values_are_the_documented_ones() {
             "retention_age=7d",
             "retention_tasks=1000",
             "retention_bytes=2GiB",
+            "reap_sockets=/tmp/claude-http-*.sock, /tmp/claude-socks-*.sock",
+            "reap_foreign=claude-sandbox",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());
