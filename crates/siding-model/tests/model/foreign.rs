@@ -112,8 +112,8 @@ fn a_host_in_the_tree_spares_all_of_it() {
 
 #[test]
 fn whatever_is_in_doubt_stays() {
-    type Change = fn(&mut Vec<Process>);
-    let cases: [(Change, fn(&Why) -> bool); 9] = [
+    type Case = (fn(&mut Vec<Process>), fn(&Why) -> bool);
+    let cases: [Case; 9] = [
         (|all| find(all, 14).is_marked = true, |why| matches!(why, Why::Marked { pid: 14 })),
         (|all| find(all, 10).has_terminal = true, |why| matches!(why, Why::Terminal { pid: 10 })),
         (|all| find(all, 15).uid = Some(0), |why| matches!(why, Why::OtherUser { pid: 15 })),
