@@ -177,6 +177,30 @@ fn who_does_not_mind_the_polite_signal_is_killed() {
     assert_eq!(text.lines().count(), 2, "one line for each signal: {text}");
 }
 
+/// What dies may start something else first, and nobody is above that any more.
+#[test]
+fn what_a_tree_starts_while_it_dies_goes_too() {
+    let sandbox = sandbox();
+    rule(&sandbox, "0s");
+    let late = sandbox.puppet_line(&words("--quiet ignore TERM hang"));
+    let relay = relay(&sandbox, "early", "claude-http-early.sock", "");
+    write(&sandbox, "top", format!("trap '{late} & exit' TERM\n{relay} &\necho up\nwait\n"));
+    let line = "setsid bash top & exec sleep 300".to_owned();
+    let claude = program(&sandbox, "claude", "/bin/bash");
+    let mut host = sandbox.host(&claude, &["-c".to_owned(), line]).spawn();
+    let _trapped = host.until_out_has("up");
+    let early = sandbox.marked("early");
+    host.process().kill();
+    eventually("it is an orphan", || {
+        foreign(&sandbox, &["--dry-run"])[0]["what"] == "foreign_ended"
+    });
+    let steps = foreign(&sandbox, &[]);
+    assert_eq!(pids(&steps, "foreign_ended").len(), 3, "{steps:?}");
+    assert!(!early.alive());
+    assert_eq!(foreign(&sandbox, &[]), Vec::<Value>::new());
+    let _killed = host.wait();
+}
+
 #[test]
 fn a_young_orphan_waits_until_it_is_old_enough() {
     let sandbox = sandbox();
