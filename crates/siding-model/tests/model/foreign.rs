@@ -151,6 +151,16 @@ fn nobody_goes_for_being_an_orphan_alone() {
     assert_eq!(look(&all), Verdicts::default());
 }
 
+/// On a shared machine there are many, and they are not even mentioned.
+#[test]
+fn another_users_relays_are_passed_over() {
+    for uid in [Some(0), Some(OWN + 1), None] {
+        let mut all = table(six(1));
+        all.iter_mut().for_each(|one| one.uid = uid);
+        assert_eq!(look(&all), Verdicts::default());
+    }
+}
+
 #[test]
 fn the_shells_around_the_relays_fit_by_themselves() {
     for line in [
