@@ -6,7 +6,8 @@
 //! tasks are not on record here.
 //!
 //! Two things are judged without a record: socket files in watched places that nobody holds
-//! ([`sockets`]), and, only when asked for, what other programs left behind, by rules ([`foreign`]).
+//! ([`sockets()`]), and, only when asked for, what other programs left behind, by rules
+//! ([`foreign()`]).
 
 mod foreign;
 mod foresee;

@@ -5,7 +5,9 @@
 //! in doubt stays: a helper that lives on costs memory, a wrong kill costs somebody's work.
 
 mod decide;
+mod facts;
 mod rule;
 
-pub use decide::{Process, Spared, Tree, Verdicts, Viewer, Why, decide};
+pub use decide::decide;
+pub use facts::{Process, Spared, Tree, Verdicts, Viewer, Why};
 pub use rule::{BadRule, Rule};
