@@ -4,11 +4,18 @@
 //! of a task that has ended on record, or whose record was set aside; a file goes only when nobody
 //! holds the task it belongs to. What belongs to another state directory is never touched: its
 //! tasks are not on record here.
+//!
+//! Two things are judged without a record: socket files in watched places that nobody holds
+//! ([`sockets()`]), and, only when asked for, what other programs left behind, by rules
+//! ([`foreign()`]).
 
+mod foreign;
 mod foresee;
 mod leases;
 mod leftovers;
+mod log;
 mod recovery;
+mod sockets;
 mod step;
 mod strays;
 #[cfg(test)]
@@ -32,7 +39,9 @@ use crate::session;
 use crate::store::{Root, StoreError};
 use crate::sys::procfs;
 
+pub use foreign::{Orphans, foreign};
 pub use leases::await_leaving;
+pub use sockets::sockets;
 pub use step::{Step, counts};
 
 /// Why nothing could be reaped at all.

@@ -127,6 +127,8 @@ impl Sandbox {
             ("HOME", inside("h")),
             ("TERM", "dumb".to_owned()),
             ("SIDING_STATE_DIR", inside("st")),
+            // Never the machine's own sockets.
+            ("SIDING_REAP_SOCKETS", inside("w/claude-http-*.sock")),
             ("XDG_STATE_HOME", inside("h/.local/state")),
             ("XDG_CONFIG_HOME", inside("h/.config")),
             ("XDG_DATA_HOME", inside("h/.local/share")),

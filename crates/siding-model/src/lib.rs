@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod evidence;
+pub mod foreign;
 pub mod history;
 pub mod id;
 pub mod journal;
@@ -28,3 +29,4 @@ pub mod span;
 pub mod spec;
 pub mod text;
 pub mod wait;
+pub mod watched;

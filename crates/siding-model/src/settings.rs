@@ -15,6 +15,7 @@
 
 mod check;
 mod keys;
+mod lists;
 mod merge;
 mod nearest;
 mod origin;

@@ -5,7 +5,7 @@ mod words;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use siding_core::reap::{self, ReapError, Step};
+use siding_core::reap::{self, Orphans, ReapError, Step};
 use siding_core::store::Root;
 use siding_core::sys::descriptor;
 use siding_model::retention::Limits;
@@ -25,20 +25,28 @@ const LEFT: u8 = 1;
 /// Puts new shims in the place of killed ones, records ends that nobody saw, waits for the tasks
 /// of sessions that are over, ends processes whose task has ended, and removes what is kept no
 /// longer: by default tasks that ended 7 days ago, or that are over 1,000 tasks or 2 GiB
-/// (retention_age, retention_tasks, retention_bytes). Processes and files that no record here
-/// explains are never touched.
+/// (retention_age, retention_tasks, retention_bytes). Socket files that nobody holds are removed
+/// from watched places (reap_sockets). Other processes and files that no record here explains are
+/// never touched.
+///
+/// With --foreign it also ends what other programs left: whole trees of your processes that a rule
+/// names (reap_foreign), older than 4h by default, whose host is gone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding reap             clear, and say what was done
-  siding reap --dry-run   only say what would be done
-  siding reap --json      the same as JSON
+  siding reap                       clear, and say what was done
+  siding reap --dry-run             only say what would be done
+  siding reap --json                the same as JSON
+  siding reap --foreign --dry-run   what dead agents left, and why others stay
 
 Exit codes: 0 when everything could be cleared, 1 when something is left.")]
 pub(crate) struct Args {
     /// Change nothing, only say what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Also end what other programs left behind, by the rules in reap_foreign
+    #[arg(long)]
+    foreign: bool,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
@@ -55,8 +63,9 @@ struct Reaped<'s> {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
-        let limits = limits(&context::settings()?);
-        let steps = if self.dry_run {
+        let settings = context::settings()?;
+        let limits = limits(&settings);
+        let mut steps = if self.dry_run {
             reap::foresee(&root, &limits)?
         } else {
             // A crowd of strays is held by one descriptor each.
@@ -68,21 +77,31 @@ impl Args {
             reap::await_leaving(&root, PROGRAM, &mut steps);
             steps
         };
+        steps.extend(reap::sockets(&settings.reap_sockets, self.dry_run));
+        if self.foreign {
+            let (rules, min_age) = (&settings.reap_foreign, settings.max_elapsed_hard_cap);
+            steps.extend(reap::foreign(&root, Orphans { rules, min_age }, self.dry_run));
+        }
         if self.json {
             let counts = reap::counts(&steps);
             render::json::print(&Reaped { dry_run: self.dry_run, counts, steps: &steps })?;
         } else {
             print::text(&words::all(&steps, self.dry_run))?;
         }
-        let left = |step: &Step| matches!(step, Step::StrayLeft { .. } | Step::Failed { .. });
-        Ok(if steps.iter().any(left) { ExitCode::from(LEFT) } else { ExitCode::SUCCESS })
+        Ok(if steps.iter().any(Step::is_failure) {
+            ExitCode::from(LEFT)
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }
 
 /// Clears what crashes left, for a session that begins. Returns what was done.
 pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
     descriptor::raise_open_limit();
-    Ok(reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?)
+    let mut steps = reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?;
+    steps.extend(reap::sockets(&settings.reap_sockets, false));
+    Ok(steps)
 }
 
 fn limits(settings: &Settings) -> Limits {

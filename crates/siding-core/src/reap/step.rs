@@ -101,6 +101,60 @@ pub enum Step {
         /// The task.
         task: String,
     },
+    /// A socket file that nobody holds was removed from a watched place.
+    SocketRemoved {
+        /// The file.
+        path: String,
+    },
+    /// A socket file that nobody holds could not be removed.
+    SocketLeft {
+        /// The file.
+        path: String,
+        /// Why it is still there.
+        why: String,
+    },
+    /// A process of a foreign orphan's tree was ended.
+    ForeignEnded {
+        /// The rule.
+        rule: String,
+        /// The process.
+        pid: i32,
+        /// The topmost process of its tree.
+        top_pid: i32,
+        /// How long it had lived.
+        age_ms: u64,
+        /// Its command line, shortened.
+        command: String,
+        /// The last signal it was sent; `None` before it was, and when it went without.
+        signal: Option<String>,
+    },
+    /// A process of a foreign orphan's tree could not be ended.
+    ForeignLeft {
+        /// The rule.
+        rule: String,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+        /// Why it lives.
+        why: String,
+    },
+    /// A process fits a rule's pattern and was left alone.
+    ForeignSpared {
+        /// The rule.
+        rule: String,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+        /// Why.
+        why: String,
+    },
+    /// Foreign orphans could not be dealt with.
+    ForeignFailed {
+        /// What, and why.
+        why: String,
+    },
     /// Something could not be done.
     Failed {
         /// The task it was about.
@@ -127,8 +181,27 @@ impl Step {
             Self::StrayLeft { .. } => "stray_left",
             Self::Expired { .. } => "expired",
             Self::Unclaimed { .. } => "unclaimed",
+            Self::SocketRemoved { .. } => "socket_removed",
+            Self::SocketLeft { .. } => "socket_left",
+            Self::ForeignEnded { .. } => "foreign_ended",
+            Self::ForeignLeft { .. } => "foreign_left",
+            Self::ForeignSpared { .. } => "foreign_spared",
+            Self::ForeignFailed { .. } => "foreign_failed",
             Self::Failed { .. } => "failed",
         }
+    }
+
+    /// Whether it says that something is left that should have been cleared.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::StrayLeft { .. }
+                | Self::SocketLeft { .. }
+                | Self::ForeignLeft { .. }
+                | Self::ForeignFailed { .. }
+                | Self::Failed { .. }
+        )
     }
 }
 

@@ -22,12 +22,12 @@ use crate::sys::{clock, file, poll, process, procfs};
 use crate::tree::{self, Marks};
 
 /// Time between the polite signal and the kill, and after which what still lives is reported.
-const GRACE_MS: u64 = 2_000;
-const GIVE_UP_MS: u64 = 5_000;
+pub(super) const GRACE_MS: u64 = 2_000;
+pub(super) const GIVE_UP_MS: u64 = 5_000;
 /// Pause between two looks at a mark, before anybody is called a stray, and between two sweeps. A
 /// new shim carries the mark of whoever started it until it has set its own, within this time.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
-const PAUSE: Duration = Duration::from_millis(2);
+pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
 /// What keeps others away from a task while its strays are ended. Released when dropped.
 #[derive(Debug)]
@@ -253,7 +253,8 @@ impl Sweep<'_> {
     }
 }
 
-fn why_it_lives(pid: i32) -> String {
+/// Returns why a process that was killed lives.
+pub(super) fn why_it_lives(pid: i32) -> String {
     let own = process::effective_uid();
     match procfs::uid(pid) {
         Some(uid) if own != 0 && uid != own => {

@@ -116,7 +116,14 @@ fn raw(value: &DeValue<'_>) -> RawValue {
         DeValue::Boolean(truth) => RawValue::Boolean(*truth),
         DeValue::Float(_) => RawValue::Other("a number with a fraction"),
         DeValue::Datetime(_) => RawValue::Other("a date or time"),
-        DeValue::Array(_) => RawValue::Other("an array"),
-        DeValue::Table(_) => RawValue::Other("a table"),
+        DeValue::Array(items) => {
+            RawValue::List(items.iter().map(|item| raw(item.get_ref())).collect())
+        }
+        DeValue::Table(table) => RawValue::Table(
+            table
+                .iter()
+                .map(|(key, value)| (key.get_ref().clone().into_owned(), raw(value.get_ref())))
+                .collect(),
+        ),
     }
 }

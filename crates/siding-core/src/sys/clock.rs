@@ -1,4 +1,4 @@
-//! The two clocks.
+//! The clocks.
 
 use rustix::time::{ClockId, clock_gettime};
 use siding_model::process::{Mono, Wall};
@@ -8,6 +8,13 @@ use siding_model::process::{Mono, Wall};
 pub fn mono() -> Mono {
     let now = clock_gettime(ClockId::Monotonic);
     Mono(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
+}
+
+/// Returns the time since boot in milliseconds, asleep or awake: the clock of start times.
+#[must_use]
+pub fn since_boot_ms() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    millis(now.tv_sec, now.tv_nsec).unsigned_abs()
 }
 
 /// Returns the time of day.

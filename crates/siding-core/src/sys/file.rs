@@ -19,6 +19,8 @@ pub enum Open {
     ReadWrite,
     /// An existing file, to write.
     Write,
+    /// A file, made when it is not there, to write at its end.
+    Append,
     /// An existing FIFO, to write, failing with `ENXIO` when nobody reads.
     FifoWrite,
     /// An existing FIFO, both ways: it never sees an end, so a poll on it never spins.
@@ -37,6 +39,7 @@ pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<
         Open::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         Open::ReadWrite => OFlags::RDWR,
         Open::Write => OFlags::WRONLY,
+        Open::Append => OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND,
         Open::FifoWrite => OFlags::WRONLY | OFlags::NONBLOCK,
         Open::FifoBoth => OFlags::RDWR | OFlags::NONBLOCK,
     };
@@ -197,6 +200,8 @@ pub struct Facts {
     pub uid: u32,
     /// Permission bits.
     pub mode: u32,
+    /// Whether it is a socket.
+    pub is_socket: bool,
     /// Device and inode: no other file has both.
     pub identity: (u64, u64),
 }
@@ -251,6 +256,7 @@ fn facts_of(stat: &rustix::fs::Stat) -> Facts {
         stored: stat.st_blocks.unsigned_abs() * 512,
         uid: stat.st_uid,
         mode: stat.st_mode & 0o7777,
+        is_socket: FileType::from_raw_mode(stat.st_mode) == FileType::Socket,
         identity: (stat.st_dev, stat.st_ino),
     }
 }

@@ -17,6 +17,8 @@ pub struct Stat {
     pub pgrp: i32,
     /// Session (setsid), not siding's.
     pub session: i32,
+    /// Whether it has a controlling terminal.
+    pub has_terminal: bool,
     /// User and system time, in clock ticks.
     pub cpu_ticks: u64,
     /// Start, in clock ticks since boot.
@@ -65,6 +67,7 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
         ppid: field(4)?.parse().ok()?,
         pgrp: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
+        has_terminal: field(7)? != "0",
         cpu_ticks: number(14)? + number(15)?,
         start_ticks: number(22)?,
         exit_code: field(52).and_then(|text| text.parse().ok()),
@@ -172,6 +175,37 @@ pub fn uid(pid: i32) -> Option<u32> {
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|facts| facts.uid())
 }
 
+/// Returns the user whose a process is, `None` when its real, effective and saved users differ, or
+/// when it is gone. Unlike [`uid`], also of a process that does not show its memory.
+#[must_use]
+pub fn only_uid(pid: i32) -> Option<u32> {
+    let mut buffer = [0; 1024];
+    let bytes = read_into(&format!("/proc/{pid}/status"), &mut buffer)?;
+    // The name of the process comes first, has no newline in it, and may not be UTF-8.
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut users = line.split_ascii_whitespace().map(|user| user.parse::<u32>().ok());
+    let real = users.next()??;
+    users.take(2).all(|user| user == Some(real)).then_some(real)
+}
+
+/// Returns the words of a process's command line, of at most `max` bytes, and its name.
+#[must_use]
+pub fn words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
+    let mut buffer = vec![0; max];
+    let bytes = read_into(&format!("/proc/{pid}/cmdline"), &mut buffer)?;
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    let words = match bytes {
+        [] => Vec::new(),
+        bytes => bytes
+            .split(|&byte| byte == 0)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect(),
+    };
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some((words, String::from_utf8_lossy(&name).trim_end().to_owned()))
+}
+
 /// Returns the command line of a process, words joined by spaces, at most `max` bytes of it. A
 /// process without one (a zombie, a kernel thread) gives its name in brackets.
 #[must_use]
@@ -253,6 +287,9 @@ mod tests {
         assert!(is_running(own));
         assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
         assert!(command_line(own.pid, 256).expect("is there").contains("siding"));
+        let (words, name) = words(own.pid, 4096).expect("is there");
+        assert!(words[0].contains("siding") && name.contains("siding"), "{words:?} {name}");
+        assert_eq!(only_uid(own.pid), Some(crate::sys::process::effective_uid()));
         assert!(boot_id().expect("is there").0.len() >= 32);
     }
 }

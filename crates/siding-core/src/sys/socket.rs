@@ -55,6 +55,50 @@ pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Whether any living socket, listening or not, in whichever network namespace, is bound to the
+/// file `name` below `dir`, which is a socket file.
+///
+/// The kernel finds the holder by the file itself before it looks at anything else, so a
+/// datagram socket is refused (`ECONNREFUSED`) only when there is none. A holder that takes
+/// streams answers `EPROTOTYPE` and does not notice; one that takes datagrams is not sent any.
+///
+/// # Errors
+///
+/// The operating system's, `EACCES` when the file's mode keeps this user from asking: then nothing
+/// is known.
+pub fn is_held(dir: impl AsFd, name: &str) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let asker = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    match rustix::net::connect(&asker, &address(dir, name)?) {
+        Err(rustix::io::Errno::CONNREFUSED) => Ok(false),
+        // `EPERM` comes from a holder that talks to one other only.
+        Ok(()) | Err(rustix::io::Errno::PROTOTYPE | rustix::io::Errno::PERM) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The paths to which sockets of this network namespace are bound, as they were given.
+#[derive(Debug)]
+pub struct BoundPaths(Vec<u8>);
+
+impl BoundPaths {
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, where `/proc/net/unix` cannot be read.
+    pub fn read() -> io::Result<Self> {
+        std::fs::read("/proc/net/unix").map(Self)
+    }
+
+    /// Whether one of them ends in this name. In which directory is not asked: it may have been
+    /// given from another one, through a link, or by a descriptor.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.split(|&byte| byte == b'\n').any(|line| line.ends_with(name.as_bytes()))
+    }
+}
+
 /// Creates two connected sockets.
 ///
 /// # Errors
@@ -185,6 +229,18 @@ pub fn receive_with(socket: impl AsFd, max: usize) -> io::Result<Option<(Vec<u8>
         }
     }
     Ok(Some((packet, descriptors)))
+}
+
+/// Kinds of sockets that are connected to.
+#[cfg(test)]
+pub(crate) const CONNECTING: [SocketType; 2] = [SocketType::STREAM, SocketType::SEQPACKET];
+
+/// Creates a socket at a path and does not listen on it.
+#[cfg(test)]
+pub(crate) fn bound_only(path: &std::path::Path, kind: SocketType) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod doctor;
 mod extend;
+mod foreign;
 mod help;
 mod history;
 mod ids;

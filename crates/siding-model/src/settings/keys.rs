@@ -8,9 +8,11 @@ use super::merge::{Given, Invalid, Lock, Warning};
 use super::nearest::nearest;
 use super::origin::{Origin, Place};
 use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
+use crate::foreign::Rule;
 use crate::signal::Signal;
 use crate::size::Bytes;
 use crate::spec::OnLeaderExit;
+use crate::watched::SocketPattern;
 
 /// Makes [`Key`], [`Settings`] and [`Layer`] from the table below.
 macro_rules! settings {
@@ -162,6 +164,10 @@ settings! {
     NotifyDesktop notify_desktop: bool = false, any;
     /// Whether `siding notices --notify` rings the terminal's bell.
     NotifyBell notify_bell: bool = false, any;
+    /// Socket files that are removed once nobody holds them: paths with `*` and `?` at their end.
+    ReapSockets reap_sockets: Vec<SocketPattern> = SocketPattern::built_in(), any;
+    /// Rules for what other programs left behind, for `siding reap --foreign`.
+    ReapForeign reap_foreign: Vec<Rule> = Rule::built_in(), any;
 }
 
 impl Key {

@@ -88,6 +88,8 @@ fn the_built_in_values_are_the_documented_ones() {
             "retention_bytes=2GiB",
             "notify_desktop=false",
             "notify_bell=false",
+            "reap_sockets=/tmp/claude-http-*.sock, /tmp/claude-socks-*.sock",
+            "reap_foreign=claude-sandbox",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());

@@ -1,10 +1,12 @@
 //! Kinds of values: how each is read, checked and written.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::foreign::BadRule;
 use crate::signal::{BadSignal, Signal};
 use crate::size::{Bytes, SizeError};
 use crate::span::{self, SpanError};
@@ -21,7 +23,11 @@ pub enum RawValue {
     Integer(i64),
     /// A truth value.
     Boolean(bool),
-    /// Something that no setting is, such as an array; named with its article.
+    /// An array.
+    List(Vec<Self>),
+    /// A table.
+    Table(BTreeMap<String, Self>),
+    /// Something that no setting is, such as a date; named with its article.
     Other(&'static str),
 }
 
@@ -31,6 +37,15 @@ impl fmt::Display for RawValue {
             Self::Text(text) => write!(f, "{text}"),
             Self::Integer(number) => write!(f, "{number}"),
             Self::Boolean(truth) => write!(f, "{truth}"),
+            Self::List(items) => {
+                let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+                f.write_str(&items.join(", "))
+            }
+            // Where a list of tables is shown, their names say which they are.
+            Self::Table(table) => match table.get("name") {
+                Some(name) => write!(f, "{name}"),
+                None => f.write_str("a table"),
+            },
             Self::Other(kind) => write!(f, "{kind}"),
         }
     }
@@ -49,6 +64,9 @@ pub enum ValueError {
     /// Not a signal.
     #[error(transparent)]
     Signal(#[from] BadSignal),
+    /// Not a rule.
+    #[error(transparent)]
+    Rule(#[from] BadRule),
     /// Not one of the values that this key takes.
     #[error("`{found}` is not possible here; write {allowed}")]
     NotAllowed {
@@ -60,8 +78,17 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
-        Self::NotAllowed { found: shown(&raw.to_string()), allowed }
+    pub(super) fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
+        // Of what has parts its kind says more than the parts.
+        let found = match raw {
+            RawValue::List(_) => "an array".to_owned(),
+            RawValue::Table(_) => "a table".to_owned(),
+            RawValue::Text(_)
+            | RawValue::Integer(_)
+            | RawValue::Boolean(_)
+            | RawValue::Other(_) => shown(&raw.to_string()),
+        };
+        Self::NotAllowed { found, allowed }
     }
 }
 
@@ -87,7 +114,7 @@ impl Value for Duration {
             RawValue::Text(text) => Ok(span::parse(&shown(text))?),
             // Refused too, with the advice to write the unit.
             RawValue::Integer(number) => Ok(span::parse(&number.to_string())?),
-            RawValue::Boolean(_) | RawValue::Other(_) => {
+            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
             }
         }
@@ -111,7 +138,7 @@ impl Value for Bytes {
         match raw {
             RawValue::Text(text) => Ok(shown(text).parse()?),
             RawValue::Integer(number) => Ok(number.to_string().parse()?),
-            RawValue::Boolean(_) | RawValue::Other(_) => {
+            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a size such as `8MiB`, or a number of bytes"))
             }
         }
@@ -137,10 +164,12 @@ impl Value for Signal {
         match raw {
             RawValue::Text(text) => Ok(shown(text).parse()?),
             RawValue::Integer(number) => Ok(number.to_string().parse()?),
-            RawValue::Boolean(_) | RawValue::Other(_) => Err(ValueError::not_allowed(
-                raw,
-                "a signal such as `TERM` or `SIGINT`, or its number",
-            )),
+            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(
+                    raw,
+                    "a signal such as `TERM` or `SIGINT`, or its number",
+                ))
+            }
         }
     }
 
@@ -165,9 +194,11 @@ impl Value for bool {
             RawValue::Boolean(truth) => Ok(*truth),
             RawValue::Text(text) if ["true", "1"].contains(&text.trim()) => Ok(true),
             RawValue::Text(text) if ["false", "0"].contains(&text.trim()) => Ok(false),
-            RawValue::Text(_) | RawValue::Integer(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(raw, "`true` or `false`"))
-            }
+            RawValue::Text(_)
+            | RawValue::Integer(_)
+            | RawValue::List(_)
+            | RawValue::Table(_)
+            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, "`true` or `false`")),
         }
     }
 
@@ -186,7 +217,9 @@ impl Value for u32 {
         let number = match raw {
             RawValue::Integer(number) => Self::try_from(*number).ok(),
             RawValue::Text(text) => text.trim().parse().ok(),
-            RawValue::Boolean(_) | RawValue::Other(_) => None,
+            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
+                None
+            }
         };
         number.ok_or_else(|| ValueError::not_allowed(raw, "a whole number from 0 to 4294967295"))
     }
@@ -205,9 +238,11 @@ impl Value for String {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
             RawValue::Text(text) => Ok(text.clone()),
-            RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(raw, "a text in quotes"))
-            }
+            RawValue::Integer(_)
+            | RawValue::Boolean(_)
+            | RawValue::List(_)
+            | RawValue::Table(_)
+            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, "a text in quotes")),
         }
     }
 
@@ -255,7 +290,13 @@ impl Word for OnLeaderExit {
 
 impl<W: Word> Value for W {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        let text = raw.to_string();
+        let text = match raw {
+            RawValue::List(_) | RawValue::Table(_) => String::new(),
+            RawValue::Text(_)
+            | RawValue::Integer(_)
+            | RawValue::Boolean(_)
+            | RawValue::Other(_) => raw.to_string(),
+        };
         let found = W::WORDS.iter().find(|(word, _)| *word == text.trim());
         found.map(|(_, value)| *value).ok_or_else(|| ValueError::not_allowed(raw, W::ALLOWED))
     }

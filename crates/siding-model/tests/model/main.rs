@@ -7,11 +7,13 @@
 //! - `evidence`: what two samples of the kernel prove;
 //! - `prompts`: what is told from the last lines of output;
 //! - `notices`: what is told, and that nothing a task writes can pass for it;
+//! - `foreign`: who is taken for an orphan of another program, and who never is;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod damage;
 mod evidence;
 mod fixtures;
+mod foreign;
 mod history;
 mod journal;
 mod lifecycle;

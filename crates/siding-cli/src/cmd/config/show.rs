@@ -88,9 +88,12 @@ pub(super) fn warn(settings: &Settings) {
 
 /// Returns the settings in columns. An origin that does not fit follows on a line of its own.
 fn table(views: &[SettingView], home: Option<&Path>) -> String {
-    let longest = |text: fn(&SettingView) -> usize| views.iter().map(text).max().unwrap_or(0);
-    let key = longest(|view| view.key.len());
-    let value = longest(|view| view.value.to_string().chars().count().min(20));
+    let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
+    // A list that is longer than the others by far has its origin on a line of its own.
+    let short = |view: &SettingView| {
+        Some(view.value.to_string().chars().count()).filter(|count| *count <= 12)
+    };
+    let value = views.iter().filter_map(short).max().unwrap_or(0);
     let mut text = String::new();
     for view in views {
         let shown = view.value.to_string();
@@ -145,7 +148,9 @@ mod tests {
     #[test]
     fn each_value_has_its_origin() {
         let text = table(&views("/home/me/s.toml"), Some(Path::new("/home/me")));
-        assert_eq!(text.lines().count(), Key::ALL.len());
+        // The origin of a long list is on a line of its own, set in.
+        let rows = text.lines().filter(|line| !line.starts_with(' '));
+        assert_eq!(rows.count(), Key::ALL.len());
         assert!(text.contains("kill_grace            2s"), "{text}");
         assert!(text.contains("  system ~/s.toml line 3 (locked)\n"), "{text}");
         assert!(text.contains("  environment SIDING_SHELL\n"), "{text}");

@@ -1,5 +1,7 @@
 //! What the reaper did, in words.
 
+mod foreign;
+
 use std::collections::BTreeMap;
 
 use siding_core::reap::{self, Step};
@@ -50,7 +52,12 @@ fn noun(kind: &str) -> &str {
         "stray_left" => "strays STILL ALIVE",
         "expired" => "past retention",
         "unclaimed" => "stale claims",
-        "failed" => "FAILED",
+        "socket_removed" => "dead sockets removed",
+        "socket_left" => "dead sockets LEFT",
+        "foreign_ended" => "foreign orphans ended",
+        "foreign_left" => "foreign orphans STILL ALIVE",
+        "foreign_spared" => "left alone",
+        "failed" | "foreign_failed" => "FAILED",
         other => other,
     }
 }
@@ -116,6 +123,12 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
             return (one_line(task, INDENT - 2), said);
         }
         Step::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
+        Step::SocketRemoved { .. }
+        | Step::SocketLeft { .. }
+        | Step::ForeignEnded { .. }
+        | Step::ForeignLeft { .. }
+        | Step::ForeignSpared { .. }
+        | Step::ForeignFailed { .. } => return foreign::said(step, &verb),
     };
     (task.to_string(), said)
 }

@@ -1,0 +1,150 @@
+//! Ending what other programs left behind, by rules.
+//!
+//! [`siding_model::foreign`] decides; here facts are gathered and trees are ended. A tree is looked
+//! at twice, the second time while each of its processes is held by descriptor, and ended only when
+//! both looks say the same. Each signal is on the disk before it is sent.
+
+mod sweep;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use siding_model::foreign::{Process, Rule, Tree, Verdicts, Viewer, decide};
+use siding_model::process::ProcRef;
+use siding_model::signal::Signal;
+
+use super::Step;
+use super::log::Log;
+use crate::store::Root;
+use crate::sys::pidfd::PidFd;
+use crate::sys::procfs::{self, TICKS_PER_SECOND};
+use crate::sys::{clock, process};
+use crate::tree;
+
+use sweep::Sweep;
+
+/// Longest command line that is compared with a pattern, in bytes.
+const COMMAND_MAX: usize = 64 << 10;
+
+/// What to look for.
+#[derive(Debug, Clone, Copy)]
+pub struct Orphans<'r> {
+    /// The rules.
+    pub rules: &'r [Rule],
+    /// Age from which on rules apply that do not say one.
+    pub min_age: Duration,
+}
+
+/// Ends the foreign orphans that the rules name, each tree as a whole. With `dry_run` only says
+/// which they are. What fits a pattern and stays is a [`Step::ForeignSpared`].
+#[must_use]
+pub fn foreign(root: &Root, orphans: Orphans<'_>, dry_run: bool) -> Vec<Step> {
+    if orphans.rules.is_empty() {
+        return Vec::new();
+    }
+    let since_ms = clock::since_boot_ms();
+    let (verdicts, ages) = orphans.look();
+    let mut steps = spared(&verdicts);
+    if dry_run {
+        for tree in &verdicts.trees {
+            let members = tree.members.iter();
+            steps.extend(members.map(|process| Member::new(tree, *process, &ages).ended(None)));
+        }
+    } else if !verdicts.trees.is_empty() {
+        steps.extend(end(root, orphans, &verdicts.trees, since_ms));
+    }
+    steps
+}
+
+/// Ends the trees that were chosen, as far as a second look chooses them too.
+fn end(root: &Root, orphans: Orphans<'_>, chosen: &[Tree], since_ms: u64) -> Vec<Step> {
+    // While they are held no number changes hands, so the second look is about the same processes.
+    let members = chosen.iter().flat_map(|tree| &tree.members);
+    let held: Vec<PidFd> = members.filter_map(|member| PidFd::open(*member).ok()).collect();
+    let log = match Log::open(root) {
+        Ok(log) => log,
+        Err(error) => {
+            let path = root.path().display();
+            let why = format!("nothing was ended: could not write the log in `{path}`: {error}");
+            return vec![Step::ForeignFailed { why }];
+        }
+    };
+    let (again, ages) = orphans.look();
+    let mut sweep = Sweep::new(&log, since_ms);
+    for tree in &again.trees {
+        // One that has only now appeared is left to the next time.
+        if chosen.iter().any(|seen| seen.members[0] == tree.members[0]) {
+            sweep.take(tree, &ages);
+        }
+    }
+    drop(held);
+    sweep.end()
+}
+
+/// Ages by process.
+type Ages = HashMap<ProcRef, Duration>;
+
+impl Orphans<'_> {
+    fn look(self) -> (Verdicts, Ages) {
+        let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+        let viewer = Viewer { pid, uid: process::effective_uid(), min_age: self.min_age };
+        let processes: Vec<Process> = procfs::all_pids().into_iter().filter_map(facts).collect();
+        let ages = processes.iter().map(|one| (one.process, one.age)).collect();
+        (decide(&processes, self.rules, viewer), ages)
+    }
+}
+
+fn facts(pid: i32) -> Option<Process> {
+    let stat = procfs::stat(pid)?;
+    let (argv, name) = procfs::words(pid, COMMAND_MAX)?;
+    let started_ms = stat.start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
+    Some(Process {
+        process: ProcRef { pid, start_ticks: stat.start_ticks },
+        ppid: stat.ppid,
+        uid: procfs::only_uid(pid),
+        age: Duration::from_millis(clock::since_boot_ms().saturating_sub(started_ms)),
+        name,
+        argv,
+        has_terminal: stat.has_terminal,
+        is_marked: procfs::birthmark(pid).is_some_and(|mark| mark.task().is_some()),
+    })
+}
+
+fn spared(verdicts: &Verdicts) -> Vec<Step> {
+    let step = |one: &siding_model::foreign::Spared| Step::ForeignSpared {
+        rule: one.rule.clone(),
+        pid: one.process.pid,
+        command: tree::command_of(one.process.pid),
+        why: one.why.to_string(),
+    };
+    verdicts.spared.iter().map(step).collect()
+}
+
+/// What is said about a member of a tree that goes.
+#[derive(Debug, Clone)]
+struct Member {
+    rule: String,
+    top_pid: i32,
+    process: ProcRef,
+    age_ms: u64,
+    command: String,
+}
+
+impl Member {
+    fn new(tree: &Tree, process: ProcRef, ages: &Ages) -> Self {
+        let age = ages.get(&process).copied().unwrap_or_default();
+        Self {
+            rule: tree.rule.clone(),
+            top_pid: tree.members[0].pid,
+            process,
+            age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+            command: tree::command_of(process.pid),
+        }
+    }
+
+    fn ended(self, signal: Option<Signal>) -> Step {
+        let Self { rule, top_pid, process, age_ms, command } = self;
+        let signal = signal.map(|signal| signal.to_string());
+        Step::ForeignEnded { rule, pid: process.pid, top_pid, age_ms, command, signal }
+    }
+}

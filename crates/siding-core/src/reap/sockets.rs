@@ -1,0 +1,84 @@
+//! Socket files in watched places that nobody holds.
+
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use siding_model::watched::SocketPattern;
+
+use super::Step;
+use crate::sys::file::{self, Open};
+use crate::sys::socket::{self, BoundPaths};
+use crate::sys::{clock, process};
+
+/// Age in milliseconds from which on a file may be a leftover: one that is younger may be about
+/// to be used, or be handed from one program to the next.
+const MIN_AGE_MS: i64 = 60_000;
+
+/// Removes the socket files that match a pattern, are this user's, older than a minute, and held
+/// by no living process. With `dry_run` only says which.
+///
+/// No link is followed, neither on the way nor at the end, and nothing else is touched. A place
+/// that cannot be looked at has nothing to remove.
+#[must_use]
+pub fn sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for pattern in watched {
+        let Some(directory) = open(pattern) else { continue };
+        let mut names = file::names(&directory).unwrap_or_default();
+        names.retain(|name| pattern.matches(name));
+        names.sort();
+        // The table of bound paths is long on a busy machine, and mostly not needed.
+        let mut dead: Vec<_> = names.iter().filter(|name| is_dead(&directory, name)).collect();
+        let bound = if dead.is_empty() { None } else { BoundPaths::read().ok() };
+        dead.retain(|name| bound.as_ref().is_some_and(|bound| !bound.has(name)));
+        for name in dead {
+            let path = pattern.path_of(name);
+            // Two patterns may mean the same file.
+            let is_known =
+                |step: &Step| matches!(step, Step::SocketRemoved { path: known } if *known == path);
+            if dry_run {
+                if !steps.iter().any(is_known) {
+                    steps.push(Step::SocketRemoved { path });
+                }
+                continue;
+            }
+            // Asked again: whatever is there now, it is this that goes.
+            if !is_dead(&directory, name) {
+                continue;
+            }
+            steps.push(match file::remove(&directory, name) {
+                Ok(()) => Step::SocketRemoved { path },
+                Err(error) => Step::SocketLeft { path, why: error.to_string() },
+            });
+        }
+    }
+    steps
+}
+
+/// Opens the directory of a pattern, following no link.
+fn open(pattern: &SocketPattern) -> Option<OwnedFd> {
+    let root = file::open_directory(Path::new("/")).ok()?;
+    pattern
+        .directories()
+        .try_fold(root, |above, name| file::open_at(&above, name, Open::Directory))
+        .ok()
+}
+
+/// Whether this is a socket file of this user's that is not new and that nobody holds.
+fn is_dead(directory: &OwnedFd, name: &str) -> bool {
+    let Ok(facts) = file::facts_at(directory, name) else { return false };
+    let is_old = || {
+        let written = file::written_at(directory, name);
+        written.is_ok_and(|at| clock::wall().0.saturating_sub(at) >= MIN_AGE_MS)
+    };
+    facts.is_socket
+        && facts.uid == process::effective_uid()
+        && is_old()
+        // Where nothing can be found out nothing is removed.
+        && socket::is_held(directory, name).is_ok_and(|held| !held)
+        // The question went by name: it must have been about this file.
+        && file::facts_at(directory, name).is_ok_and(|now| now.identity == facts.identity)
+}

@@ -1,0 +1,158 @@
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+struct Watched {
+    dir: tempfile::TempDir,
+    pattern: SocketPattern,
+}
+
+impl Watched {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = format!("{}/claude-http-*.sock", dir.path().display());
+        let pattern = SocketPattern::parse(&text).expect("legal");
+        Self { dir, pattern }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(format!("claude-http-{name}.sock"))
+    }
+
+    /// Leaves a socket file whose socket is gone.
+    fn leave(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        drop(UnixListener::bind(&path).expect("binds"));
+        make_old(&path);
+        path
+    }
+
+    fn reap(&self) -> Vec<String> {
+        paths(sockets(std::slice::from_ref(&self.pattern), false))
+    }
+}
+
+fn paths(steps: Vec<Step>) -> Vec<String> {
+    let path = |step: Step| {
+        let Step::SocketRemoved { path } = step else { panic!("{step:?}") };
+        path
+    };
+    steps.into_iter().map(path).collect()
+}
+
+/// Sets the time of a file, not following a link. A socket file cannot be opened for that.
+fn make_old(path: &Path) {
+    let mut touch = std::process::Command::new("touch");
+    let touched = touch.args(["-h", "-d", "61 seconds ago"]).arg(path).status();
+    assert!(touched.expect("there is a touch").success(), "{}", path.display());
+}
+
+#[test]
+fn what_nobody_holds_goes_and_nothing_else_does() {
+    let watched = Watched::new();
+    let dead = watched.leave("dead");
+    let held = watched.path("held");
+    let _listener = UnixListener::bind(&held).expect("binds");
+    let packets = watched.path("packets");
+    let _packets = UnixDatagram::unbound().and(UnixDatagram::bind(&packets)).expect("binds");
+    // A pair of datagram sockets talks to itself alone and refuses others with `EPERM`.
+    let (one, other) = (watched.path("one"), watched.path("other"));
+    let (first, second) =
+        (UnixDatagram::bind(&one).expect("binds"), UnixDatagram::bind(&other).expect("binds"));
+    first.connect(&other).and(second.connect(&one)).expect("connect");
+    let regular = watched.path("file");
+    File::create(&regular).expect("own directory");
+    let elsewhere = watched.dir.path().join("elsewhere.sock");
+    drop(UnixListener::bind(&elsewhere).expect("binds"));
+    let link = watched.path("link");
+    symlink(&elsewhere, &link).expect("own directory");
+    let directory = watched.path("directory");
+    std::fs::create_dir(&directory).expect("own directory");
+    let fifo = watched.path("fifo");
+    let dir = File::open(watched.dir.path()).expect("own directory");
+    crate::sys::file::make_fifo(dir.as_fd(), "claude-http-fifo.sock").expect("own directory");
+    let all = [&held, &packets, &one, &other, &regular, &elsewhere, &link, &directory, &fifo];
+    all.iter().for_each(|path| make_old(path));
+    let foretold = paths(sockets(std::slice::from_ref(&watched.pattern), true));
+    assert!(dead.exists());
+    assert_eq!(watched.reap(), [dead.display().to_string()]);
+    assert_eq!(foretold, [dead.display().to_string()]);
+    assert!(!dead.exists());
+    for path in all {
+        assert!(path.symlink_metadata().is_ok(), "{}", path.display());
+    }
+}
+
+/// Between `bind` and `listen` a stream socket refuses everybody, as if it were dead.
+#[test]
+fn one_that_does_not_listen_yet_is_held() {
+    for kind in socket::CONNECTING {
+        let watched = Watched::new();
+        let path = watched.path("early");
+        let early = socket::bound_only(&path, kind).expect("binds");
+        make_old(&path);
+        assert_eq!(watched.reap(), Vec::<String>::new());
+        // Also under another name than it was bound to.
+        let moved = watched.path("moved");
+        std::fs::rename(&path, &moved).expect("own directory");
+        assert_eq!(watched.reap(), Vec::<String>::new());
+        drop(early);
+        assert_eq!(watched.reap(), [moved.display().to_string()]);
+    }
+}
+
+/// Whoever holds a socket is not woken by the question whether it does.
+#[test]
+fn a_listener_is_not_disturbed() {
+    let watched = Watched::new();
+    let path = watched.path("quiet");
+    let listener = UnixListener::bind(&path).expect("binds");
+    make_old(&path);
+    assert_eq!(watched.reap(), Vec::<String>::new());
+    listener.set_nonblocking(true).expect("own socket");
+    let caller = listener.accept().expect_err("nobody called");
+    assert_eq!(caller.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_new_one_stays_for_a_minute() {
+    let watched = Watched::new();
+    let path = watched.path("new");
+    drop(UnixListener::bind(&path).expect("binds"));
+    assert_eq!(watched.reap(), Vec::<String>::new());
+    make_old(&path);
+    assert_eq!(watched.reap(), [path.display().to_string()]);
+}
+
+#[test]
+fn no_link_leads_to_a_watched_place() {
+    let watched = Watched::new();
+    let dead = watched.leave("dead");
+    let link = watched.dir.path().join("link");
+    symlink(watched.dir.path(), &link).expect("own directory");
+    let text = format!("{}/claude-http-*.sock", link.display());
+    let through = SocketPattern::parse(&text).expect("legal");
+    assert_eq!(sockets(&[through], false), []);
+    assert!(dead.symlink_metadata().expect("it is there").file_type().is_socket());
+    // Named twice it is found once.
+    let twice = [watched.pattern.clone(), watched.pattern.clone()];
+    assert_eq!(paths(sockets(&twice, true)).len(), 1);
+}
+
+#[test]
+fn another_users_stays() {
+    if process::effective_uid() != 0 {
+        eprintln!("left out: only root can make another user's file");
+        return;
+    }
+    let watched = Watched::new();
+    let path = watched.leave("theirs");
+    std::os::unix::fs::lchown(&path, Some(61_234), None).expect("root may");
+    make_old(&path);
+    assert_eq!(watched.reap(), Vec::<String>::new());
+    assert!(path.exists());
+}

@@ -1,0 +1,195 @@
+//! Settings that are lists. A layer's list takes the place of the one below it, as other values do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::value::{RawValue, Value, ValueError};
+use crate::foreign::{BadRule, Rule};
+use crate::watched::{self, SocketPattern};
+
+/// What stands between the items of a list that is given as one text, as in a variable.
+const SEPARATOR: char = ',';
+
+const PATTERNS: &str = "a list of texts, each an absolute path with `*` or `?` in its last part \
+    only, such as `[\"/tmp/claude-http-*.sock\"]`";
+const RULES: &str = "rules: tables `[[reap_foreign]]` with `name`, `pattern`, `hosts` and perhaps \
+    `min_age`, or with the `name` of a built-in rule alone";
+const RULE_KEYS: &str = "`name`, `pattern`, `hosts` and `min_age`";
+
+/// Returns the items of a list, also of one that is written as a text. `None` for anything else.
+fn items(raw: &RawValue) -> Option<Vec<RawValue>> {
+    match raw {
+        RawValue::List(items) => Some(items.clone()),
+        RawValue::Text(text) => {
+            let items = text.split(SEPARATOR).map(str::trim).filter(|item| !item.is_empty());
+            Some(items.map(|item| RawValue::Text(item.to_owned())).collect())
+        }
+        RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Table(_) | RawValue::Other(_) => {
+            None
+        }
+    }
+}
+
+impl Value for Vec<SocketPattern> {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let items = items(raw).ok_or_else(|| ValueError::not_allowed(raw, PATTERNS))?;
+        let read = |item: &RawValue| {
+            let text = text_of(item).ok_or_else(|| ValueError::not_allowed(item, PATTERNS))?;
+            let refused = || ValueError::not_allowed(item, watched::ALLOWED);
+            SocketPattern::parse(&text).ok_or_else(refused)
+        };
+        items.iter().map(read).collect()
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::List(self.iter().map(|one| RawValue::Text(one.to_string())).collect())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "array",
+            "items": { "type": "string", "pattern": r"^/([^*?\[,/]+/)*[^,/]+$" }
+        })
+    }
+}
+
+impl Value for Vec<Rule> {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let items = items(raw).ok_or_else(|| ValueError::not_allowed(raw, RULES))?;
+        items.iter().map(rule).collect()
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::List(self.iter().map(raw_rule).collect())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,40}$" },
+                    "pattern": { "type": "string", "format": "regex" },
+                    "min_age": <Duration as Value>::schema(),
+                    "hosts": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": { "type": "string", "pattern": "^[^/]+$" }
+                    }
+                },
+                "additionalProperties": false
+            }
+        })
+    }
+}
+
+/// Reads one rule: a table, or the name of a built-in one.
+fn rule(raw: &RawValue) -> Result<Rule, ValueError> {
+    let built_in = |name: &RawValue| {
+        let found = text_of(name).and_then(|name| Rule::named(&name));
+        found.ok_or_else(|| ValueError::not_allowed(name, RULES))
+    };
+    let RawValue::Table(table) = raw else { return built_in(raw) };
+    let known = |key: &&String| !["name", "pattern", "hosts", "min_age"].contains(&key.as_str());
+    if let Some(key) = table.keys().find(known) {
+        return Err(ValueError::not_allowed(&RawValue::Text(key.clone()), RULE_KEYS));
+    }
+    if let (1, Some(name)) = (table.len(), table.get("name")) {
+        return built_in(name);
+    }
+    let text = |key: &str| table.get(key).and_then(text_of);
+    let name = text("name").ok_or(BadRule::Name)?;
+    let pattern = text("pattern").ok_or_else(|| ValueError::not_allowed(raw, RULES))?;
+    let min_age = table.get("min_age").map(<Duration as Value>::read).transpose()?;
+    let hosts = match table.get("hosts") {
+        Some(RawValue::List(hosts)) => hosts.iter().map(text_of).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    Ok(Rule::new(&name, &pattern, min_age, &hosts.ok_or(BadRule::Hosts)?)?)
+}
+
+fn raw_rule(rule: &Rule) -> RawValue {
+    let text = |text: &String| RawValue::Text(text.clone());
+    let mut table = BTreeMap::from([
+        ("name".to_owned(), text(&rule.name)),
+        ("pattern".to_owned(), text(&rule.pattern)),
+        ("hosts".to_owned(), RawValue::List(rule.hosts.iter().map(text).collect())),
+    ]);
+    if let Some(age) = &rule.min_age {
+        table.insert("min_age".to_owned(), age.raw());
+    }
+    RawValue::Table(table)
+}
+
+fn text_of(raw: &RawValue) -> Option<String> {
+    if let RawValue::Text(text) = raw { Some(text.clone()) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(entries: &[(&str, RawValue)]) -> RawValue {
+        let entries = entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        RawValue::List(vec![RawValue::Table(entries.collect())])
+    }
+
+    fn text(text: &str) -> RawValue {
+        RawValue::Text(text.to_owned())
+    }
+
+    fn list(items: &[&str]) -> RawValue {
+        RawValue::List(items.iter().map(|item| text(item)).collect())
+    }
+
+    #[test]
+    fn a_rule_is_read_and_written_back() {
+        let whole = [
+            ("name", text("relays")),
+            ("pattern", text("^socat ")),
+            ("hosts", list(&["claude", "codex"])),
+            ("min_age", text("2h")),
+        ];
+        let rules = <Vec<Rule>>::read(&table(&whole)).expect("legal");
+        assert_eq!(rules[0].min_age, Some(Duration::from_secs(7200)));
+        assert_eq!(rules[0].hosts, ["claude", "codex"]);
+        assert_eq!(rules.raw(), table(&whole));
+        let named = <Vec<Rule>>::read(&table(&[("name", text("claude-sandbox"))]));
+        assert_eq!(named, Ok(Rule::built_in()));
+        assert_eq!(<Vec<Rule>>::read(&RawValue::List(Vec::new())), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_bad_rule_says_what_is_wrong() {
+        let hosts = ("hosts", list(&["claude"]));
+        for (entries, part) in [
+            (vec![("name", text("x y")), ("pattern", text("a")), hosts.clone()], "letters, digits"),
+            (vec![("name", text("x")), ("pattern", text("(")), hosts.clone()], "unclosed group"),
+            (vec![("name", text("x")), ("pattern", text("a"))], "`hosts` names at least one"),
+            (
+                vec![("name", text("x")), ("pattern", text("a")), ("hosts", list(&[]))],
+                "`hosts` names at least one",
+            ),
+            (vec![("name", text("x")), hosts.clone()], "with `name`, `pattern`, `hosts`"),
+            (vec![("name", text("x"))], "the `name` of a built-in rule"),
+            (vec![("name", text("x")), ("patern", text("a"))], "`patern` is not possible here"),
+        ] {
+            let error = <Vec<Rule>>::read(&table(&entries)).expect_err("illegal").to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_patterns_may_be_one_text() {
+        let read = <Vec<SocketPattern>>::read;
+        let both = read(&text("/tmp/a-*.sock, /run/b.sock")).expect("legal");
+        assert_eq!(both.raw(), list(&["/tmp/a-*.sock", "/run/b.sock"]));
+        assert_eq!(read(&both.raw()), Ok(both));
+        let error = read(&list(&["a.sock"])).expect_err("relative").to_string();
+        assert!(error.starts_with("`a.sock` is not possible here; write an absolute"), "{error}");
+    }
+}
