@@ -222,6 +222,7 @@ impl<'r> Recovery<'r> {
             at,
             report: None,
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
+            peaks: None,
             proof: "no process carries its mark".to_owned(),
         };
         let mut records = vec![Record::Event { at, event }];

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::evidence::Stalled;
 use crate::lifecycle::{Event, Life, Phase};
+use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::record::{self, Accepted, Closed, FORMAT, Record};
@@ -72,6 +73,8 @@ pub struct TaskState {
     pub output_lost: Option<(u64, String)>,
     /// The last stall. It is over once there is more output than it says, or the task has ended.
     pub stalled: Option<Stalled>,
+    /// The limits that were passed, each as it was told last.
+    pub breaches: Vec<Breach>,
     /// Times another shim took over.
     pub rescues: u32,
     /// Number of the next record.
@@ -98,6 +101,7 @@ impl TaskState {
             closed: None,
             output_lost: None,
             stalled: None,
+            breaches: Vec::new(),
             rescues: 0,
             next_seq: 1,
         }
@@ -123,6 +127,10 @@ impl TaskState {
             }
             Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
             Record::Stalled(stalled) => self.stalled = Some(*stalled),
+            Record::Limit(breach) => {
+                self.breaches.retain(|told| told.which != breach.which);
+                self.breaches.push(*breach);
+            }
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());
@@ -152,6 +160,7 @@ impl TaskState {
             Event::TreeEmpty
             | Event::StopAsked { .. }
             | Event::DeadlinePassed
+            | Event::LimitPassed { .. }
             | Event::GraceOver
             | Event::Extended { .. }
             | Event::Placed { .. }

@@ -11,6 +11,7 @@ pub mod evidence;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;
+pub mod limits;
 pub mod outcome;
 pub mod process;
 pub mod protocol;

@@ -51,6 +51,33 @@ pub enum Limit {
     OutputRate,
 }
 
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Processes,
+        Self::Fds,
+        Self::CpuSpin,
+        Self::ConnectionAge,
+        Self::Sent,
+        Self::OutputRate,
+    ];
+
+    /// Returns its name as a flag has it, without the dashes before it.
+    #[must_use]
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Memory => "max-memory",
+            Self::Processes => "max-processes",
+            Self::Fds => "max-fds",
+            Self::CpuSpin => "max-cpu-spin",
+            Self::ConnectionAge => "max-connection-age",
+            Self::Sent => "max-sent",
+            Self::OutputRate => "max-output-rate",
+        }
+    }
+}
+
 /// How a task ended. Known only when its whole tree has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -119,7 +146,7 @@ impl fmt::Display for Outcome {
                 crate::span::human(std::time::Duration::from_millis(*limit_ms))
             ),
             Self::Stopped { by } => write!(f, "stopped by {by}"),
-            Self::Limit { which } => write!(f, "stopped at its limit `{which:?}`"),
+            Self::Limit { which } => write!(f, "stopped at its limit {}", which.flag()),
             Self::FailedToStart { error } => write!(f, "failed to start: {error}"),
             Self::Lost { why } => write!(f, "lost: {why}"),
         }

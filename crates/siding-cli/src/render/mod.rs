@@ -6,7 +6,6 @@
 mod advice;
 mod left;
 pub(crate) mod paint;
-mod size;
 mod state;
 mod table;
 mod task;

@@ -1,11 +1,11 @@
 //! `siding ps`: one line a task.
 
 use siding_model::report::TaskView;
+use siding_model::size::human as size;
 use siding_model::text::one_line;
 
 use super::COLUMNS;
 use super::paint::{Colour, Paint};
-use super::size::size;
 use super::state;
 
 /// Columns the command gets at least.

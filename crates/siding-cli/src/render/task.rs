@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use siding_core::sys::clock;
 use siding_model::record::StopReport;
 use siding_model::report::{PlacementKind, TaskView};
+use siding_model::size::human as size;
 use siding_model::span::{exact, human};
 use siding_model::text::one_line;
 
 use super::COLUMNS;
 use super::left::until_deadline;
 use super::paint::{Colour, Paint};
-use super::size::size;
 use super::state;
 use super::why;
 use super::wrap::{words, wrap};

@@ -65,6 +65,7 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
         | Record::Rescued { .. }
         | Record::OutputLost { .. }
         | Record::Stalled(_)
+        | Record::Limit(_)
         | Record::Closed(_) => {}
     }
 }

@@ -352,6 +352,7 @@ fn plainly_closed(after_ms: i64) -> Record {
         at: STARTED.plus_ms(after_ms.unsigned_abs()),
         report: None,
         output: OutputTotals { bytes: 42, gap: None, lost: 0 },
+        peaks: None,
         proof: "ECHILD".to_owned(),
     }))
 }

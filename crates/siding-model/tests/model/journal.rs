@@ -88,6 +88,7 @@ fn last_moment(records: &[Record]) -> Mono {
             Record::Accepted(_)
             | Record::OutputLost { .. }
             | Record::Stalled(_)
+            | Record::Limit(_)
             | Record::Closed(_),
         )
         | None => STARTED,
@@ -232,12 +233,13 @@ fn the_words_on_the_disk_are_pinned() {
             "output_lost: at error from record",
             "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
              tail verdict",
+            "limit: at detail limit record remote value which",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
             "event stop_asked: at by event record",
             "event grace_over: at event record",
             "event swept: at event record survivors",
-            "closed: at output proof record report wall",
+            "closed: at output peaks proof record report wall",
         ]
     );
     let mut line = Vec::new();

@@ -4,6 +4,7 @@
 //! - `journal`, `damage`: what a journal tells, whole, cut, damaged or forged;
 //! - `fixtures`: journals of released formats, which must load for ever;
 //! - `evidence`: what two samples of the kernel prove;
+//! - `limits`: what a row of looks proves, and what it does not;
 //! - `prompts`: what is told from the last lines of output;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
@@ -13,6 +14,7 @@ mod fixtures;
 mod history;
 mod journal;
 mod lifecycle;
+mod limits;
 mod machine;
 mod mutants;
 mod prompts;
