@@ -13,6 +13,7 @@ mod keeper;
 mod kin;
 mod lease;
 mod log;
+mod meter;
 mod pause;
 mod pump;
 mod rescue;

@@ -27,6 +27,7 @@ use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::meter::Meter;
 use crate::pump::Pump;
 use crate::stall::Stall;
 use crate::start::{self, CannotStart, when};
@@ -55,6 +56,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
     let kin = Kin::strays(id, leader.map_or(Stranger::Gone, Stranger::of_record));
     let lease = Lease::take(&setting.root, &state.spec);
     let stall = Stall::new(&state, pump.bytes(), clock::mono());
+    let meter = Meter::new(&state, pump.bytes(), clock::mono());
     let mut keeper = Keeper {
         root: setting.root,
         dir: setting.dir,
@@ -70,6 +72,7 @@ pub(crate) fn run(id: TaskId) -> Result<(), CannotStart> {
         input: None,
         ending: Ending::default(),
         stall,
+        meter,
     };
     resume(&mut keeper, id);
     keeper.keep();

@@ -6,6 +6,7 @@
 pub mod calls;
 pub mod clock;
 pub mod descriptor;
+pub mod diag;
 pub mod file;
 pub mod foreign;
 pub mod limit;

@@ -1,6 +1,6 @@
-//! Which TCP ports a set of processes listens on.
+//! Which sockets a set of processes holds, and on which TCP ports it listens.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// State `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
 const LISTEN: &str = "0A";
@@ -9,7 +9,7 @@ const LISTEN: &str = "0A";
 /// read their descriptors; sockets of another user's process are not found.
 #[must_use]
 pub fn listening(pids: &[i32]) -> Vec<u16> {
-    let inodes = socket_inodes(pids);
+    let inodes = held(pids);
     if inodes.is_empty() {
         return Vec::new();
     }
@@ -24,27 +24,29 @@ pub fn listening(pids: &[i32]) -> Vec<u16> {
 }
 
 /// Returns the port of a table line that is a listener with one of these inodes.
-fn listener(line: &str, inodes: &HashSet<u64>) -> Option<u16> {
+fn listener(line: &str, inodes: &HashMap<u64, i32>) -> Option<u16> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
     let state = fields.nth(1)?;
     let inode = fields.nth(5)?.parse().ok()?;
-    if state != LISTEN || !inodes.contains(&inode) {
+    if state != LISTEN || !inodes.contains_key(&inode) {
         return None;
     }
     u16::from_str_radix(local.rsplit(':').next()?, 16).ok()
 }
 
-fn socket_inodes(pids: &[i32]) -> HashSet<u64> {
-    let mut inodes = HashSet::new();
-    for pid in pids {
+/// Returns the numbers of all sockets that any of `pids` holds, each with one that does.
+#[must_use]
+pub fn held(pids: &[i32]) -> HashMap<u64, i32> {
+    let mut inodes = HashMap::new();
+    for &pid in pids {
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for descriptor in descriptors.flatten() {
             let Ok(target) = std::fs::read_link(descriptor.path()) else { continue };
             let inode: Option<u64> = target
                 .to_str()
                 .and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-            inodes.extend(inode);
+            inodes.extend(inode.map(|inode| (inode, pid)));
         }
     }
     inodes

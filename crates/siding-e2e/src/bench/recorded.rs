@@ -87,6 +87,7 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
             at,
             report: None,
             output: OutputTotals { bytes: 56, ..OutputTotals::default() },
+            peaks: None,
             proof: "ECHILD".to_owned(),
         })));
     }
