@@ -3,6 +3,7 @@
 mod begin;
 mod environment;
 mod follow;
+mod limits;
 
 use std::process::ExitCode;
 
@@ -83,6 +84,10 @@ pub(crate) struct Args {
     /// The command: one text for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
+    // The last: its heading would hold for whatever follows.
+    #[command(flatten)]
+    limits: limits::LimitArgs,
+    // The last: its heading would hold for whatever follows.
 }
 
 const EXAMPLES: &str = "\
@@ -91,6 +96,7 @@ Examples:
   siding run --budget 2s -- cargo build            argv; in background after 2 s
   siding run --background --name web -- npm start  at once in the background
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
+  siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on
 in the background; 124 at the deadline; 125 when siding itself failed; 126 and

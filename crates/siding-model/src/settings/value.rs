@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::limits::OnLimit;
 use crate::signal::{BadSignal, Signal};
-use crate::size::{Bytes, SizeError};
+use crate::size::{Bytes, Rate, SizeError};
 use crate::span::{self, SpanError};
 use crate::spec::OnLeaderExit;
 use crate::text::one_line;
@@ -132,6 +133,38 @@ impl Value for Bytes {
     }
 }
 
+impl Value for Rate {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let size = match raw {
+            RawValue::Text(text) => {
+                let text = text.trim();
+                RawValue::Text(text.strip_suffix("/s").unwrap_or(text).to_owned())
+            }
+            RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Other(_) => raw.clone(),
+        };
+        Bytes::read(&size).map(Self).map_err(|error| match error {
+            ValueError::NotAllowed { .. } => {
+                ValueError::not_allowed(raw, "a rate such as `1MiB/s`, or bytes a second")
+            }
+            error => error,
+        })
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.to_string())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [
+                { "type": "string", "pattern": "^ *[0-9]+ *([kKMGT]i?)?[bB]?(/s)? *$" },
+                { "type": "integer", "minimum": 0 }
+            ]
+        })
+    }
+}
+
 impl Value for Signal {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
@@ -245,6 +278,12 @@ impl Word for AssistantMode {
     const WORDS: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
     const ALLOWED: &'static str = "`auto`, `on` or `off`";
+}
+
+impl Word for OnLimit {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("notice", Self::Notice), ("stop", Self::Stop)];
+    const ALLOWED: &'static str = "`notice` or `stop`";
 }
 
 impl Word for OnLeaderExit {

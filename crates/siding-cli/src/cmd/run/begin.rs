@@ -80,6 +80,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         keep: args.keep,
         session_grace_ms: millis(settings.session_grace),
         stall_after_ms: millis(settings.stall_after),
+        limits: settings.limits(),
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         duplicate_of: None,
@@ -109,7 +110,8 @@ fn with_flags(args: &Args) -> Environment {
         (Key::OnLeaderExit, "--on-leader-exit", args.on_leader_exit.as_ref()),
         (Key::Shell, "--shell", args.shell.as_ref()),
     ];
-    flags.into_iter().fold(Environment::from_process(), |sources, (key, flag, value)| match value {
+    let flags = flags.into_iter().chain(args.limits.flags());
+    flags.fold(Environment::from_process(), |sources, (key, flag, value)| match value {
         Some(value) => sources.with_call(key, flag, RawValue::Text(value.clone())),
         None => sources,
     })
