@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::evidence::AttentionView;
 use crate::id::{Kind, SessionId, TaskId};
 use crate::lifecycle::Phase;
+use crate::limits::{Breach, Peaks};
 use crate::outcome::{Outcome, Placement, Why};
 use crate::record::{Gap, StopReport};
 
@@ -62,6 +63,10 @@ pub struct TaskView {
     /// That it has been silent for long, and what it does; null when it has not, or has written
     /// again since.
     pub attention: Option<AttentionView>,
+    /// The most it was seen to use; null where nobody looked.
+    pub usage: Option<Peaks>,
+    /// Limits that it has passed, each as it was told last.
+    pub breaches: Vec<Breach>,
     /// What a stop ended; null when nothing had to be.
     pub stop_report: Option<StopReport>,
     /// Task with the same command and directory that ran before it.
