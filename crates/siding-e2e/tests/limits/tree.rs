@@ -33,7 +33,7 @@ fn a_descriptor_leak_is_told_and_a_server_with_many_is_not() {
 fn memory_is_told_and_ten_forks_of_a_large_process_are_not() {
     let sandbox = sandbox();
     let limit = ["--max-memory", "200MiB"];
-    let mut verbs = vec!["grow", "50m"];
+    let mut verbs = vec!["grow", "50M"];
     for _ in 0..9 {
         verbs.extend(["fork", "hang", "--"]);
     }
@@ -42,7 +42,7 @@ fn memory_is_told_and_ten_forks_of_a_large_process_are_not() {
     eventually("all have been forked", || {
         shown(&sandbox, &forks)["processes"].as_array().is_some_and(|all| all.len() == 10)
     });
-    let large = puppet(&sandbox, &limit, &["grow", "300m", "hang"]);
+    let large = puppet(&sandbox, &limit, &["grow", "300M", "hang"]);
     let breach = until_breach(&sandbox, &large, "memory");
     assert!(breach["value"].as_u64().is_some_and(|value| value > 300 << 20), "{breach:#}");
     until_looked_at(&sandbox, 2);
