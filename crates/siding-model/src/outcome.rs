@@ -21,6 +21,9 @@ pub enum LeaderEnd {
     Signaled {
         /// Which.
         signal: Signal,
+        /// Who sent it, where there is evidence: `oom` is the kernel, out of memory.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// It is gone and its status could not be had.
     Unknown {
@@ -124,11 +127,16 @@ pub enum Outcome {
     },
 }
 
+impl LeaderEnd {
+    /// Who is named when the kernel ended a process for want of memory.
+    pub const OOM: &str = "oom";
+}
+
 impl From<LeaderEnd> for Outcome {
     fn from(end: LeaderEnd) -> Self {
         match end {
             LeaderEnd::Exited { code } => Self::Exited { code },
-            LeaderEnd::Signaled { signal } => Self::Signaled { signal, by: None },
+            LeaderEnd::Signaled { signal, by } => Self::Signaled { signal, by },
             LeaderEnd::Unknown { why } => Self::Lost { why },
         }
     }
@@ -139,6 +147,9 @@ impl fmt::Display for Outcome {
         match self {
             Self::Exited { code } => write!(f, "exited {code}"),
             Self::Signaled { signal, by: None } => write!(f, "ended by {signal}"),
+            Self::Signaled { signal, by: Some(by) } if by == LeaderEnd::OOM => {
+                write!(f, "ended by {signal}, out of memory")
+            }
             Self::Signaled { signal, by: Some(by) } => write!(f, "ended by {signal} from {by}"),
             Self::Deadline { limit_ms } => write!(
                 f,

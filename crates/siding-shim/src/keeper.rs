@@ -201,8 +201,16 @@ impl Keeper {
         }
     }
 
-    fn leader_ended(&mut self, end: LeaderEnd, tree: Tree) {
+    fn leader_ended(&mut self, mut end: LeaderEnd, tree: Tree) {
         pause::at("leader_ended");
+        // A kill that is not ours, while the kernel counted one for want of memory. Either alone
+        // proves nothing.
+        if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
+            && matches!(self.state.life.phase(), Phase::Running { .. })
+            && self.meter.saw_oom_kill()
+        {
+            *by = Some(LeaderEnd::OOM.to_owned());
+        }
         // What it wrote is in the FIFO now; what lingers may write for ever.
         self.pump.drain();
         let Report { final_cwd, pipeline } =

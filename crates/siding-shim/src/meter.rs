@@ -5,7 +5,7 @@
 //! is looked at in time. A look lets go of all it needs but the numbers of the last one.
 
 use siding_core::probe::{self, Wanted};
-use siding_core::sys::{clock, process};
+use siding_core::sys::{clock, machine, process};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::{Breach, Gauges, Ledger, Limits, Pace, Peaks, ProcessUse, Usage};
@@ -29,6 +29,9 @@ pub(crate) struct Meter {
     pace: Pace,
     peaks: Peaks,
     connections_at: Mono,
+    /// The kernel's count of kills for want of memory, at the look before the last and at the last:
+    /// whoever it ends may take longer to die than there is between two looks.
+    oom_kills: [Option<u64>; 2],
 }
 
 impl Meter {
@@ -42,6 +45,7 @@ impl Meter {
             pace: Pace::new(now),
             peaks: Peaks::default(),
             connections_at: now,
+            oom_kills: [machine::oom_kills(); 2],
         }
     }
 
@@ -93,6 +97,11 @@ impl Meter {
         }
     }
 
+    /// Whether the kernel has lately ended a process of this machine for want of memory.
+    pub(crate) fn saw_oom_kill(&self) -> bool {
+        matches!((self.oom_kills[0], machine::oom_kills()), (Some(before), Some(now)) if now > before)
+    }
+
     fn measure(
         &mut self,
         scene: &Scene<'_>,
@@ -118,6 +127,7 @@ impl Meter {
             self.connections_at = now;
             self.ledger.take(now, connections);
         }
+        self.oom_kills = [self.oom_kills[1], machine::oom_kills()];
         self.peaks.see(&usage);
         usage
     }

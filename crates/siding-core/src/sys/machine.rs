@@ -62,6 +62,15 @@ pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
+/// Returns how many processes the kernel has ended for want of memory since boot, also those that
+/// only their control group wanted it of. `None` where it does not tell. About 20 µs.
+#[must_use]
+pub fn oom_kills() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+    number.trim().parse().ok()
+}
+
 /// Whether this process may write to a file or directory.
 #[must_use]
 pub fn may_write(path: &Path) -> bool {

@@ -106,7 +106,7 @@ pub fn end_of_status(status: i32) -> Option<LeaderEnd> {
     }
     if libc::WIFSIGNALED(status) {
         let signal = Signal::from_number(libc::WTERMSIG(status))?;
-        return Some(LeaderEnd::Signaled { signal });
+        return Some(LeaderEnd::Signaled { signal, by: None });
     }
     None
 }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_code_of_137_is_not_a_kill() {
         assert_eq!(end_of_status(137 << 8), Some(LeaderEnd::Exited { code: 137 }));
-        let killed = Signal::from_number(9).map(|signal| LeaderEnd::Signaled { signal });
+        let killed = Signal::from_number(9).map(|signal| LeaderEnd::Signaled { signal, by: None });
         assert_eq!(end_of_status(9), killed);
         assert_eq!(end_of_status(9 | 0x80), killed, "with a core file");
         assert_eq!(end_of_status(0x137f), None, "stopped, not ended");

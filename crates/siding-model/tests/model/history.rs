@@ -111,7 +111,7 @@ fn signals() -> impl Strategy<Value = Signal> {
 fn ends() -> impl Strategy<Value = LeaderEnd> {
     prop_oneof![
         3 => (0..4_u8).prop_map(|code| LeaderEnd::Exited { code }),
-        1 => signals().prop_map(|signal| LeaderEnd::Signaled { signal }),
+        1 => signals().prop_map(|signal| LeaderEnd::Signaled { signal, by: None }),
         1 => "[u-w]".prop_map(|why| LeaderEnd::Unknown { why }),
     ]
 }

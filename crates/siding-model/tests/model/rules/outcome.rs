@@ -48,8 +48,8 @@ pub(super) fn was_seen(trace: &Trace) -> Verdict {
     require(leader.is_none_or(leader_told), || format!("nobody saw the leader end {leader:?}"))?;
     let seen = match outcome {
         Outcome::Exited { code } => leader_told(&LeaderEnd::Exited { code: *code }),
-        Outcome::Signaled { signal, by: None } => {
-            leader_told(&LeaderEnd::Signaled { signal: *signal })
+        Outcome::Signaled { signal, by } => {
+            leader_told(&LeaderEnd::Signaled { signal: *signal, by: by.clone() })
         }
         Outcome::Deadline { limit_ms } => told(&|turn| {
             let passed = turn.event == Event::DeadlinePassed && turn.now >= turn.before.deadline;
@@ -70,7 +70,7 @@ pub(super) fn was_seen(trace: &Trace) -> Verdict {
             told(&|turn| turn.event == Event::LimitPassed { which: *which } && turn.changed())
         }
         // Nothing in the model says these yet.
-        Outcome::Signaled { .. } | _ => false,
+        _ => false,
     };
     require(seen, || format!("nobody told of {outcome:?}"))
 }
