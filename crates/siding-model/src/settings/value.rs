@@ -135,19 +135,18 @@ impl Value for Bytes {
 
 impl Value for Rate {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        let size = match raw {
+        let read = |text: &str| Ok(Self(text.parse()?));
+        match raw {
             RawValue::Text(text) => {
+                let text = shown(text);
                 let text = text.trim();
-                RawValue::Text(text.strip_suffix("/s").unwrap_or(text).to_owned())
+                read(text.strip_suffix("/s").unwrap_or(text))
             }
-            RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Other(_) => raw.clone(),
-        };
-        Bytes::read(&size).map(Self).map_err(|error| match error {
-            ValueError::NotAllowed { .. } => {
-                ValueError::not_allowed(raw, "a rate such as `1MiB/s`, or bytes a second")
+            RawValue::Integer(number) => read(&number.to_string()),
+            RawValue::Boolean(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(raw, "a rate such as `1MiB/s`, or bytes a second"))
             }
-            error => error,
-        })
+        }
     }
 
     fn raw(&self) -> RawValue {

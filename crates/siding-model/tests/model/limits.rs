@@ -189,12 +189,13 @@ proptest! {
         which in prop::sample::select(vec![Limit::Fds, Limit::Processes, Limit::Memory]),
         values in prop::collection::vec(0_u64..300, 1..120),
     ) {
-        let mut limits = Limits::default();
-        match which {
-            Limit::Fds => limits.fds = limit,
-            Limit::Memory => limits.memory = limit,
-            _ => limits.processes = limit,
-        }
+        let of = |one| if which == one { limit } else { 0 };
+        let limits = Limits {
+            fds: of(Limit::Fds),
+            memory: of(Limit::Memory),
+            processes: of(Limit::Processes),
+            ..Limits::default()
+        };
         let mut watched = Watched::new(limits);
         let (mut is_over, mut count) = (false, 0);
         for (second, value) in (1..).zip(values) {
