@@ -50,6 +50,8 @@ pub(crate) enum Look {
 #[derive(Debug)]
 pub(crate) struct Stall {
     watch: Watch,
+    /// What siding gave the task, once it was looked up.
+    given: Option<Given>,
     before: Option<Sample>,
     /// What was found last, and when it was first seen to be so.
     held: Option<(Key, Mono)>,
@@ -66,7 +68,7 @@ impl Stall {
     pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
         let is_told = state.stalled.as_ref().is_some_and(|told| told.output_bytes >= written);
         let watch = Watch::new(state.spec.stall_after_ms, now, is_told);
-        Self { watch, before: None, held: None, asked: None, uses: None }
+        Self { watch, given: None, before: None, held: None, asked: None, uses: None }
     }
 
     /// Notes that the task has written.
@@ -88,7 +90,7 @@ impl Stall {
     /// Looks for somebody who asks. The answer comes from [`Self::look`].
     pub(crate) fn ask(&mut self, scene: &Scene<'_>) {
         if self.asked.is_none() {
-            self.asked = Some(scene.sample());
+            self.asked = Some(self.sample(scene));
         }
     }
 
@@ -102,7 +104,7 @@ impl Stall {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
             return Look::Nothing;
         }
-        let sample = scene.sample();
+        let sample = self.sample(scene);
         self.uses = Some(probe::uses_in(&sample, wanted));
         if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
             let judged = scene.judge(&first, &sample);
@@ -132,6 +134,10 @@ impl Stall {
         }
         self.before = Some(sample);
         Look::Nothing
+    }
+
+    fn sample(&mut self, scene: &Scene<'_>) -> Sample {
+        scene.sample(self.given.get_or_insert_with(|| Given::of(scene.dir)))
     }
 
     /// Notes what was found; returns since when it is so.
@@ -167,13 +173,12 @@ impl Stall {
 }
 
 impl Scene<'_> {
-    fn sample(&self) -> Sample {
-        let given = Given::of(self.dir);
+    fn sample(&self, given: &Given) -> Sample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::of_processes(&given, &self.kin.members(self.root, id));
+            return probe::of_processes(given, &self.kin.members(self.root, id));
         }
-        probe::below(&given, own_pid(), |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+        probe::below(given, own_pid(), |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
 
     /// Looks at what the processes use, and not at what they do.

@@ -14,8 +14,8 @@ use crate::sys::{clock, foreign};
 /// seconds; what lies beyond is not looked at.
 pub(super) const MOST: usize = 512;
 
-/// Looks at everything below a process, without itself. `skip` is asked about each; those it names
-/// are left out with everything below them.
+/// Looks at everything below a process of one thread, without itself. `skip` is asked about each;
+/// those it names are left out with everything below them.
 #[must_use]
 pub fn below(given: &Given, root: i32, skip: impl FnMut(i32) -> bool) -> Sample {
     let mut processes = walk(root, skip, |pid| {
@@ -27,7 +27,7 @@ pub fn below(given: &Given, root: i32, skip: impl FnMut(i32) -> bool) -> Sample 
     Sample { at: clock::mono(), processes }
 }
 
-/// Looks at everything below a process. `look` gives what it found and the threads whose children
+/// Looks at everything below a process of one thread. `look` gives what it found and the threads whose children
 /// come next; `None` when the process has ended.
 pub(super) fn walk<T>(
     root: i32,
@@ -36,8 +36,7 @@ pub(super) fn walk<T>(
 ) -> Vec<T> {
     let mut found = Vec::new();
     let mut known: Vec<i32> = Vec::new();
-    let mut next: Vec<i32> =
-        threads::of(root).iter().flat_map(|tid| threads::children(root, *tid)).collect();
+    let mut next = threads::children(root, root);
     while let Some(pid) = next.pop() {
         if known.contains(&pid) || known.len() >= MOST || skip(pid) {
             continue;
