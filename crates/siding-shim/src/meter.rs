@@ -14,9 +14,9 @@ use siding_model::text;
 
 use crate::stall::Scene;
 
-/// Time between two looks at the connections of a task of which none are limited, in milliseconds:
-/// the names of all its descriptors are read for that.
-const CONNECTIONS_MS: u64 = 10_000;
+/// Time between two looks at what costs more than the rest and is not limited, in milliseconds: the
+/// connections, for which the names of all descriptors are read, and the kernel's count of kills.
+const RARELY_MS: u64 = 60_000;
 /// Columns of a process's name in a sentence.
 const NAME: usize = 60;
 
@@ -28,7 +28,8 @@ pub(crate) struct Meter {
     ledger: Ledger,
     pace: Pace,
     peaks: Peaks,
-    connections_at: Mono,
+    /// When such a look was taken.
+    rarely_at: Mono,
     /// The kernel's count of kills for want of memory, at the look before the last and at the last:
     /// whoever it ends may take longer to die than there is between two looks.
     oom_kills: [Option<u64>; 2],
@@ -44,7 +45,7 @@ impl Meter {
             ledger: Ledger::default(),
             pace: Pace::new(now),
             peaks: Peaks::default(),
-            connections_at: now,
+            rarely_at: now,
             oom_kills: [machine::oom_kills(); 2],
         }
     }
@@ -66,8 +67,12 @@ impl Meter {
             return Vec::new();
         }
         let began = clock::mono_us();
-        let connections =
-            self.limits.need_connections() || now.ms_since(self.connections_at) >= CONNECTIONS_MS;
+        let rarely = now.ms_since(self.rarely_at) >= RARELY_MS;
+        if rarely {
+            self.rarely_at = now;
+            self.oom_kills = [self.oom_kills[1], machine::oom_kills()];
+        }
+        let connections = rarely || self.limits.need_connections();
         let usage = self.measure(scene, seen, connections, now);
         let mut moves = false;
         let mut breaches = Vec::new();
@@ -124,10 +129,8 @@ impl Meter {
             usage.shared_once_bytes = Some(probe::shared_once(&usage.processes));
         }
         if let Some(connections) = &usage.connections {
-            self.connections_at = now;
             self.ledger.take(now, connections);
         }
-        self.oom_kills = [self.oom_kills[1], machine::oom_kills()];
         self.peaks.see(&usage);
         usage
     }

@@ -13,11 +13,12 @@ fn a_descriptor_leak_is_told_and_a_server_with_many_is_not() {
     let server = puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "200", "hang"]);
     let leak = puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "600", "hang"]);
     let breach = until_breach(&sandbox, &leak, "fds");
-    assert!(breach["value"].as_u64().is_some_and(|value| value > 600), "{breach:#}");
+    // It may still have been at it.
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 400), "{breach:#}");
     assert_eq!(breach["limit"], 400);
     let detail = breach["detail"].as_str().expect("a sentence");
-    assert!(detail.starts_with("max-fds: 60"), "{detail}");
-    assert!(detail.contains("open descriptors, limit 400; 60"), "{detail}");
+    assert!(detail.starts_with("max-fds: "), "{detail}");
+    assert!(detail.contains(" open descriptors, limit 400; "), "{detail}");
     until_looked_at(&sandbox, 2);
     assert!(breaches(&sandbox, &server).is_empty());
     assert_eq!(breaches(&sandbox, &leak).len(), 1, "once");
@@ -44,7 +45,8 @@ fn memory_is_told_and_ten_forks_of_a_large_process_are_not() {
     });
     let large = puppet(&sandbox, &limit, &["grow", "300M", "hang"]);
     let breach = until_breach(&sandbox, &large, "memory");
-    assert!(breach["value"].as_u64().is_some_and(|value| value > 300 << 20), "{breach:#}");
+    // It may still have been growing.
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 200 << 20), "{breach:#}");
     until_looked_at(&sandbox, 2);
     let view = shown(&sandbox, &forks);
     assert!(breaches(&sandbox, &forks).is_empty(), "{view:#}");
@@ -61,7 +63,8 @@ fn too_many_processes_are_told_and_a_few_are_not() {
     let many = start(&sandbox, &limit, "for i in {1..20}; do sleep 300 & done; wait");
     let breach = until_breach(&sandbox, &many, "processes");
     let detail = breach["detail"].as_str().expect("a sentence");
-    assert_eq!(detail, "max-processes: 21 processes, limit 8");
+    assert!(detail.starts_with("max-processes: "), "{detail}");
+    assert!(detail.ends_with(" processes, limit 8"), "{detail}");
     until_looked_at(&sandbox, 2);
     assert!(breaches(&sandbox, &few).is_empty());
     assert_eq!(shown(&sandbox, &few)["usage"]["processes"], 6);
