@@ -115,11 +115,11 @@ fn the_words_on_the_wire_are_pinned() {
     let requests = requests().iter().map(|request| json!(request)).collect();
     assert_eq!(
         words(requests, "do"),
-        ["subscribe", "place", "stop", "extend", "close_stdin", "why", "ping"]
+        ["subscribe", "place", "stop", "extend", "close_stdin", "why", "usage", "ping"]
     );
     let messages = messages().iter().map(|message| json!(message)).collect();
     assert_eq!(
         words(messages, "say"),
-        ["record", "output", "why", "done", "refused", "cannot_start"]
+        ["record", "output", "why", "usage", "done", "refused", "cannot_start"]
     );
 }
