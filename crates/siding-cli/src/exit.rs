@@ -56,7 +56,7 @@ fn of_stopped(end: &LeaderEnd) -> u8 {
 fn of_end(end: &LeaderEnd) -> u8 {
     match end {
         LeaderEnd::Exited { code } => *code,
-        LeaderEnd::Signaled { signal } => {
+        LeaderEnd::Signaled { signal, .. } => {
             SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
         }
         LeaderEnd::Unknown { .. } => OWN_FAILURE,

@@ -190,6 +190,7 @@ mod tests {
             keep_head: 0,
             keep_tail: 0,
             stall_after_ms: 45_000,
+            limits: siding_model::limits::Limits::default(),
             same_key: String::new(),
             duplicate_of: None,
             monitor: None,

@@ -223,6 +223,7 @@ impl<'r> Recovery<'r> {
             at,
             report: None,
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
+            peaks: None,
             proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
         let mut records = monitor::last_lines(dir, &folded.state, at);

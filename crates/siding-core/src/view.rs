@@ -81,6 +81,8 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         listening: sockets::listening(pids),
         output,
         attention: None,
+        usage: state.closed.as_ref().and_then(|closed| closed.peaks.clone()),
+        breaches: state.breaches.clone(),
         stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,

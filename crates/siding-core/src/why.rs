@@ -1,6 +1,7 @@
-//! Asking a task's shim why the task is quiet.
+//! Asking a task's shim about the task: why it is quiet, and what it uses.
 
 use siding_model::evidence::Evidence;
+use siding_model::limits::Peaks;
 use siding_model::protocol::{Message, Request};
 
 use crate::link::{AskError, Link};
@@ -23,4 +24,22 @@ pub fn ask(dir: &TaskDir) -> Result<Evidence, AskError> {
         }
     })?;
     found.ok_or(AskError::Gone)
+}
+
+/// How long it may take to say what a task uses, in milliseconds: nothing depends on it.
+const USAGE_MS: u64 = 1_000;
+
+/// Returns the most that a running task was seen to use, this moment included. `None` when its shim
+/// does not say: it is gone, busy, or of an older version.
+#[must_use]
+pub fn usage(dir: &TaskDir) -> Option<Peaks> {
+    let link = Link::connect(dir).ok().flatten()?;
+    let mut found = None;
+    link.ask(&Request::Usage, USAGE_MS, |message| {
+        if let Message::Usage { peaks } = message {
+            found = Some(peaks);
+        }
+    })
+    .ok()?;
+    found
 }

@@ -116,6 +116,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         duplicate_of: None,
         monitor: None,
         stall_after_ms: 45_000,
+        limits: siding_model::limits::Limits::default(),
     }
 }
 
@@ -155,7 +156,7 @@ fn many_at_once_take_each_task_in_once() {
 fn only_an_exit_of_its_own_is_a_whole_length() {
     let place = Place::new();
     let stop = Event::StopAsked { by: "user".to_owned(), grace_ms: None, signal: None };
-    let killed = LeaderEnd::Signaled { signal: Signal::KILL };
+    let killed = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
     let end =
         Event::LeaderEnded { end: killed, tree: Tree::Empty, final_cwd: None, pipeline: None };
     let lingering = leader_ended(0, Tree::Alive);

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::evidence::Stalled;
 use crate::lifecycle::{Event, Life, Phase};
+use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::record::{self, Accepted, Closed, FORMAT, Record};
@@ -78,6 +79,8 @@ pub struct TaskState {
     pub matched: Matched,
     /// The last stall. It is over once there is more output than it says, or the task has ended.
     pub stalled: Option<Stalled>,
+    /// The limits that were passed, each as it was told last.
+    pub breaches: Vec<Breach>,
     /// Times another shim took over.
     pub rescues: u32,
     /// Number of the next record.
@@ -118,6 +121,7 @@ impl TaskState {
             output_lost: None,
             matched: Matched::default(),
             stalled: None,
+            breaches: Vec::new(),
             rescues: 0,
             next_seq: 1,
         }
@@ -151,6 +155,10 @@ impl TaskState {
                 self.matched.to = self.matched.to.max(to);
             }
             Record::Stalled(stalled) => self.stalled = Some(*stalled),
+            Record::Limit(breach) => {
+                self.breaches.retain(|told| told.which != breach.which);
+                self.breaches.push(*breach);
+            }
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());
@@ -185,6 +193,7 @@ impl TaskState {
             Event::TreeEmpty
             | Event::StopAsked { .. }
             | Event::DeadlinePassed
+            | Event::LimitPassed { .. }
             | Event::GraceOver
             | Event::Extended { .. }
             | Event::Placed { .. }

@@ -13,6 +13,7 @@ pub mod history;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;
+pub mod limits;
 pub mod monitor;
 pub mod notice;
 pub mod outcome;

@@ -174,6 +174,11 @@ pub enum Event {
     },
     /// The deadline passed.
     DeadlinePassed,
+    /// A limit was passed at which the task is to be stopped.
+    LimitPassed {
+        /// Which.
+        which: Limit,
+    },
     /// The grace is over.
     GraceOver,
     /// The deadline was moved.
@@ -329,18 +334,9 @@ impl Life {
             Event::DeadlinePassed if now >= self.deadline => {
                 let limit_ms = self.deadline.ms_since(self.policy.started);
                 let reason = Reason::Deadline { limit_ms };
-                match self.phase {
-                    Phase::Starting { stop: None }
-                    | Phase::Running { .. }
-                    | Phase::Lingering { .. } => {
-                        self.stop(reason, self.policy.signal, self.policy.grace, now)
-                    }
-                    Phase::Starting { stop: Some(_) }
-                    | Phase::Stopping { .. }
-                    | Phase::Killing { .. }
-                    | Phase::Ended { .. } => self.unchanged(),
-                }
+                self.overstepped(reason, now)
             }
+            Event::LimitPassed { which } => self.overstepped(Reason::Limit { which: *which }, now),
             Event::DeadlinePassed => self.unchanged(),
             Event::GraceOver => self.grace_over(now),
             Event::Spawned { leader } => self.spawned(*leader, now),
@@ -449,6 +445,19 @@ impl Life {
                 self.enter(phase, None)
             }
             Phase::Starting { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => self.unchanged(),
+        }
+    }
+
+    /// Stops a task for something it did itself, unless it is being stopped already.
+    fn overstepped(&self, reason: Reason, now: Mono) -> (Self, Vec<Effect>) {
+        match self.phase {
+            Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                self.stop(reason, self.policy.signal, self.policy.grace, now)
+            }
+            Phase::Starting { stop: Some(_) }
             | Phase::Stopping { .. }
             | Phase::Killing { .. }
             | Phase::Ended { .. } => self.unchanged(),

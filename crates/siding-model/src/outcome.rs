@@ -21,6 +21,9 @@ pub enum LeaderEnd {
     Signaled {
         /// Which.
         signal: Signal,
+        /// Who sent it, where there is evidence: `oom` is the kernel, out of memory.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// It is gone and its status could not be had.
     Unknown {
@@ -63,6 +66,31 @@ impl Limit {
             Self::ConnectionAge => "connection_age",
             Self::Sent => "sent",
             Self::OutputRate => "output_rate",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Processes,
+        Self::Fds,
+        Self::CpuSpin,
+        Self::ConnectionAge,
+        Self::Sent,
+        Self::OutputRate,
+    ];
+
+    /// Returns its name as a flag has it, without the dashes before it.
+    #[must_use]
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Memory => "max-memory",
+            Self::Processes => "max-processes",
+            Self::Fds => "max-fds",
+            Self::CpuSpin => "max-cpu-spin",
+            Self::ConnectionAge => "max-connection-age",
+            Self::Sent => "max-sent",
+            Self::OutputRate => "max-output-rate",
         }
     }
 }
@@ -113,11 +141,16 @@ pub enum Outcome {
     },
 }
 
+impl LeaderEnd {
+    /// Who is named when the kernel ended a process for want of memory.
+    pub const OOM: &str = "oom";
+}
+
 impl From<LeaderEnd> for Outcome {
     fn from(end: LeaderEnd) -> Self {
         match end {
             LeaderEnd::Exited { code } => Self::Exited { code },
-            LeaderEnd::Signaled { signal } => Self::Signaled { signal, by: None },
+            LeaderEnd::Signaled { signal, by } => Self::Signaled { signal, by },
             LeaderEnd::Unknown { why } => Self::Lost { why },
         }
     }
@@ -128,6 +161,9 @@ impl fmt::Display for Outcome {
         match self {
             Self::Exited { code } => write!(f, "exited {code}"),
             Self::Signaled { signal, by: None } => write!(f, "ended by {signal}"),
+            Self::Signaled { signal, by: Some(by) } if by == LeaderEnd::OOM => {
+                write!(f, "ended by {signal}, out of memory")
+            }
             Self::Signaled { signal, by: Some(by) } => write!(f, "ended by {signal} from {by}"),
             Self::Deadline { limit_ms } => write!(
                 f,
@@ -135,7 +171,7 @@ impl fmt::Display for Outcome {
                 crate::span::human(std::time::Duration::from_millis(*limit_ms))
             ),
             Self::Stopped { by } => write!(f, "stopped by {by}"),
-            Self::Limit { which } => write!(f, "stopped at its limit `{which:?}`"),
+            Self::Limit { which } => write!(f, "stopped at its limit {}", which.flag()),
             Self::FailedToStart { error } => write!(f, "failed to start: {error}"),
             Self::Lost { why } => write!(f, "lost: {why}"),
         }

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
+use crate::limits::Peaks;
 use crate::outcome::Why;
 use crate::record::Record;
 use crate::signal::Signal;
@@ -48,6 +49,8 @@ pub enum Request {
     CloseStdin,
     /// Say why the task is quiet. Answered with [`Message::Why`], once it was looked at twice.
     Why,
+    /// Say how much the task has used. Answered with [`Message::Usage`].
+    Usage,
     /// Answer.
     Ping,
 }
@@ -73,6 +76,11 @@ pub enum Message {
     Why {
         /// What was found.
         evidence: Box<Evidence>,
+    },
+    /// How much the task has used.
+    Usage {
+        /// The most that was seen, this moment included.
+        peaks: Peaks,
     },
     /// The request was carried out.
     Done,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::Stalled;
 use crate::lifecycle::Event;
+use crate::limits::{Breach, Peaks};
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::spec::TaskSpec;
 
@@ -64,6 +65,8 @@ pub enum Record {
     },
     /// The task has been silent, and this is what it did. Once for each silence.
     Stalled(Box<Stalled>),
+    /// A limit was passed. Once for each time.
+    Limit(Box<Breach>),
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }
@@ -101,6 +104,9 @@ pub struct Closed {
     pub report: Option<StopReport>,
     /// What became of the output.
     pub output: OutputTotals,
+    /// The most the task was seen to use; `None` when it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peaks: Option<Peaks>,
     /// How it is known that nothing is left, or that it is not (`docs/format.md`).
     pub proof: String,
 }

@@ -9,6 +9,7 @@ use crate::evidence::AttentionView;
 use crate::history::Expectation;
 use crate::id::{Kind, SessionId, TaskId};
 use crate::lifecycle::Phase;
+use crate::limits::{Breach, Peaks};
 use crate::outcome::{Outcome, Placement, Why};
 use crate::record::{Gap, StopReport};
 
@@ -63,6 +64,10 @@ pub struct TaskView {
     /// That it has been silent for long, and what it does; null when it has not, or has written
     /// again since.
     pub attention: Option<AttentionView>,
+    /// The most it was seen to use; null where nobody looked.
+    pub usage: Option<Peaks>,
+    /// Limits that it has passed, each as it was told last.
+    pub breaches: Vec<Breach>,
     /// What a stop ended; null when nothing had to be.
     pub stop_report: Option<StopReport>,
     /// Task with the same command and directory that ran before it.

@@ -61,6 +61,16 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A number of bytes in each second. Written as a size with `/s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Rate(pub Bytes);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.0)
+    }
+}
+
 /// A text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -107,6 +117,28 @@ impl FromStr for Bytes {
         // Digits alone fail to parse only by being too many.
         let number: u64 = number.parse().map_err(|_| too_large())?;
         number.checked_mul(factor).map(Self).ok_or_else(too_large)
+    }
+}
+
+/// Returns a size of at most seven columns: `812B`, `1.4KiB`, `56MiB`. What does not fit is cut
+/// off, never rounded up.
+#[must_use]
+pub fn human(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut unit = 0;
+    let mut scaled = bytes;
+    while scaled >= 1024 * 1024 {
+        scaled /= 1024;
+        unit += 1;
+    }
+    let (whole, tenth) = (scaled / 1024, scaled % 1024 * 10 / 1024);
+    if whole < 10 && tenth > 0 {
+        format!("{whole}.{tenth}{}", UNITS[unit])
+    } else {
+        format!("{whole}{}", UNITS[unit])
     }
 }
 
@@ -169,5 +201,14 @@ mod tests {
         fn any_text_is_read_or_refused(text in "\\PC*") {
             let _read_or_refused = text.parse::<Bytes>();
         }
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let sizes = [0, 1023, 1024, 1500, 10_240, 1 << 20, 67_108_863, 3 << 30, u64::MAX];
+        let shown = sizes.map(human);
+        let expected = ["0B", "1023B", "1KiB", "1.4KiB", "10KiB", "1MiB", "63MiB", "3GiB", "15EiB"];
+        assert_eq!(shown, expected);
+        assert!(human(1_048_575).len() <= 7);
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{SessionId, TaskId};
+use crate::limits::Limits;
 use crate::monitor::Monitor;
 use crate::outcome::Placement;
 use crate::signal::Signal;
@@ -111,6 +112,9 @@ pub struct TaskSpec {
     /// Silence after which a stall is recorded, in milliseconds. Zero records none.
     #[serde(default = "stall_after_ms")]
     pub stall_after_ms: u64,
+    /// What it may use, and what happens when it uses more.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
     /// File name under `same/` that tells a second launch of the same command from a first.
     pub same_key: String,
     /// First task with the same command and directory that still ran when this one was insisted on.

@@ -11,6 +11,7 @@ use siding_core::sys::{clock, poll};
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
+use siding_model::limits::OnLimit;
 use siding_model::outcome::{LeaderEnd, Why};
 use siding_model::process::Mono;
 use siding_model::protocol::{Message, Request};
@@ -23,6 +24,7 @@ use crate::ending::Ending;
 use crate::kin::Kin;
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::meter::Meter;
 use crate::pause;
 use crate::pump::Pump;
 use crate::script::{Report, Reporter};
@@ -47,6 +49,7 @@ pub(crate) struct Keeper {
     pub(crate) input: Option<OwnedFd>,
     pub(crate) ending: Ending,
     pub(crate) stall: Stall,
+    pub(crate) meter: Meter,
 }
 
 /// What the poll woke for.
@@ -80,6 +83,7 @@ impl Keeper {
                 continue;
             }
             self.look_for_a_stall(now);
+            self.look_at_the_meter(now);
             let ready = self.wait(now);
             self.attend(&ready);
         }
@@ -94,6 +98,7 @@ impl Keeper {
             self.lease.wake_at(),
             self.lines_at(),
             self.stall.wake_at(&self.state),
+            self.meter.wake_at(&self.state),
         ];
         let timeout = wake_at.into_iter().flatten().min().map(|at| at.ms_since(now));
         let mut fds = vec![self.signals.as_fd(), self.pump.source(), self.listener.as_fd()];
@@ -155,10 +160,25 @@ impl Keeper {
     fn look_for_a_stall(&mut self, now: Mono) {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
-        match self.stall.look(&scene, now) {
+        match self.stall.look(&scene, self.meter.wanted(), now) {
             Look::Nothing => {}
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
             Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
+        }
+    }
+
+    /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
+    /// was asked to.
+    fn look_at_the_meter(&mut self, now: Mono) {
+        let seen = self.stall.take_uses();
+        let Self { root, dir, state, pump, kin, .. } = self;
+        let breaches = self.meter.look(&Scene { root, dir, state, pump, kin }, seen, now);
+        for breach in breaches {
+            let which = breach.which;
+            self.record(vec![Record::Limit(Box::new(breach))]);
+            if self.state.spec.limits.on_limit == OnLimit::Stop {
+                self.happen(&Event::LimitPassed { which });
+            }
         }
     }
 
@@ -184,8 +204,16 @@ impl Keeper {
         }
     }
 
-    fn leader_ended(&mut self, end: LeaderEnd, tree: Tree) {
+    fn leader_ended(&mut self, mut end: LeaderEnd, tree: Tree) {
         pause::at("leader_ended");
+        // A kill that is not ours, while the kernel counted one for want of memory. Either alone
+        // proves nothing.
+        if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
+            && matches!(self.state.life.phase(), Phase::Running { .. })
+            && self.meter.saw_oom_kill()
+        {
+            *by = Some(LeaderEnd::OOM.to_owned());
+        }
         // What it wrote is in the FIFO now; what lingers may write for ever.
         self.pump.drain();
         let reporter = std::mem::replace(&mut self.reporter, Reporter::Silent);
@@ -281,6 +309,7 @@ impl Keeper {
             at,
             report,
             output: self.pump.totals(),
+            peaks: Some(self.meter.total()),
             proof: proof.to_owned(),
         }
     }
@@ -300,7 +329,7 @@ impl Keeper {
         };
         let count = report.ended_total;
         let noun = if count == 1 { "process" } else { "processes" };
-        Some(format!("{}; ended {count} {noun}{survivors}", cause(intent)))
+        Some(format!("{}; ended {count} {noun}{survivors}", cause(&self.state, intent)))
     }
 
     fn hear(&mut self, index: usize) {
@@ -337,6 +366,12 @@ impl Keeper {
                 let Self { root, dir, state, pump, kin, .. } = self;
                 self.stall.ask(&Scene { root, dir, state, pump, kin });
                 return;
+            }
+            Request::Usage => {
+                let Self { root, dir, state, pump, kin, .. } = self;
+                let peaks = self.meter.ask(&Scene { root, dir, state, pump, kin });
+                self.callers.get(index).tell(&Message::Usage { peaks });
+                Message::Done
             }
             Request::Stop { by, grace_ms, signal } => {
                 self.callers.get(index).await_end();
@@ -378,7 +413,7 @@ impl Keeper {
     }
 }
 
-fn cause(intent: &Intent) -> String {
+fn cause(state: &TaskState, intent: &Intent) -> String {
     match &intent.reason {
         Reason::Deadline { limit_ms } => format!(
             "stopped at its deadline of {}",
@@ -386,6 +421,10 @@ fn cause(intent: &Intent) -> String {
         ),
         Reason::Stop { by } => format!("stopped by {by}"),
         Reason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
-        Reason::Limit { which } => format!("stopped at its limit `{which:?}`"),
+        Reason::Limit { which } => {
+            let told = state.breaches.iter().find(|breach| breach.which == *which);
+            let detail = told.map_or(which.flag(), |breach| breach.detail.as_str());
+            format!("stopped at its limit {detail}")
+        }
     }
 }

@@ -156,7 +156,8 @@ impl Kin {
     }
 }
 
-fn own_pid() -> i32 {
+/// Returns the number of this process.
+pub(crate) fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or(i32::MAX)
 }
 

@@ -14,6 +14,7 @@ mod keeper;
 mod kin;
 mod lease;
 mod log;
+mod meter;
 mod monitor;
 mod pause;
 mod pump;

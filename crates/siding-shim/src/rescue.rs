@@ -28,6 +28,7 @@ use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pump::Pump;
 use crate::script::Reporter;
@@ -66,6 +67,7 @@ pub(crate) fn run(
     let kin = Kin::strays(&setting.root, &state, stranger, &known);
     let lease = Lease::take(&setting.root, &state.spec);
     let stall = Stall::new(&state, pump.bytes(), clock::mono());
+    let meter = Meter::new(&state, pump.bytes(), clock::mono());
     let mut keeper = Keeper {
         root: setting.root,
         dir: setting.dir,
@@ -81,6 +83,7 @@ pub(crate) fn run(
         input: None,
         ending: Ending::default(),
         stall,
+        meter,
     };
     resume(&mut keeper);
     keeper.keep();

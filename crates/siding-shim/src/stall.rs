@@ -3,7 +3,7 @@
 //! Nothing is done while a task writes. A look at a silent one takes about 30 µs a process, and
 //! what it needs is let go of before the shim sleeps again, but for the facts of the last sample.
 
-use siding_core::probe::{self, Given};
+use siding_core::probe::{self, Given, Wanted};
 use siding_core::store::{Root, TaskDir};
 use siding_core::tree;
 use siding_model::evidence::prompt::{TAIL_BYTES, Tail};
@@ -12,10 +12,11 @@ use siding_model::evidence::{
 };
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
+use siding_model::limits::ProcessUse;
 use siding_model::process::Mono;
 use siding_model::text;
 
-use crate::kin::Kin;
+use crate::kin::{Kin, own_pid};
 use crate::pump::Pump;
 
 /// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
@@ -56,6 +57,8 @@ pub(crate) struct Stall {
     held: Option<(Key, Mono)>,
     /// First sample for those who asked.
     asked: Option<Sample>,
+    /// What the processes of the last sample use, for the meter.
+    uses: Option<Vec<ProcessUse>>,
 }
 
 type Key = (Verdict, Option<WaitingOn>, Option<i32>);
@@ -65,7 +68,7 @@ impl Stall {
     pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
         let is_told = state.stalled.as_ref().is_some_and(|told| told.output_bytes >= written);
         let watch = Watch::new(state.spec.stall_after_ms, now, is_told);
-        Self { watch, given: None, before: None, held: None, asked: None }
+        Self { watch, given: None, before: None, held: None, asked: None, uses: None }
     }
 
     /// Notes that the task has written.
@@ -91,12 +94,18 @@ impl Stall {
         }
     }
 
-    /// Looks, when it is time to.
-    pub(crate) fn look(&mut self, scene: &Scene<'_>, now: Mono) -> Look {
+    /// Returns what the processes of a sample that was just taken use, once.
+    pub(crate) const fn take_uses(&mut self) -> Option<Vec<ProcessUse>> {
+        self.uses.take()
+    }
+
+    /// Looks, when it is time to. `wanted` is what the meter needs of it.
+    pub(crate) fn look(&mut self, scene: &Scene<'_>, wanted: Wanted, now: Mono) -> Look {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
             return Look::Nothing;
         }
         let sample = self.sample(scene);
+        self.uses = Some(probe::uses_in(&sample, wanted));
         if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
             let judged = scene.judge(&first, &sample);
             self.hold(judged.key(), first.at);
@@ -169,8 +178,16 @@ impl Scene<'_> {
         if self.kin.are_strays() {
             return probe::of_processes(given, &self.kin.members(self.root, self.state));
         }
-        let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-        probe::below(given, own, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+        probe::below(given, own_pid(), |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+    }
+
+    /// Looks at what the processes use, and not at what they do.
+    pub(crate) fn uses(&self, wanted: Wanted) -> Vec<ProcessUse> {
+        let id = self.state.spec.task_id;
+        if self.kin.are_strays() {
+            return probe::uses_of(&self.kin.members(self.root, self.state), wanted);
+        }
+        probe::uses_below(own_pid(), wanted, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
 
     fn tail(&self) -> Tail {
@@ -186,7 +203,7 @@ impl Scene<'_> {
         self.state.leader.filter(|_| lives).map(|leader| leader.pid)
     }
 
-    fn command(&self, pid: i32) -> String {
+    pub(crate) fn command(&self, pid: i32) -> String {
         // The leader's own arguments are siding's constant text; it runs what was asked for.
         if self.leader() == Some(pid) {
             text::one_line(&self.state.spec.command.display(), COMMAND)

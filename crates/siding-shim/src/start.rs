@@ -33,6 +33,7 @@ use crate::keeper::Keeper;
 use crate::kin::Kin;
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
@@ -263,6 +264,7 @@ impl Begun {
         let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::take(&setting.root, &state.spec);
         let stall = Stall::new(&state, pump.bytes(), clock::mono());
+        let meter = Meter::new(&state, pump.bytes(), clock::mono());
         let mut keeper = Keeper {
             root: setting.root,
             dir: setting.dir,
@@ -278,6 +280,7 @@ impl Begun {
             input: plumbing.input,
             ending: Ending::default(),
             stall,
+            meter,
         };
         // The task has its own copies; the shim's would keep its input and output open.
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));

@@ -4,6 +4,7 @@ mod at_once;
 mod begin;
 mod environment;
 mod follow;
+mod limits;
 
 use std::io;
 use std::process::ExitCode;
@@ -97,6 +98,9 @@ pub(crate) struct Args {
     /// Which of its lines are told: `siding monitor` is a run in the background with this.
     #[arg(skip)]
     pub(super) monitor: Option<Monitor>,
+    // The last: its heading would hold for whatever follows.
+    #[command(flatten)]
+    limits: limits::LimitArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -105,6 +109,7 @@ Examples:
   siding run --budget 2s -- cargo build            argv; in background after 2 s
   siding run --background --name web -- npm start  at once in the background
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
+  siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on
 in the background; 124 at the deadline; 125 when siding itself failed; 126 and

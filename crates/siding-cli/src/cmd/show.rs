@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use siding_core::output;
 use siding_core::store::Root;
 use siding_core::view::Detail;
+use siding_core::why;
 use siding_model::journal::TaskState;
 use siding_model::report::TaskView;
 
@@ -83,6 +84,9 @@ fn view(root: &Root, text: &str, max_bytes: usize) -> Result<(TaskView, TaskStat
     view.output.text = Some(excerpt.text);
     view.output.truncated = excerpt.truncated;
     past::expect(root, std::slice::from_mut(&mut view));
+    if task.state.is_live() {
+        view.usage = why::usage(&task.dir);
+    }
     view.message = render::advice(&view);
     Ok((view, task.state))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_model::outcome::{Outcome, Why};
+use siding_model::outcome::{LeaderEnd, Limit, Outcome, Why};
 use siding_model::process::Wall;
 use siding_model::record::StopReport;
 use siding_model::report::{PhaseName, ProcessView, TaskView};
@@ -95,7 +95,13 @@ fn ended(view: &TaskView) -> Option<String> {
     let mut told: Vec<String> = Vec::new();
     match view.outcome.as_ref()? {
         Outcome::Exited { code } => told.extend(masked(*code, view)),
+        Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM => told.push(
+            "the kernel ended it because memory ran out; give it less to do at once, or limit it \
+             with --max-memory to hear of it earlier"
+                .to_owned(),
+        ),
         Outcome::Signaled { signal, .. } => told.push(signaled(*signal)),
+        Outcome::Limit { which } => told.push(limited(*which, view)),
         Outcome::Deadline { limit_ms } => told.push(format!(
             "it ran into its deadline of {}; a longer one is given with --timeout, or by \
              `siding extend` while it runs",
@@ -105,10 +111,9 @@ fn ended(view: &TaskView) -> Option<String> {
             "how it ended is not known: {}; its output may tell what was done",
             one_line(why, 200)
         )),
-        outcome @ (Outcome::Stopped { .. }
-        | Outcome::FailedToStart { .. }
-        | Outcome::Limit { .. }
-        | _) => told.push(one_line(&outcome.to_string(), 400)),
+        outcome @ (Outcome::Stopped { .. } | Outcome::FailedToStart { .. } | _) => {
+            told.push(one_line(&outcome.to_string(), 400))
+        }
     }
     if let Some(report) = &view.stop_report {
         told.extend(swept(report));
@@ -120,6 +125,13 @@ fn ended(view: &TaskView) -> Option<String> {
         ));
     }
     (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// The limit at which it was stopped, in numbers where they are on record.
+fn limited(which: Limit, view: &TaskView) -> String {
+    let told = view.breaches.iter().find(|breach| breach.which == which);
+    let detail = told.map_or(which.flag(), |breach| breach.detail.as_str());
+    format!("stopped at its limit {}", one_line(detail, 400))
 }
 
 /// A failure that the shell's own code hides.

@@ -7,7 +7,6 @@ mod advice;
 mod bar;
 mod left;
 pub(crate) mod paint;
-mod size;
 mod state;
 mod table;
 mod task;

@@ -39,6 +39,8 @@ pub(crate) fn running() -> TaskView {
             truncated: false,
         },
         attention: None,
+        usage: None,
+        breaches: Vec::new(),
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

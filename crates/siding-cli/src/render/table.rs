@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use siding_model::report::TaskView;
+use siding_model::size::human as size;
 use siding_model::span::human;
 use siding_model::text::one_line;
 
 use super::COLUMNS;
 use super::bar::bar;
 use super::paint::{Colour, Paint};
-use super::size::size;
 use super::state;
 
 /// Columns the command gets at least.

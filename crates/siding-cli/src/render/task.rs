@@ -1,10 +1,12 @@
 //! `siding show`: one task on one screen.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use siding_core::sys::clock;
 use siding_model::record::StopReport;
 use siding_model::report::{PlacementKind, TaskView};
+use siding_model::size::human as size;
 use siding_model::span::{exact, human};
 use siding_model::text::one_line;
 
@@ -12,7 +14,6 @@ use super::COLUMNS;
 use super::bar::progress;
 use super::left::until_deadline;
 use super::paint::{Colour, Paint};
-use super::size::size;
 use super::state;
 use super::why;
 use super::wrap::{words, wrap};
@@ -25,6 +26,10 @@ const VALUE: usize = COLUMNS - INDENT;
 const COMMAND_LINES: usize = 5;
 /// Processes listed, of those that live and of those that were ended.
 const LISTED: usize = 12;
+/// Lines a breach takes at most.
+const BREACH_LINES: usize = 4;
+/// Remotes listed.
+const REMOTES: usize = 5;
 /// Lines shown of the end of the output.
 const OUTPUT_LINES: usize = 10;
 
@@ -35,6 +40,7 @@ pub(crate) fn task(view: &TaskView, colour: Colour) -> String {
     sheet.what(view);
     sheet.when(view);
     sheet.output(view);
+    sheet.usage(view);
     sheet.processes(view);
     if let Some(report) = &view.stop_report {
         sheet.report(report);
@@ -130,6 +136,33 @@ impl Sheet {
         };
         self.line("output", &format!("{} bytes{gap}{lost}", output.bytes));
         self.line("", &one_line(&output.path, usize::MAX));
+    }
+
+    fn usage(&mut self, view: &TaskView) {
+        if let Some(usage) = &view.usage {
+            let count = |count: u64, one: &str, many: &str| {
+                format!("{count} {}", if count == 1 { one } else { many })
+            };
+            let parts = [
+                usage.memory_bytes.map(size),
+                usage.cpu_ms.map(|ms| format!("{} CPU", human(Duration::from_millis(ms)))),
+                usage.processes.map(|number| count(number, "process", "processes")),
+                usage.fds.map(|number| count(number, "descriptor", "descriptors")),
+            ];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            self.line("used most", &parts.join(", "));
+            let sent = usage.sent.iter().take(REMOTES);
+            let sent = sent.map(|to| format!("{} to {}", size(to.bytes), one_line(&to.remote, 40)));
+            let mut lines: Vec<String> = sent.collect();
+            lines.extend(more(usage.sent.len(), REMOTES));
+            self.block("sent", &lines);
+        }
+        for breach in &view.breaches {
+            let lines = wrap(&breach.detail, VALUE, BREACH_LINES);
+            let painted: Vec<_> =
+                lines.iter().map(|line| self.colour.paint(Paint::Bad, line)).collect();
+            self.block("over limit", &painted);
+        }
     }
 
     fn processes(&mut self, view: &TaskView) {
@@ -252,6 +285,34 @@ mod tests {
                  next         look at line 11\n"
             )
         );
+    }
+
+    #[test]
+    fn what_a_task_used_and_passed_is_shown() {
+        use siding_model::limits::{Breach, Peaks, Sent};
+        use siding_model::outcome::Limit;
+        use siding_model::process::Mono;
+        let mut view = ended(Outcome::Limit { which: Limit::Fds });
+        view.usage = Some(Peaks {
+            memory_bytes: Some(50 << 20),
+            cpu_ms: Some(1_230),
+            processes: Some(1),
+            fds: Some(4_096),
+            sent: vec![Sent { remote: "192.0.2.1".to_owned(), bytes: 3 << 20 }],
+        });
+        let detail = "max-fds: 4,096 open descriptors, limit 1,000".to_owned();
+        let (value, limit, remote) = (4_096, 1_000, None);
+        let which = Limit::Fds;
+        view.breaches = vec![Breach { at: Mono(1), which, value, limit, remote, detail }];
+        let text = task(&view, Colour::Off);
+        for line in [
+            "b-4k7q0n2m8x5t  stopped at its limit max-fds",
+            "used most    50MiB, 1.2s CPU, 1 process, 4096 descriptors",
+            "sent         3MiB to 192.0.2.1",
+            "over limit   max-fds: 4,096 open descriptors, limit 1,000",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "no `{line}` in\n{text}");
+        }
     }
 
     #[test]

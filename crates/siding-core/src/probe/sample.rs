@@ -12,25 +12,41 @@ use crate::sys::{clock, foreign};
 
 /// Processes of one sample, and threads of one process. A storm must not make a shim work for
 /// seconds; what lies beyond is not looked at.
-const MOST: usize = 512;
+pub(super) const MOST: usize = 512;
 
-/// Looks at everything below a process of one thread, without itself. `skip` is asked about each; those it names
-/// are left out with everything below them.
+/// Looks at everything below a process of one thread, without itself. `skip` is asked about each;
+/// those it names are left out with everything below them.
 #[must_use]
-pub fn below(given: &Given, root: i32, mut skip: impl FnMut(i32) -> bool) -> Sample {
-    let mut processes: Vec<ProcessFacts> = Vec::new();
-    let mut next = threads::children(root, root);
-    while let Some(pid) = next.pop() {
-        let is_known = processes.iter().any(|known| known.process.pid == pid);
-        if is_known || processes.len() >= MOST || skip(pid) {
-            continue;
-        }
-        let Some(process) = look(given, pid) else { continue };
-        next.extend(process.threads.iter().flat_map(|thread| threads::children(pid, thread.tid)));
-        processes.push(process);
-    }
+pub fn below(given: &Given, root: i32, skip: impl FnMut(i32) -> bool) -> Sample {
+    let mut processes = walk(root, skip, |pid| {
+        let process = look(given, pid)?;
+        let tids = process.threads.iter().map(|thread| thread.tid).collect();
+        Some((process, tids))
+    });
     processes.sort_by_key(|one| one.process.start_ticks);
     Sample { at: clock::mono(), processes }
+}
+
+/// Looks at everything below a process of one thread. `look` gives what it found and the threads whose children
+/// come next; `None` when the process has ended.
+pub(super) fn walk<T>(
+    root: i32,
+    mut skip: impl FnMut(i32) -> bool,
+    mut look: impl FnMut(i32) -> Option<(T, Vec<i32>)>,
+) -> Vec<T> {
+    let mut found = Vec::new();
+    let mut known: Vec<i32> = Vec::new();
+    let mut next = threads::children(root, root);
+    while let Some(pid) = next.pop() {
+        if known.contains(&pid) || known.len() >= MOST || skip(pid) {
+            continue;
+        }
+        let Some((one, tids)) = look(pid) else { continue };
+        next.extend(tids.into_iter().flat_map(|tid| threads::children(pid, tid)));
+        known.push(pid);
+        found.push(one);
+    }
+    found
 }
 
 /// Looks at these processes.
@@ -42,13 +58,23 @@ pub fn of_processes(given: &Given, pids: &[i32]) -> Sample {
     Sample { at: clock::mono(), processes }
 }
 
+/// Whether nothing of a process runs any more.
+pub(super) const fn has_ended(status: &Status) -> bool {
+    matches!(status.state, 'Z' | 'X') && status.threads < 2
+}
+
+/// Returns the threads of a process.
+pub(super) fn tids(pid: i32, status: &Status) -> Vec<i32> {
+    if status.threads < 2 { vec![pid] } else { threads::of(pid) }
+}
+
 /// Looks at one process, `None` when it has ended.
 fn look(given: &Given, pid: i32) -> Option<ProcessFacts> {
     let status = threads::status(pid)?;
-    if matches!(status.state, 'Z' | 'X') && status.threads < 2 {
+    if has_ended(&status) {
         return None;
     }
-    let tids = if status.threads < 2 { vec![pid] } else { threads::of(pid) };
+    let tids = tids(pid, &status);
     let threads: Vec<ThreadFacts> = tids
         .into_iter()
         .take(MOST)
@@ -61,6 +87,7 @@ fn look(given: &Given, pid: i32) -> Option<ProcessFacts> {
         state: status.state,
         own_ticks: status.own_ticks,
         reaped_ticks: status.reaped_ticks,
+        resident_bytes: status.resident_bytes,
         has_terminal: status.terminal != 0,
         is_behind: status.group != status.foreground,
         // Opening a terminal is not for free, and needed only where nothing better is to be had.

@@ -93,6 +93,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         keep_head: 1 << 20,
         keep_tail: 1 << 20,
         stall_after_ms: 45_000,
+        limits: siding_model::limits::Limits::default(),
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         monitor: None,

@@ -8,6 +8,7 @@ pub mod cgroupfs;
 pub mod clock;
 mod clone3;
 pub mod descriptor;
+pub mod diag;
 pub mod file;
 pub mod foreign;
 pub mod inotify;

@@ -53,6 +53,33 @@ pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// What the children of this process that have ended had used, with all below them that was waited
+/// for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// User and system time, in milliseconds.
+    pub cpu_ms: u64,
+    /// Most resident memory of any one of them, in bytes.
+    pub resident_bytes: u64,
+}
+
+/// Returns what those that have ended had used. The kernel counts it as they are waited for.
+#[must_use]
+pub fn ended_use() -> Ended {
+    // SAFETY: all zero is a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid place for one `rusage` for the whole call.
+    let _cannot_fail = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let ms = |time: libc::timeval| {
+        u64::try_from(time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_usec / 1_000))
+    };
+    Ended {
+        cpu_ms: ms(usage.ru_utime).unwrap_or(0) + ms(usage.ru_stime).unwrap_or(0),
+        // In units of 1024 bytes (getrusage(2)).
+        resident_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+    }
+}
+
 /// What one look for a dead child found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reaped {
@@ -105,7 +132,7 @@ pub fn end_of_status(status: i32) -> Option<LeaderEnd> {
     }
     if libc::WIFSIGNALED(status) {
         let signal = Signal::from_number(libc::WTERMSIG(status))?;
-        return Some(LeaderEnd::Signaled { signal });
+        return Some(LeaderEnd::Signaled { signal, by: None });
     }
     None
 }
@@ -117,7 +144,7 @@ mod tests {
     #[test]
     fn a_code_of_137_is_not_a_kill() {
         assert_eq!(end_of_status(137 << 8), Some(LeaderEnd::Exited { code: 137 }));
-        let killed = Signal::from_number(9).map(|signal| LeaderEnd::Signaled { signal });
+        let killed = Signal::from_number(9).map(|signal| LeaderEnd::Signaled { signal, by: None });
         assert_eq!(end_of_status(9), killed);
         assert_eq!(end_of_status(9 | 0x80), killed, "with a core file");
         assert_eq!(end_of_status(0x137f), None, "stopped, not ended");

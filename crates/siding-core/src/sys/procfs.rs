@@ -220,6 +220,27 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
     Some(words.join(" ").trim_end().to_owned())
 }
 
+/// Returns how many descriptors a process has open, zero when they may not be counted.
+#[must_use]
+pub fn open_descriptors(pid: i32) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let path = format!("/proc/{pid}/fd");
+    // Since Linux 6.2 the directory's size is their number (proc_pid_fd(5)).
+    let size = std::fs::metadata(&path).map_or(0, |facts| facts.size());
+    if size > 0 { size } else { std::fs::read_dir(path).map_or(0, |list| list.count() as u64) }
+}
+
+/// Returns the proportional set size of a process in bytes: each page counts for as much as its
+/// share. `None` when this process may not look.
+#[must_use]
+pub fn proportional_bytes(pid: i32) -> Option<u64> {
+    let mut buffer = [0; 1024];
+    let text = read_into(&format!("/proc/{pid}/smaps_rollup"), &mut buffer)?;
+    let text = std::str::from_utf8(text).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Returns this boot's id.
 ///
 /// # Errors
@@ -284,6 +305,8 @@ mod tests {
     #[test]
     fn this_process_runs_and_has_a_command_line() {
         let own = own().expect("is there");
+        assert!(open_descriptors(own.pid) >= 3 && open_descriptors(i32::MAX) == 0);
+        assert!(proportional_bytes(own.pid).is_some_and(|bytes| bytes > 100_000));
         assert!(is_running(own));
         assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
         assert!(command_line(own.pid, 256).expect("is there").contains("siding"));

@@ -1,6 +1,6 @@
-//! Which TCP ports a set of processes listens on.
+//! Which sockets a set of processes holds, and on which TCP ports it listens.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// State `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
 const LISTEN: &str = "0A";
@@ -9,13 +9,13 @@ const LISTEN: &str = "0A";
 /// read their descriptors; sockets of another user's process are not found.
 #[must_use]
 pub fn listening(pids: &[i32]) -> Vec<u16> {
-    let inodes = socket_inodes(pids);
+    let inodes = held(pids);
     if inodes.is_empty() {
         return Vec::new();
     }
     let ports: BTreeSet<u16> = listeners(pids[0])
         .into_iter()
-        .filter_map(|(port, inode)| inodes.contains(&inode).then_some(port))
+        .filter_map(|(port, inode)| inodes.contains_key(&inode).then_some(port))
         .collect();
     ports.into_iter().collect()
 }
@@ -31,7 +31,8 @@ pub fn listener_of(pids: &[i32], port: u16) -> Option<i32> {
     if wanted.is_empty() {
         return None;
     }
-    pids.iter().copied().find(|pid| !socket_inodes(&[*pid]).is_disjoint(&wanted))
+    let holds_one = |pid: &i32| held(&[*pid]).keys().any(|inode| wanted.contains(inode));
+    pids.iter().copied().find(holds_one)
 }
 
 /// Returns port and inode of every listening socket in the network namespace of a process. A task
@@ -57,16 +58,18 @@ fn listener(line: &str) -> Option<(u16, u64)> {
     Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
 }
 
-fn socket_inodes(pids: &[i32]) -> HashSet<u64> {
-    let mut inodes = HashSet::new();
-    for pid in pids {
+/// Returns the numbers of all sockets that any of `pids` holds, each with one that does.
+#[must_use]
+pub fn held(pids: &[i32]) -> HashMap<u64, i32> {
+    let mut inodes = HashMap::new();
+    for &pid in pids {
         let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for descriptor in descriptors.flatten() {
             let Ok(target) = std::fs::read_link(descriptor.path()) else { continue };
             let inode: Option<u64> = target
                 .to_str()
                 .and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-            inodes.extend(inode);
+            inodes.extend(inode.map(|inode| (inode, pid)));
         }
     }
     inodes

@@ -23,6 +23,8 @@ pub struct Status {
     pub threads: u32,
     /// Start, in clock ticks since boot.
     pub start_ticks: u64,
+    /// Resident memory, in bytes.
+    pub resident_bytes: u64,
 }
 
 /// Reads a small file of `/proc` into `buffer`. One read gives all of it.
@@ -44,7 +46,7 @@ fn parse(bytes: &[u8]) -> Option<Status> {
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
     // Field 3 of proc_pid_stat(5) comes first.
-    let mut fields = [""; 20];
+    let mut fields = [""; 22];
     for (place, field) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
         *place = field;
     }
@@ -60,6 +62,7 @@ fn parse(bytes: &[u8]) -> Option<Status> {
         reaped_ticks: ticks(16)?.saturating_add(ticks(17)?),
         threads: field(20).parse().ok()?,
         start_ticks: ticks(22)?,
+        resident_bytes: ticks(24)?.saturating_mul(rustix::param::page_size() as u64),
     })
 }
 
@@ -114,9 +117,22 @@ pub fn wait_channel(pid: i32, tid: i32) -> String {
 /// Returns how long a thread has run, in nanoseconds.
 #[must_use]
 pub fn ran_ns(pid: i32, tid: i32) -> Option<u64> {
+    schedule(pid, tid).map(|(ran, _)| ran)
+}
+
+/// Returns how long a thread has run or waited for a processor, in nanoseconds.
+#[must_use]
+pub fn runnable_ns(pid: i32, tid: i32) -> Option<u64> {
+    schedule(pid, tid).map(|(ran, waited)| ran.saturating_add(waited))
+}
+
+/// Returns the first two numbers of a thread's `schedstat`
+/// (Documentation/scheduler/sched-stats.rst).
+fn schedule(pid: i32, tid: i32) -> Option<(u64, u64)> {
     let mut buffer = [0; 128];
     let text = read(&format!("/proc/{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
+    let mut words = text.split_ascii_whitespace().map(str::parse);
+    Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
 /// Returns the numbers of a process's threads, the first one first.
@@ -143,12 +159,13 @@ mod tests {
 
     #[test]
     fn a_hostile_name_does_not_shift_the_fields() {
-        let line = b"7 (a) S 1 2) R 1 7 7 34816 9 4194304 0 0 0 0 3 4 5 6 20 0 2 0 99 0 0";
+        let line = b"7 (a) S 1 2) R 1 7 7 34816 9 4194304 0 0 0 0 3 4 5 6 20 0 2 0 99 0 3";
         let status = parse(line).expect("parses");
         assert_eq!((status.state, status.parent, status.group), ('R', 1, 7));
         assert_eq!((status.terminal, status.foreground), (34816, 9));
         assert_eq!((status.own_ticks, status.reaped_ticks), (7, 11));
         assert_eq!((status.threads, status.start_ticks), (2, 99));
+        assert_eq!(status.resident_bytes, 3 * rustix::param::page_size() as u64);
         assert_eq!(parse(b"7 (a) S 1"), None);
     }
 

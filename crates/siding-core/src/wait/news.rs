@@ -70,7 +70,10 @@ impl Waiter<'_> {
                     None => over |= !one.watch.state()?.1.is_live(),
                 },
                 Some(
-                    Message::Refused { .. } | Message::CannotStart { .. } | Message::Why { .. },
+                    Message::Refused { .. }
+                    | Message::CannotStart { .. }
+                    | Message::Why { .. }
+                    | Message::Usage { .. },
                 ) => {}
                 // Something was there and it was no message: another shim took over, and knows
                 // nothing of this waiter.

@@ -88,6 +88,7 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
             at,
             report: None,
             output: OutputTotals { bytes: 56, ..OutputTotals::default() },
+            peaks: None,
             proof: "ECHILD".to_owned(),
         })));
     }
@@ -118,6 +119,7 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         stall_after_ms: 45_000,
+        limits: siding_model::limits::Limits::default(),
         same_key: format!("{number:016x}"),
         duplicate_of: None,
         monitor: None,

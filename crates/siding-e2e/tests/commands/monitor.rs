@@ -33,6 +33,7 @@ fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {
         | Record::Rescued { .. }
         | Record::OutputLost { .. }
         | Record::Stalled(_)
+        | Record::Limit(_)
         | Record::Closed(_) => None,
     };
     records(sandbox, id).into_iter().filter_map(of).collect()
@@ -106,6 +107,7 @@ fn after_a_burst_one_a_second_is_told() {
             | Record::Rescued { .. }
             | Record::OutputLost { .. }
             | Record::Stalled(_)
+            | Record::Limit(_)
             | Record::Closed(_) => None,
         })
         .collect();

@@ -32,6 +32,8 @@ pub struct ProcessFacts {
     pub own_ticks: u64,
     /// The same of its children that have ended and were waited for.
     pub reaped_ticks: u64,
+    /// Its resident memory, in bytes.
+    pub resident_bytes: u64,
     /// Whether it has a controlling terminal.
     pub has_terminal: bool,
     /// Whether that terminal's foreground belongs to another process group.

@@ -18,6 +18,7 @@ use crate::evidence::{self, Evidence};
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
 use crate::lifecycle::Phase;
+use crate::limits::OnLimit;
 use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
 use crate::record::Record;
@@ -209,6 +210,10 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         }
         .map(|news| (*at, news)),
         Record::Stalled(found) => Some((found.at, stalled(&found.evidence))),
+        // A task that is ended for it tells with its end.
+        Record::Limit(breach) => (state.spec.limits.on_limit == OnLimit::Notice).then(|| {
+            (breach.at, News::Limit { which: breach.which, says: breach.detail.clone() })
+        }),
         Record::Matched { at, text, lines, .. } => {
             let says = match lines {
                 1 => text.clone(),
@@ -252,6 +257,7 @@ const fn changes_phase(event: &crate::lifecycle::Event) -> bool {
         | Event::TreeEmpty
         | Event::StopAsked { .. }
         | Event::DeadlinePassed
+        | Event::LimitPassed { .. }
         | Event::GraceOver
         | Event::Swept { .. }
         | Event::Vanished { .. } => true,

@@ -166,7 +166,7 @@ impl News {
     fn signal(&self) -> Option<String> {
         match self {
             Self::Ended { outcome: Outcome::Signaled { signal, .. } }
-            | Self::Lingering { leader: LeaderEnd::Signaled { signal } } => {
+            | Self::Lingering { leader: LeaderEnd::Signaled { signal, .. } } => {
                 Some(signal.to_string())
             }
             Self::Ended { .. }

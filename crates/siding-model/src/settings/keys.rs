@@ -9,8 +9,9 @@ use super::nearest::nearest;
 use super::origin::{Origin, Place};
 use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
 use crate::foreign::Rule;
+use crate::limits::OnLimit;
 use crate::signal::Signal;
-use crate::size::Bytes;
+use crate::size::{Bytes, Rate};
 use crate::spec::OnLeaderExit;
 use crate::watched::SocketPattern;
 
@@ -146,6 +147,22 @@ settings! {
     Settle settle: Duration = secs(0), any;
     /// How long a task may be silent before what it does is put on record. `0s` never looks.
     StallAfter stall_after: Duration = secs(45), any;
+    /// How much memory a task may use; what its processes share counts once. `0` is no limit.
+    MaxMemory max_memory: Bytes = Bytes(0), any;
+    /// How many processes a task may have. `0` is no limit.
+    MaxProcesses max_processes: u32 = 0, any;
+    /// How many descriptors all processes of a task may have open together. `0` is no limit.
+    MaxFds max_fds: u32 = 0, any;
+    /// How long a task may compute at nine tenths of a core without output. `0s` is no limit.
+    MaxCpuSpin max_cpu_spin: Duration = secs(0), any;
+    /// How old a TCP connection of a task may become. `0s` is no limit.
+    MaxConnectionAge max_connection_age: Duration = secs(0), any;
+    /// How much a task may send over TCP to one remote address. `0` is no limit.
+    MaxSent max_sent: Bytes = Bytes(0), any;
+    /// How much a task may write a second, averaged over ten seconds. `0` is no limit.
+    MaxOutputRate max_output_rate: Rate = Rate(Bytes(0)), any;
+    /// What happens when a task passes a limit: `notice` puts it on record, `stop` ends the task.
+    OnLimit on_limit: OnLimit = OnLimit::Notice, any;
     /// How much of a task's output is kept from its beginning.
     OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), any;
     /// How much of a task's output is kept at its end.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::keys::{Key, Layer, Settings};
 use super::origin::{Origin, Place};
 use super::value::{RawValue, Value, ValueError};
+use crate::limits::Limits;
 use crate::span;
 
 /// A legal value and its place.
@@ -158,6 +159,22 @@ impl Settings {
         }
         settings.hold_cap();
         settings
+    }
+
+    /// Returns the limits of a task.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Limits {
+            memory: self.max_memory.0,
+            processes: u64::from(self.max_processes),
+            fds: u64::from(self.max_fds),
+            cpu_spin_ms: ms(self.max_cpu_spin),
+            connection_age_ms: ms(self.max_connection_age),
+            sent: self.max_sent.0,
+            output_rate: self.max_output_rate.0.0,
+            on_limit: self.on_limit,
+        }
     }
 
     /// Returns who set a key.

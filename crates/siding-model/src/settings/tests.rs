@@ -3,6 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::{Limits, OnLimit};
 use crate::signal::Signal;
 use crate::size::Bytes;
 use crate::spec::OnLeaderExit;
@@ -79,6 +80,14 @@ fn the_built_in_values_are_the_documented_ones() {
             "shell=bash",
             "settle=0s",
             "stall_after=45s",
+            "max_memory=0B",
+            "max_processes=0",
+            "max_fds=0",
+            "max_cpu_spin=0s",
+            "max_connection_age=0s",
+            "max_sent=0B",
+            "max_output_rate=0B/s",
+            "on_limit=notice",
             "output_keep_head=8MiB",
             "output_keep_tail=56MiB",
             "output_max_bytes=32KiB",
@@ -124,6 +133,10 @@ fn values_of_every_kind_are_read() {
         (Key::OutputKeepHead, RawValue::Integer(0)),
         (Key::OutputKeepTail, text("1 GiB")),
         (Key::RetentionTasks, RawValue::Integer(5)),
+        (Key::MaxMemory, text("4 GiB")),
+        (Key::MaxSent, RawValue::Integer(7)),
+        (Key::MaxOutputRate, text(" 2MiB/s ")),
+        (Key::OnLimit, text("stop")),
     ] {
         layer.set(key, &raw, user()).expect("a legal value");
     }
@@ -137,6 +150,14 @@ fn values_of_every_kind_are_read() {
     assert_eq!(settings.output_keep_head, Bytes(0));
     assert_eq!(settings.output_keep_tail, Bytes::gib(1));
     assert_eq!(settings.retention_tasks, 5);
+    let limits = Limits {
+        memory: 4 << 30,
+        sent: 7,
+        output_rate: 2 << 20,
+        on_limit: OnLimit::Stop,
+        ..Limits::default()
+    };
+    assert_eq!(settings.limits(), limits);
     assert_eq!(settings.origin(Key::Shell), &user().origin);
     assert_eq!(settings.origin(Key::Settle), &Origin::BuiltIn);
 }

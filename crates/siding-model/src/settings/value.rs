@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::foreign::BadRule;
+use crate::limits::OnLimit;
 use crate::signal::{BadSignal, Signal};
-use crate::size::{Bytes, SizeError};
+use crate::size::{Bytes, Rate, SizeError};
 use crate::span::{self, SpanError};
 use crate::spec::OnLeaderExit;
 use crate::text::one_line;
@@ -159,6 +160,37 @@ impl Value for Bytes {
     }
 }
 
+impl Value for Rate {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let read = |text: &str| Ok(Self(text.parse()?));
+        match raw {
+            RawValue::Text(text) => {
+                let text = shown(text);
+                let text = text.trim();
+                read(text.strip_suffix("/s").unwrap_or(text))
+            }
+            RawValue::Integer(number) => read(&number.to_string()),
+            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
+                Err(ValueError::not_allowed(raw, "a rate such as `1MiB/s`, or bytes a second"))
+            }
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.to_string())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [
+                { "type": "string", "pattern": "^ *[0-9]+ *([kKMGT]i?)?[bB]?(/s)? *$" },
+                { "type": "integer", "minimum": 0 }
+            ]
+        })
+    }
+}
+
 impl Value for Signal {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
@@ -280,6 +312,12 @@ impl Word for AssistantMode {
     const WORDS: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
     const ALLOWED: &'static str = "`auto`, `on` or `off`";
+}
+
+impl Word for OnLimit {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("notice", Self::Notice), ("stop", Self::Stop)];
+    const ALLOWED: &'static str = "`notice` or `stop`";
 }
 
 impl Word for OnLeaderExit {

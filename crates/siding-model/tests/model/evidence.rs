@@ -44,6 +44,7 @@ fn process(pid: i32, parent: i32, doing: Vec<Doing>) -> ProcessFacts {
         state: 'S',
         own_ticks: 3,
         reaped_ticks: 0,
+        resident_bytes: 0,
         has_terminal: false,
         is_behind: false,
         echoes: None,

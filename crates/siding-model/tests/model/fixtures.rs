@@ -84,7 +84,7 @@ fn exited(folded: &Folded) {
 fn background_deadline(folded: &Folded) {
     let state = &folded.state;
     common(state);
-    let killed = LeaderEnd::Signaled { signal: Signal::KILL };
+    let killed = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
     assert_eq!(
         state.life.phase(),
         &ended(Outcome::Deadline { limit_ms: 90_000 }, Some(killed.clone()))
@@ -311,7 +311,7 @@ fn accepted(spec: TaskSpec) -> Record {
 }
 
 fn leader_killed() -> Event {
-    let end = LeaderEnd::Signaled { signal: Signal::KILL };
+    let end = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
     Event::LeaderEnded { end, tree: Tree::Alive, final_cwd: None, pipeline: None }
 }
 
@@ -352,6 +352,7 @@ fn plainly_closed(after_ms: i64) -> Record {
         at: STARTED.plus_ms(after_ms.unsigned_abs()),
         report: None,
         output: OutputTotals { bytes: 42, gap: None, lost: 0 },
+        peaks: None,
         proof: "ECHILD".to_owned(),
     }))
 }

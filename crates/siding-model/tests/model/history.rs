@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use siding_model::lifecycle::{Event, Phase, Tree};
-use siding_model::outcome::{LeaderEnd, Placement, Why};
+use siding_model::outcome::{LeaderEnd, Limit, Placement, Why};
 use siding_model::process::{Mono, ProcRef};
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, TaskSpec};
@@ -52,12 +52,17 @@ pub(crate) fn events() -> impl Strategy<Value = Event> {
         2 => Just(Event::TreeEmpty),
         5 => stops(),
         2 => Just(Event::DeadlinePassed),
+        2 => limits().prop_map(|which| Event::LimitPassed { which }),
         2 => Just(Event::GraceOver),
         2 => (0..250_u64).prop_map(|at| Event::Extended { deadline: Mono(at) }),
         2 => whys().prop_map(|why| Event::Placed { why }),
         2 => (0..2_u32).prop_map(|survivors| Event::Swept { survivors }),
         1 => "[x-z]".prop_map(|why| Event::Vanished { why }),
     ]
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    prop::sample::select(Limit::ALL.to_vec())
 }
 
 fn moves(events: impl Strategy<Value = Event> + 'static) -> impl Strategy<Value = Move> {
@@ -106,7 +111,7 @@ fn signals() -> impl Strategy<Value = Signal> {
 fn ends() -> impl Strategy<Value = LeaderEnd> {
     prop_oneof![
         3 => (0..4_u8).prop_map(|code| LeaderEnd::Exited { code }),
-        1 => signals().prop_map(|signal| LeaderEnd::Signaled { signal }),
+        1 => signals().prop_map(|signal| LeaderEnd::Signaled { signal, by: None }),
         1 => "[u-w]".prop_map(|why| LeaderEnd::Unknown { why }),
     ]
 }

@@ -89,6 +89,7 @@ fn last_moment(records: &[Record]) -> Mono {
             | Record::OutputLost { .. }
             | Record::Matched { .. }
             | Record::Stalled(_)
+            | Record::Limit(_)
             | Record::Closed(_),
         )
         | None => STARTED,
@@ -236,12 +237,13 @@ fn the_words_on_the_disk_are_pinned() {
             "matched: at dropped lines record text to",
             "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
              tail verdict",
+            "limit: at detail limit record remote value which",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
             "event stop_asked: at by event record",
             "event grace_over: at event record",
             "event swept: at event record survivors",
-            "closed: at output proof record report wall",
+            "closed: at output peaks proof record report wall",
         ]
     );
     let mut line = Vec::new();

@@ -52,6 +52,8 @@ fn plain() -> TaskView {
             truncated: false,
         },
         attention: None,
+        usage: None,
+        breaches: Vec::new(),
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

@@ -128,11 +128,11 @@ impl Turn {
         self.before != self.after
     }
 
-    /// Whether somebody asks for the end of a task that has not ended: a person, or the deadline
-    /// once it has passed.
+    /// Whether somebody asks for the end of a task that has not ended: a person, a limit, or the
+    /// deadline once it has passed.
     fn asks_for_the_end(&self) -> bool {
         let passed = self.event == Event::DeadlinePassed && self.now >= self.before.deadline;
-        let asked = matches!(self.event, Event::StopAsked { .. });
+        let asked = matches!(self.event, Event::StopAsked { .. } | Event::LimitPassed { .. });
         (passed || asked) && !is_ended(&self.before.phase)
     }
 

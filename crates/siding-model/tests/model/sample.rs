@@ -4,7 +4,8 @@ use siding_model::evidence::{Certainty, Evidence, Link, Stalled, Verdict};
 use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Event, Tree};
-use siding_model::outcome::{LeaderEnd, Placement, Why};
+use siding_model::limits::{Breach, Limits, Peaks, Sent};
+use siding_model::outcome::{LeaderEnd, Limit, Placement, Why};
 use siding_model::process::{BootId, Mono, ProcRef, Wall};
 use siding_model::record::{
     self, Accepted, Closed, EndedProcess, FORMAT, Gap, OutputTotals, Record, StopReport, Survivor,
@@ -47,6 +48,7 @@ pub(crate) fn spec() -> TaskSpec {
         keep_head: 1 << 20,
         keep_tail: 63 << 20,
         stall_after_ms: 45_000,
+        limits: Limits { fds: 1_000, ..Limits::default() },
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
         monitor: None,
@@ -125,6 +127,7 @@ pub(crate) fn closed(after_ms: u64) -> Record {
             ports_freed: vec![3000],
         }),
         output: OutputTotals { bytes: 1 << 30, gap: Some(Gap { from: 10, to: 20 }), lost: 7 },
+        peaks: Some(peaks()),
         proof: "ECHILD".to_owned(),
     }))
 }
@@ -156,6 +159,25 @@ pub(crate) fn stalled(after_ms: u64) -> Stalled {
     }
 }
 
+/// Returns the most that a task was seen to use.
+fn peaks() -> Peaks {
+    let sent = vec![Sent { remote: "192.0.2.1".to_owned(), bytes: 4_096 }];
+    Peaks { memory_bytes: Some(50 << 20), cpu_ms: Some(1_230), processes: Some(3), fds: None, sent }
+}
+
+/// Returns a limit of descriptors that was passed so long after the start.
+pub(crate) fn breach(ms: u64) -> Breach {
+    Breach {
+        at: STARTED.plus_ms(ms),
+        which: Limit::Fds,
+        value: 4_096,
+        limit: 1_000,
+        remote: None,
+        detail: "max-fds: 4,096 open descriptors, limit 1,000; 4,090 of them in pid 123 (node)"
+            .to_owned(),
+    }
+}
+
 /// Returns a long life: every kind of record, and most kinds of event.
 pub(crate) fn long_life() -> Vec<Record> {
     vec![
@@ -171,6 +193,7 @@ pub(crate) fn long_life() -> Vec<Record> {
         matched(2_700, 2),
         matched(2_800, 40),
         Record::Stalled(Box::new(stalled(2_700))),
+        Record::Limit(Box::new(breach(2_800))),
         event(3_000, exited(7, Tree::Alive)),
         rescued(4_000),
         event(5_000, stop("user")),

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use siding_model::limits::Peaks;
 use siding_model::outcome::Why;
 use siding_model::process::Mono;
 use siding_model::protocol::{Message, PACKET_MAX, Request};
@@ -21,6 +22,7 @@ fn requests() -> Vec<Request> {
         Request::Extend { to_ms: 1 },
         Request::CloseStdin,
         Request::Why,
+        Request::Usage,
         Request::Ping,
     ];
     // A new kind must be added above: this does not compile until somebody has thought of it.
@@ -32,6 +34,7 @@ fn requests() -> Vec<Request> {
             | Request::Extend { .. }
             | Request::CloseStdin
             | Request::Why
+            | Request::Usage
             | Request::Ping => {}
         }
     }
@@ -45,6 +48,7 @@ fn messages() -> Vec<Message> {
     messages.extend([
         Message::Output { bytes: u64::MAX },
         Message::Why { evidence: Box::new(sample::stalled(50_000).evidence) },
+        Message::Usage { peaks: Peaks::default() },
         Message::Done,
         Message::Refused { why: "it is being stopped already".to_owned() },
         Message::CannotStart { doing: "make the output".to_owned(), errno: 28 },
@@ -54,6 +58,7 @@ fn messages() -> Vec<Message> {
             Message::Record { .. }
             | Message::Output { .. }
             | Message::Why { .. }
+            | Message::Usage { .. }
             | Message::Done
             | Message::Refused { .. }
             | Message::CannotStart { .. } => {}
@@ -110,11 +115,11 @@ fn the_words_on_the_wire_are_pinned() {
     let requests = requests().iter().map(|request| json!(request)).collect();
     assert_eq!(
         words(requests, "do"),
-        ["subscribe", "place", "stop", "extend", "close_stdin", "why", "ping"]
+        ["subscribe", "place", "stop", "extend", "close_stdin", "why", "usage", "ping"]
     );
     let messages = messages().iter().map(|message| json!(message)).collect();
     assert_eq!(
         words(messages, "say"),
-        ["record", "output", "why", "done", "refused", "cannot_start"]
+        ["record", "output", "why", "usage", "done", "refused", "cannot_start"]
     );
 }

@@ -115,6 +115,7 @@ fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
                 | Message::Record { .. }
                 | Message::Refused { .. }
                 | Message::Why { .. }
+                | Message::Usage { .. }
                 | Message::CannotStart { .. },
             ) => false,
         };

@@ -74,6 +74,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         keep: args.keep,
         session_grace_ms: millis(settings.session_grace),
         stall_after_ms: millis(settings.stall_after),
+        limits: settings.limits(),
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         duplicate_of: None,
@@ -106,8 +107,9 @@ fn with_flags(args: &Args) -> Environment {
     ];
     let auto = args.auto_background.then_some(RawValue::Boolean(true));
     flags
-        .map(|(key, flag, value)| (key, flag, value.cloned().map(RawValue::Text)))
         .into_iter()
+        .chain(args.limits.flags())
+        .map(|(key, flag, value)| (key, flag, value.cloned().map(RawValue::Text)))
         .chain([(Key::AutoBackground, "--auto-background", auto)])
         .fold(Environment::from_process(), |sources, (key, flag, value)| match value {
             Some(value) => sources.with_call(key, flag, value),

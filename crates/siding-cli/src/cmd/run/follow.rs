@@ -148,7 +148,9 @@ fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure
             let is_read = live.map_or(Ok(true), |live| live.print(watch))?;
             Ok(if is_read { Heard::Nothing } else { Heard::Unread })
         }
-        Some(Message::Refused { .. } | Message::Why { .. }) => Ok(Heard::Nothing),
+        Some(Message::Refused { .. } | Message::Why { .. } | Message::Usage { .. }) => {
+            Ok(Heard::Nothing)
+        }
         // After a record the journal is asked, and also when another shim took over: what happened
         // meanwhile is on record.
         Some(Message::Record { .. }) | None => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use siding_core::probe::{self, Given};
+use siding_core::probe::{self, Given, Wanted};
 use siding_core::sys::file;
 use siding_e2e::corpus::{self, Sample};
 use siding_e2e::stalls::{self, CASES, Case};
@@ -148,12 +148,39 @@ fn look(place: &Place, table: &mut Table) -> Result<()> {
         started.elapsed().as_secs_f64() * 1000.0 / sample.processes.len().max(1) as f64
     });
     let median = times.collect::<Samples>().median();
-    drop(sleepers);
     table.add(
         Line::new(NAME, "one look, for each process", Unit::Ms, median)
             .target(Target::AtMost(0.030)),
     );
+    uses(own, table);
+    drop(sleepers);
     Ok(())
+}
+
+/// What a task with limits costs each time it is looked at.
+fn uses(own: i32, table: &mut Table) {
+    let (mut uses, mut shared, mut connections) = (vec![], vec![], vec![]);
+    for _ in 0..50 {
+        let mut began = Instant::now();
+        let mut lap = |into: &mut Vec<f64>, by: usize| {
+            into.push(began.elapsed().as_secs_f64() * 1000.0 / by.max(1) as f64);
+            began = Instant::now();
+        };
+        let found = probe::uses_below(own, Wanted { runnable: true }, |_| false);
+        lap(&mut uses, found.len());
+        let _bytes = probe::shared_once(&found);
+        lap(&mut shared, found.len());
+        let _those_of_this_machine = probe::connections(&found, |_| false);
+        lap(&mut connections, found.len());
+    }
+    for (what, times) in [
+        ("limits: one look, for each process", uses),
+        ("limits: shared memory, for each process", shared),
+        ("limits: connections, for each process", connections),
+    ] {
+        let median = times.into_iter().collect::<Samples>().median();
+        table.add(Line::new(NAME, what, Unit::Ms, median));
+    }
 }
 
 /// A thousand tasks from their last word until their stall is on record.

@@ -48,8 +48,8 @@ pub(super) fn was_seen(trace: &Trace) -> Verdict {
     require(leader.is_none_or(leader_told), || format!("nobody saw the leader end {leader:?}"))?;
     let seen = match outcome {
         Outcome::Exited { code } => leader_told(&LeaderEnd::Exited { code: *code }),
-        Outcome::Signaled { signal, by: None } => {
-            leader_told(&LeaderEnd::Signaled { signal: *signal })
+        Outcome::Signaled { signal, by } => {
+            leader_told(&LeaderEnd::Signaled { signal: *signal, by: by.clone() })
         }
         Outcome::Deadline { limit_ms } => told(&|turn| {
             let passed = turn.event == Event::DeadlinePassed && turn.now >= turn.before.deadline;
@@ -66,8 +66,11 @@ pub(super) fn was_seen(trace: &Trace) -> Verdict {
                 told(&|turn| matches!(&turn.event, Event::Vanished { why: told } if told == why));
             vanished || leader_told(&LeaderEnd::Unknown { why: why.clone() })
         }
+        Outcome::Limit { which } => {
+            told(&|turn| turn.event == Event::LimitPassed { which: *which } && turn.changed())
+        }
         // Nothing in the model says these yet.
-        Outcome::Signaled { .. } | Outcome::Limit { .. } | _ => false,
+        _ => false,
     };
     require(seen, || format!("nobody told of {outcome:?}"))
 }
@@ -83,7 +86,8 @@ pub(super) fn first_asker_is_named(trace: &Trace) -> Verdict {
         (Outcome::Deadline { limit_ms }, Event::DeadlinePassed) => {
             first.before.deadline == Mono(*limit_ms)
         }
-        (Outcome::Stopped { .. } | Outcome::Deadline { .. }, _) => false,
+        (Outcome::Limit { which }, Event::LimitPassed { which: passed }) => which == passed,
+        (Outcome::Stopped { .. } | Outcome::Deadline { .. } | Outcome::Limit { .. }, _) => false,
         _ => true,
     };
     require(named, || format!("{:?} was first, and yet {outcome:?}", first.event))

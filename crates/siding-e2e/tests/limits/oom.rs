@@ -1,0 +1,55 @@
+//! A kill for want of memory, named only with evidence.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::sandbox;
+
+/// Where control groups of version 1 and 2 are.
+const MOUNTS: [(&str, &str); 2] =
+    [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+
+/// A control group with little memory. Removed when dropped; everything in it has ended by then.
+struct Small(PathBuf);
+
+impl Small {
+    /// Makes one, `None` where that is not possible.
+    fn new() -> Option<Self> {
+        MOUNTS.into_iter().find_map(|(mount, limit)| {
+            let dir = Path::new(mount).join(format!("siding-test-{}", std::process::id()));
+            std::fs::create_dir(&dir).ok()?;
+            let small = Self(dir);
+            std::fs::write(small.0.join(limit), "60000000").ok()?;
+            // Where there is swap it must not take what is too much.
+            let _without_swap = std::fs::write(small.0.join("memory.swap.max"), "0");
+            let _without_swap = std::fs::write(small.0.join("memory.swappiness"), "0");
+            Some(small)
+        })
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _may_stay = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// PAINS G9: a reason is given where there is one, and none is made up.
+#[test]
+fn a_kill_for_want_of_memory_is_named_and_another_is_not() {
+    let Some(small) = Small::new() else {
+        eprintln!("left out: no control group with a memory limit can be made here");
+        return;
+    };
+    let sandbox = sandbox();
+    let enter = format!("echo $$ > {}/cgroup.procs", small.0.display());
+    let grows = sandbox.puppet_line(&["grow", "300M", "hang"]);
+    let args = ["run", "--json", "--", &format!("{enter}; exec {grows}")];
+    let killed = sandbox.siding(&args).run().expect_code(137).json();
+    let outcome = serde_json::json!({ "kind": "signaled", "signal": "SIGKILL", "by": "oom" });
+    assert_eq!(killed["outcome"], outcome, "{killed:#}");
+    assert!(killed["message"].as_str().is_some_and(|text| text.contains("memory ran out")));
+    let memory = killed["usage"]["memory_bytes"].as_u64().expect("is known");
+    assert!((20_000_000..70_000_000).contains(&memory), "{memory}");
+    let other = sandbox.siding(&["run", "--json", "--", "kill -9 $$"]).run().expect_code(137);
+    assert!(other.json()["outcome"]["by"].is_null(), "{}", other.out());
+}

@@ -1,0 +1,75 @@
+//! What these tests say often.
+
+use serde_json::Value;
+use siding_e2e::{Sandbox, eventually, eventually_some};
+
+/// A sandbox that fails its test when anything is left in it.
+pub(crate) fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    sandbox
+}
+
+/// Starts a shell text in the background and returns the task's id.
+#[track_caller]
+pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
+    let head = ["run", "--background", "--allow-duplicate", "--json"];
+    let args = [&head, flags, &["--", text]].concat();
+    let done = sandbox.siding(&args).run().expect_code(0);
+    done.json()["task_id"].as_str().expect("a task id").to_owned()
+}
+
+/// Starts puppets in the background.
+#[track_caller]
+pub(crate) fn puppet(sandbox: &Sandbox, flags: &[&str], verbs: &[&str]) -> String {
+    start(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
+}
+
+/// How a task is shown.
+#[track_caller]
+pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> Value {
+    sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
+}
+
+/// The records of one kind, oldest first.
+pub(crate) fn records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Value> {
+    let path = sandbox.state_dir().join("tasks").join(id).join("journal");
+    let journal = std::fs::read_to_string(path).unwrap_or_default();
+    let all = journal
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.get(9..)?.split_once(' ')?.1).ok());
+    all.filter(|record: &Value| record["record"] == kind).collect()
+}
+
+/// The limits that a task has passed.
+pub(crate) fn breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
+    records(sandbox, id, "limit")
+}
+
+/// Waits until a task has passed this limit, and returns what is on record. It must be the first.
+#[track_caller]
+pub(crate) fn until_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
+    let breach = eventually_some(&format!("{id} has passed a limit"), || {
+        breaches(sandbox, id).into_iter().next()
+    });
+    assert_eq!(breach["which"], which, "{breach:#}");
+    breach
+}
+
+/// Waits until a healthy task has been looked at while it did what it does: when another, started
+/// after it with limits that it passes at once, has passed them as often as that.
+#[track_caller]
+pub(crate) fn until_looked_at(sandbox: &Sandbox, looks: usize) {
+    for _ in 0..looks {
+        let id =
+            puppet(sandbox, &["--max-fds", "5", "--on-limit", "stop"], &["hold-fds", "20", "hang"]);
+        let _passed = until_breach(sandbox, &id, "fds");
+        eventually("it has ended", || shown(sandbox, &id)["phase"] == "ended");
+    }
+}
+
+/// Ends everything.
+#[track_caller]
+pub(crate) fn stop_all(sandbox: &Sandbox) {
+    let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
+}

@@ -1,0 +1,96 @@
+//! What a tree uses: memory, processes, descriptors, processor time.
+
+use siding_e2e::eventually;
+
+use crate::support::{
+    breaches, puppet, sandbox, shown, start, stop_all, until_breach, until_looked_at,
+};
+
+/// SPEC §3, descriptor leak. PAINS R10.
+#[test]
+fn a_descriptor_leak_is_told_and_a_server_with_many_is_not() {
+    let sandbox = sandbox();
+    let server = puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "200", "hang"]);
+    let leak = puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "600", "hang"]);
+    let breach = until_breach(&sandbox, &leak, "fds");
+    // It may still have been at it.
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 400), "{breach:#}");
+    assert_eq!(breach["limit"], 400);
+    let detail = breach["detail"].as_str().expect("a sentence");
+    assert!(detail.starts_with("max-fds: "), "{detail}");
+    assert!(detail.contains(" open descriptors, limit 400; "), "{detail}");
+    until_looked_at(&sandbox, 2);
+    assert!(breaches(&sandbox, &server).is_empty());
+    assert_eq!(breaches(&sandbox, &leak).len(), 1, "once");
+    let view = shown(&sandbox, &leak);
+    assert_eq!(view["phase"], "running", "a notice ends nothing");
+    assert_eq!(view["breaches"][0]["detail"], detail);
+    assert!(view["usage"]["fds"].as_u64().is_some_and(|fds| fds > 600), "{view:#}");
+    stop_all(&sandbox);
+}
+
+/// SPEC §3, memory. PAINS G11: what forks share counts once.
+#[test]
+fn memory_is_told_and_ten_forks_of_a_large_process_are_not() {
+    let sandbox = sandbox();
+    let limit = ["--max-memory", "200MiB"];
+    let mut verbs = vec!["grow", "50M"];
+    for _ in 0..9 {
+        verbs.extend(["fork", "hang", "--"]);
+    }
+    verbs.push("hang");
+    let forks = puppet(&sandbox, &limit, &verbs);
+    eventually("all have been forked", || {
+        shown(&sandbox, &forks)["processes"].as_array().is_some_and(|all| all.len() == 10)
+    });
+    let large = puppet(&sandbox, &limit, &["grow", "300M", "hang"]);
+    let breach = until_breach(&sandbox, &large, "memory");
+    // It may still have been growing.
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 200 << 20), "{breach:#}");
+    until_looked_at(&sandbox, 2);
+    let view = shown(&sandbox, &forks);
+    assert!(breaches(&sandbox, &forks).is_empty(), "{view:#}");
+    assert_eq!(view["usage"]["processes"], 10, "they were looked at");
+    stop_all(&sandbox);
+}
+
+/// SPEC §3, process count. PAINS G10.
+#[test]
+fn too_many_processes_are_told_and_a_few_are_not() {
+    let sandbox = sandbox();
+    let limit = ["--max-processes", "8"];
+    let few = start(&sandbox, &limit, "for i in 1 2 3 4 5; do sleep 300 & done; wait");
+    let many = start(&sandbox, &limit, "for i in {1..20}; do sleep 300 & done; wait");
+    let breach = until_breach(&sandbox, &many, "processes");
+    let detail = breach["detail"].as_str().expect("a sentence");
+    assert!(detail.starts_with("max-processes: "), "{detail}");
+    assert!(detail.ends_with(" processes, limit 8"), "{detail}");
+    until_looked_at(&sandbox, 2);
+    assert!(breaches(&sandbox, &few).is_empty());
+    assert_eq!(shown(&sandbox, &few)["usage"]["processes"], 6);
+    stop_all(&sandbox);
+}
+
+/// SPEC §3, busy loop without output; a compiler computes as much, and writes.
+#[test]
+fn a_busy_loop_is_told_and_a_compiler_is_not() {
+    let sandbox = sandbox();
+    let limit = ["--max-cpu-spin", "3s"];
+    let compiler = start(
+        &sandbox,
+        &limit,
+        "while :; do for ((i = 0; i < 30000; i++)); do :; done; echo compiled; done",
+    );
+    let spins = puppet(&sandbox, &limit, &["say", "begins", "burn"]);
+    let sleeps = start(&sandbox, &limit, "sleep 300");
+    let breach = until_breach(&sandbox, &spins, "cpu_spin");
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 3_000), "{breach:#}");
+    let detail = breach["detail"].as_str().expect("a sentence");
+    assert!(detail.contains("of computing without output, limit 3s; by pid"), "{detail}");
+    for healthy in [&compiler, &sleeps] {
+        assert!(breaches(&sandbox, healthy).is_empty(), "{healthy}");
+    }
+    let usage = &shown(&sandbox, &spins)["usage"];
+    assert!(usage["cpu_ms"].as_u64().is_some_and(|ms| ms > 500), "{usage:#}");
+    stop_all(&sandbox);
+}

@@ -1,0 +1,67 @@
+//! What somebody asked for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Limit;
+
+/// What happens when a limit is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimit {
+    /// It is put on record, and the task goes on.
+    #[default]
+    Notice,
+    /// The task is stopped as by its deadline.
+    Stop,
+}
+
+/// Limits of one task. Zero is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Memory of the tree, in bytes. What processes share counts once.
+    pub memory: u64,
+    /// Processes of the tree.
+    pub processes: u64,
+    /// Open descriptors of all its processes together.
+    pub fds: u64,
+    /// Time at nine tenths of a core or more without any output, in milliseconds.
+    pub cpu_spin_ms: u64,
+    /// Age of a TCP connection, in milliseconds.
+    pub connection_age_ms: u64,
+    /// Bytes sent to one remote address over TCP.
+    pub sent: u64,
+    /// Bytes of output a second, on the average over ten seconds.
+    pub output_rate: u64,
+    /// What happens then.
+    pub on_limit: OnLimit,
+}
+
+impl Limits {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self { on_limit: self.on_limit, ..Self::default() }
+    }
+
+    /// Returns one of them, `None` when it was not set.
+    #[must_use]
+    pub fn of(&self, which: Limit) -> Option<u64> {
+        let limit = match which {
+            Limit::Memory => self.memory,
+            Limit::Processes => self.processes,
+            Limit::Fds => self.fds,
+            Limit::CpuSpin => self.cpu_spin_ms,
+            Limit::ConnectionAge => self.connection_age_ms,
+            Limit::Sent => self.sent,
+            Limit::OutputRate => self.output_rate,
+        };
+        (limit > 0).then_some(limit)
+    }
+
+    /// Whether connections have to be looked at.
+    #[must_use]
+    pub const fn need_connections(&self) -> bool {
+        self.connection_age_ms > 0 || self.sent > 0
+    }
+}

@@ -1,0 +1,122 @@
+//! What a task uses: at one moment, and at most.
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::{Mono, ProcRef};
+
+/// One look at everything a task uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// When.
+    pub at: Mono,
+    /// Its living processes.
+    pub processes: Vec<ProcessUse>,
+    /// Memory in which what processes share counts once (PSS), in bytes. Asked for only when the
+    /// sum of the resident sizes is over the limit; `None` when it was not, or could not be had.
+    pub shared_once_bytes: Option<u64>,
+    /// CPU time of those that have ended, in milliseconds.
+    pub ended_cpu_ms: u64,
+    /// Output so far, in bytes.
+    pub output_bytes: u64,
+    /// Its TCP connections; `None` when nobody looked.
+    pub connections: Option<Vec<Connection>>,
+}
+
+/// What one process uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessUse {
+    /// Which one.
+    pub process: ProcRef,
+    /// Its resident memory, in bytes.
+    pub resident_bytes: u64,
+    /// CPU time of its own and of the children it has waited for, in milliseconds.
+    pub cpu_ms: u64,
+    /// Time for which its first thread ran or waited for a processor, in milliseconds. Zero where
+    /// the kernel does not tell, or nobody asked.
+    pub runnable_ms: u64,
+    /// Its open descriptors; zero when they may not be counted.
+    pub fds: u64,
+}
+
+/// One TCP connection of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// The kernel's name for it, never used twice in a boot.
+    pub cookie: u64,
+    /// Address of the other end, without its port.
+    pub remote: String,
+    /// Bytes that the other end has confirmed.
+    pub sent: u64,
+    /// Who holds it; zero once nobody does.
+    pub pid: i32,
+}
+
+/// Bytes sent to one remote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sent {
+    /// Its address.
+    pub remote: String,
+    /// How many, as far as they were seen.
+    pub bytes: u64,
+}
+
+/// The most a task was seen to use. Null is what nobody saw: most of it is looked at in passing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Peaks {
+    /// Most memory in bytes. What processes share may count for each of them.
+    pub memory_bytes: Option<u64>,
+    /// CPU time of the whole tree, in milliseconds.
+    pub cpu_ms: Option<u64>,
+    /// Most processes at once.
+    pub processes: Option<u64>,
+    /// Most open descriptors at once.
+    pub fds: Option<u64>,
+    /// Bytes sent over TCP to each remote, the largest first.
+    pub sent: Vec<Sent>,
+}
+
+impl Usage {
+    /// Returns the sum of the resident sizes: never less than the memory in use.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.processes.iter().map(|one| one.resident_bytes).sum()
+    }
+
+    /// Returns the memory, as well as it is known.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared_once_bytes.unwrap_or_else(|| self.resident_bytes())
+    }
+
+    /// Returns the open descriptors of all processes.
+    #[must_use]
+    pub fn fds(&self) -> u64 {
+        self.processes.iter().map(|one| one.fds).sum()
+    }
+
+    /// Returns the CPU time used so far.
+    #[must_use]
+    pub fn cpu_ms(&self) -> u64 {
+        self.processes.iter().map(|one| one.cpu_ms).fold(self.ended_cpu_ms, u64::saturating_add)
+    }
+
+    /// Returns how many processes there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.processes.len()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Peaks {
+    /// Takes in one look.
+    pub fn see(&mut self, usage: &Usage) {
+        let raise = |peak: &mut Option<u64>, now: u64| *peak = Some(peak.unwrap_or(0).max(now));
+        raise(&mut self.memory_bytes, usage.memory_bytes());
+        raise(&mut self.cpu_ms, usage.cpu_ms());
+        raise(&mut self.processes, usage.count());
+        raise(&mut self.fds, usage.fds());
+    }
+}
