@@ -18,6 +18,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod population;
+mod reading;
 mod recorded;
 mod request;
 mod roles;

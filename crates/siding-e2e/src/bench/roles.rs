@@ -25,6 +25,9 @@ pub(super) const POPULATE: &str = "__populate";
 /// Is many tasks' host as whoever it runs as: `__crowd PLACE SIDING TASKS WAITS`.
 pub(super) const CROWD: &str = "__crowd";
 
+/// Writes a build's lines, a part for each byte of the FIFO: `__build FIFO`.
+pub(super) const BUILD: &str = "__build";
+
 /// Plays a role, if the arguments name one.
 pub(super) fn play(words: &[String]) -> Option<ExitCode> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -35,6 +38,7 @@ pub(super) fn play(words: &[String]) -> Option<ExitCode> {
         [UNTIL, fifo] => until(Path::new(fifo)),
         [POPULATE, door, count, place @ ..] => populate(door, count, place),
         [CROWD, place, siding, tasks, waits] => crowd(place, siding, tasks, waits),
+        [BUILD, gate] => rows::telling::build(Path::new(gate)),
         _ => return None,
     };
     Some(match done {

@@ -13,6 +13,7 @@ mod starting;
 mod waiting;
 
 pub(super) mod crowding;
+pub(super) mod telling;
 
 use anyhow::Result;
 
@@ -43,6 +44,7 @@ pub(super) const ALL: &[Row] = &[
     listing::ROW,
     recovering::ROW,
     stalling::ROW,
+    telling::ROW,
 ];
 
 /// Returns the rows with these names, all when there is none.
