@@ -22,3 +22,4 @@ mod show;
 mod support;
 mod wait;
 mod wait_for;
+mod webhook;

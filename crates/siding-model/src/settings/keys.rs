@@ -8,6 +8,7 @@ use super::merge::{Given, Invalid, Lock, Warning};
 use super::nearest::nearest;
 use super::origin::{Origin, Place};
 use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
+use super::webhook::Webhook;
 use crate::signal::Signal;
 use crate::size::Bytes;
 use crate::spec::OnLeaderExit;
@@ -78,7 +79,7 @@ macro_rules! settings {
 
             pub(super) fn apply(&mut self, layer: Layer) {
                 $(if let Some(given) = layer.$name
-                    && self.admits(Key::$variant, &given)
+                    && self.admits(Key::$variant, &given, given.value == self.$name)
                 {
                     self.$name = given.value;
                     self.places[Key::$variant as usize] = given.place;
@@ -162,6 +163,8 @@ settings! {
     NotifyDesktop notify_desktop: bool = false, any;
     /// Whether `siding notices --notify` rings the terminal's bell.
     NotifyBell notify_bell: bool = false, any;
+    /// Address that `siding notices --notify` sends notices to, or `off`.
+    NotifyWebhook notify_webhook: Webhook = Webhook::OFF, any;
 }
 
 impl Key {

@@ -88,6 +88,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "retention_bytes=2GiB",
             "notify_desktop=false",
             "notify_bell=false",
+            "notify_webhook=off",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());
