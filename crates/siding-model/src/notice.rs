@@ -7,12 +7,14 @@
 //!
 //! A text of a task is data. It is shown escaped, and no notice reuses a name that a task chose.
 
+mod delivery;
 mod id;
 mod order;
 mod story;
 mod view;
 mod xml;
 
+pub use delivery::{Answer, DELIVERY_MAX, next_try};
 pub use id::{BadConsumer, BadNoticeId, Consumer, NoticeId};
 pub use order::Priority;
 pub use story::{Certainty, Kind, News, Notice, Story};

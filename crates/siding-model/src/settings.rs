@@ -8,10 +8,11 @@
 //! merge cannot fail, and [`Settings`] never hold a value that somebody would have to check again.
 //! Finding and reading the sources belongs to siding-core.
 //!
-//! Two rules stand above the order of layers, and breaking one is no error but a [`Warning`], so
+//! Three rules stand above the order of layers, and breaking one is no error but a [`Warning`], so
 //! that an administrator's change does not stop everybody's commands: a key that the system file
 //! locked keeps its value, and `max_elapsed_hard_cap` can only be raised by the system file;
-//! everybody else may lower it, and nobody's `max_elapsed` passes it.
+//! everybody else may lower it, and nobody's `max_elapsed` passes it. And a project cannot set
+//! `notify_webhook`: a repository must not send a user's output anywhere.
 
 mod check;
 mod keys;
@@ -24,6 +25,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod value;
+mod webhook;
 
 pub use keys::{Key, Layer, Settings};
 pub use merge::{Entry, Invalid, Warning};
@@ -31,3 +33,4 @@ pub use origin::{Origin, Place};
 #[cfg(feature = "schema")]
 pub use schema::file_schema;
 pub use value::{AssistantMode, RawValue, ValueError};
+pub use webhook::Webhook;

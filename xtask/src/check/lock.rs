@@ -6,7 +6,10 @@ use crate::steps::Finding;
 use crate::workspace::Workspace;
 
 /// Packages that `Cargo.lock` may hold. Raise it on purpose, in the commit that needs it.
-const CEILING: usize = 125;
+///
+/// The webhook took 34: HTTP and TLS are 19 of them, the rest are for systems that siding is not
+/// built for.
+const CEILING: usize = 160;
 
 /// Denies a `Cargo.lock` that has grown past the ceiling.
 pub(super) fn check(workspace: &Workspace) -> Result<Finding> {

@@ -2,7 +2,9 @@
 
 mod ack;
 mod people;
+mod request;
 mod text;
+mod webhook;
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -62,8 +64,8 @@ pub(crate) struct Args {
     /// Go on until nobody reads any more
     #[arg(long)]
     follow: bool,
-    /// With --follow: tell the person too, as notify_desktop and notify_bell say; the consumer is
-    /// then `person`
+    /// With --follow: tell the person too, as notify_desktop, notify_bell and notify_webhook say; the
+    /// consumer is then `person`
     #[arg(long, requires = "follow")]
     notify: bool,
 }
@@ -95,11 +97,11 @@ impl Args {
         let outbox = Outbox::new(&root, session, consumer)?;
         let told = HashSet::new();
         let mut teller = Teller { args: &self, outbox: &outbox, people, told, unread: 0 };
-        if self.follow {
-            teller.follow()?;
-        } else {
-            teller.once()?;
+        let told = if self.follow { teller.follow() } else { teller.once() };
+        if let Some(people) = teller.people.take() {
+            people.finish();
         }
+        told?;
         Ok(if recovered && teller.unread == 0 {
             ExitCode::SUCCESS
         } else {

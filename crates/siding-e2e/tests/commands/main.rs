@@ -23,3 +23,4 @@ mod show;
 mod support;
 mod wait;
 mod wait_for;
+mod webhook;

@@ -26,7 +26,7 @@ fn tasks(sandbox: &Sandbox, flags: &[&str]) -> Vec<String> {
 /// returns once its end is on record. Who asks belongs to another session, so that nothing is
 /// acknowledged by it.
 #[track_caller]
-fn done(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
+pub(crate) fn done(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     let id = open_gate(sandbox, flags, command);
     await_end(sandbox, &id);
     id

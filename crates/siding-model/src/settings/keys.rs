@@ -8,6 +8,7 @@ use super::merge::{Given, Invalid, Lock, Warning};
 use super::nearest::nearest;
 use super::origin::{Origin, Place};
 use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
+use super::webhook::Webhook;
 use crate::foreign::Rule;
 use crate::limits::OnLimit;
 use crate::signal::Signal;
@@ -81,7 +82,7 @@ macro_rules! settings {
 
             pub(super) fn apply(&mut self, layer: Layer) {
                 $(if let Some(given) = layer.$name
-                    && self.admits(Key::$variant, &given)
+                    && self.admits(Key::$variant, &given, given.value == self.$name)
                 {
                     self.$name = given.value;
                     self.places[Key::$variant as usize] = given.place;
@@ -185,6 +186,8 @@ settings! {
     ReapSockets reap_sockets: Vec<SocketPattern> = SocketPattern::built_in(), any;
     /// Rules for what other programs left behind, for `siding reap --foreign`.
     ReapForeign reap_foreign: Vec<Rule> = Rule::built_in(), any;
+    /// Address that `siding notices --notify` sends notices to, or `off`.
+    NotifyWebhook notify_webhook: Webhook = Webhook::OFF, any;
 }
 
 impl Key {

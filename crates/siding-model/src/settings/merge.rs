@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::keys::{Key, Layer, Settings};
 use super::origin::{Origin, Place};
-use super::value::{RawValue, Value, ValueError};
+use super::value::{RawValue, ValueError};
 use crate::limits::Limits;
 use crate::span;
 
@@ -103,6 +103,17 @@ pub enum Warning {
         cap: Duration,
         /// Who set the cap.
         by: Origin,
+    },
+    /// A project set what is for persons and administrators alone.
+    #[error(
+        "{place}: `{key}` is not used: a project must not send your notices anywhere; set it in \
+         your own settings file"
+    )]
+    NotByProject {
+        /// Who tried.
+        place: Place,
+        /// Which key.
+        key: Key,
     },
     /// The host's settings file was left out.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
@@ -210,14 +221,18 @@ impl Settings {
         self.warnings.push(warning);
     }
 
-    pub(super) fn admits<V: Value>(&mut self, key: Key, given: &Given<V>) -> bool {
+    pub(super) fn admits<V>(&mut self, key: Key, given: &Given<V>, agrees: bool) -> bool {
+        if key == Key::NotifyWebhook && matches!(given.place.origin, Origin::Project { .. }) {
+            self.warnings.push(Warning::NotByProject { place: given.place.clone(), key });
+            return false;
+        }
         let Some(lock) = self.locks.iter().find(|lock| lock.key == key) else {
             return true;
         };
         let by = lock.by.clone();
         let kept = self.value(key);
         // Agreeing with a locked value is no attempt to change it.
-        if given.value.raw() != kept {
+        if !agrees {
             let place = given.place.clone();
             self.warnings.push(Warning::Locked { place, key, kept, by });
         }

@@ -99,6 +99,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "notify_bell=false",
             "reap_sockets=/tmp/claude-http-*.sock, /tmp/claude-socks-*.sock",
             "reap_foreign=claude-sandbox",
+            "notify_webhook=off",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());

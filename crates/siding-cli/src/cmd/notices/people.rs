@@ -1,4 +1,5 @@
-//! Telling a person: a desktop notification, the terminal's bell. Off unless the settings say so.
+//! Telling a person: a desktop notification, the terminal's bell, a server of theirs. Off unless the
+//! settings say so.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -9,6 +10,7 @@ use siding_model::settings::Settings;
 use siding_model::span::human;
 use siding_model::text::one_line;
 
+use super::webhook;
 use crate::failure::Failure;
 
 /// Shows notifications where a desktop is (freedesktop.org's specification).
@@ -19,19 +21,22 @@ const COLUMNS: usize = 100;
 const LINES: usize = 3;
 
 /// Ways to tell a person.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct People {
     desktop: bool,
     bell: bool,
+    server: Option<webhook::Sender>,
 }
 
 impl People {
     /// Returns the ways that the settings allow.
     pub(super) fn new(settings: &Settings) -> Result<Self, Failure> {
-        let people = Self { desktop: settings.notify_desktop, bell: settings.notify_bell };
-        if !people.desktop && !people.bell {
+        let server = webhook::Sender::start(&settings.notify_webhook)?;
+        let people = Self { desktop: settings.notify_desktop, bell: settings.notify_bell, server };
+        if !people.desktop && !people.bell && people.server.is_none() {
             return Err(Failure::new("--notify: every way to notify is turned off").with_hint(
-                "set notify_desktop or notify_bell; `siding config show` says what is in force",
+                "set notify_desktop, notify_bell or notify_webhook; `siding config show` says what \
+                 is in force",
             ));
         }
         Ok(people)
@@ -46,6 +51,9 @@ impl People {
             ring();
         }
         for notice in notices {
+            if let Some(server) = &self.server {
+                server.send(notice);
+            }
             if self.desktop
                 && let Err(error) = show(notice)
             {
@@ -57,6 +65,13 @@ impl People {
                 };
                 eprintln!("siding: no desktop notifications: {why}");
             }
+        }
+    }
+
+    /// Ends what is still under way.
+    pub(super) fn finish(self) {
+        if let Some(server) = self.server {
+            server.finish();
         }
     }
 }

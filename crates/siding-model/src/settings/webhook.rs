@@ -1,0 +1,94 @@
+//! An address that notices are sent to.
+
+use std::fmt;
+
+use super::value::{RawValue, Value, ValueError};
+
+/// What turns it off.
+const OFF: &str = "off";
+/// What stands for all behind the host: it may hold a secret.
+const HIDDEN: &str = "/…";
+/// Bytes of an address; servers refuse longer ones (RFC 9110 section 4.1 asks for 8000).
+const ADDRESS_MAX: usize = 8000;
+
+/// Where notices are sent to, if anywhere.
+///
+/// The path of such an address is often its password, so that no text form shows more than scheme
+/// and host.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Webhook(Option<String>);
+
+impl Webhook {
+    /// Nowhere.
+    pub const OFF: Self = Self(None);
+
+    /// Returns the whole address. It is for the request alone and must not be printed.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    /// Returns scheme and host, with the port where one is given.
+    fn server(&self) -> Option<String> {
+        let (scheme, host, _) = split(self.address()?)?;
+        Some(format!("{}://{host}", scheme.to_ascii_lowercase()))
+    }
+}
+
+/// Returns scheme, host with port, and whether anything else is there.
+fn split(address: &str) -> Option<(&str, &str, bool)> {
+    let (scheme, rest) = address.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let plain = !host.is_empty() && !host.starts_with(':') && !host.contains('\\');
+    (known && plain).then_some((scheme, host, !user.is_empty() || path.len() > 1))
+}
+
+impl fmt::Display for Webhook {
+    /// Writes scheme and host, or `off`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.server().unwrap_or_else(|| OFF.to_owned()))
+    }
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Webhook({self})")
+    }
+}
+
+impl Value for Webhook {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let refused = || ValueError::NotAllowed {
+            // It is not repeated: a mistyped address holds the same secret.
+            found: "this".to_owned(),
+            allowed: "`off` or a whole address such as `https://example.org/hook`",
+        };
+        let RawValue::Text(text) = raw else { return Err(refused()) };
+        let text = text.trim();
+        if text == OFF {
+            return Ok(Self::OFF);
+        }
+        let legal = text.len() <= ADDRESS_MAX
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+            && split(text).is_some();
+        if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
+    }
+
+    /// Returns what can be shown. An address with more than a host is cut, and its mark makes it
+    /// illegal to read, so that a copy fails at once.
+    fn raw(&self) -> RawValue {
+        let more = self.address().and_then(split).is_some_and(|(_, _, more)| more);
+        RawValue::Text(format!("{self}{}", if more { HIDDEN } else { "" }))
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^(off|[hH][tT][tT][pP][sS]?://[!-~]+)$"
+        })
+    }
+}
