@@ -2,7 +2,7 @@
 //!
 //! Owns which runs count as the same command ([`normalise`]), how long a run took and whether that
 //! is its whole length ([`Run`]), what is usual ([`Expectation`]), and whether a command goes to
-//! the background at once ([`at_once`]). It is given runs and never looks for them.
+//! the background at once ([`at_once()`]). It is given runs and never looks for them.
 
 mod at_once;
 mod expectation;
