@@ -14,7 +14,7 @@ use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
 use crate::store::{LockedTask, Root, TaskDir};
-use crate::sys::{descriptor, file, socket, spawn};
+use crate::sys::{descriptor, detached, file, socket};
 
 /// First argument by which the program knows that it is to be a shim.
 pub const SHIM_ARGUMENT: &str = "__shim";
@@ -80,8 +80,6 @@ const ERRAND_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Shim {
     socket: OwnedFd,
-    /// Where it was forked: tells whether that worked.
-    between: Option<spawn::Between>,
 }
 
 impl Shim {
@@ -92,8 +90,7 @@ impl Shim {
     /// The operating system's.
     pub fn start(program: &CStr) -> io::Result<Self> {
         Self::with(|descriptors| {
-            spawn::detached(&spawn::Detached { program, argv: &ARGUMENTS, descriptors })?;
-            Ok(None)
+            detached::detached(&detached::Detached { program, argv: &ARGUMENTS, descriptors })
         })
     }
 
@@ -105,17 +102,15 @@ impl Shim {
     ///
     /// The operating system's.
     pub fn fork(main: fn() -> u8) -> io::Result<Self> {
-        Self::with(|descriptors| spawn::forked(descriptors, main).map(Some))
+        Self::with(|descriptors| detached::forked(descriptors, main))
     }
 
-    fn with(
-        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<spawn::Between>>,
-    ) -> io::Result<Self> {
+    fn with(start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<()>) -> io::Result<Self> {
         let null = file::open_null()?;
         let (socket, theirs) = socket::pair()?;
         let null = null.as_fd();
-        let between = start(&[null, null, null, theirs.as_fd()])?;
-        Ok(Self { socket, between })
+        start(&[null, null, null, theirs.as_fd()])?;
+        Ok(Self { socket })
     }
 
     /// Has it start a new task, and hands it the directory's lock. `environment` is the task's
@@ -147,14 +142,7 @@ impl Shim {
         self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &content)
     }
 
-    fn send(
-        mut self,
-        errand: Errand,
-        root: &Root,
-        dir: &TaskDir,
-        content: &[u8],
-    ) -> io::Result<Link> {
-        self.between.as_mut().map_or(Ok(()), spawn::Between::left)?;
+    fn send(self, errand: Errand, root: &Root, dir: &TaskDir, content: &[u8]) -> io::Result<Link> {
         let memory = descriptor::memory_file("siding-errand")?;
         file::write_all_at(&memory, content, 0)?;
         let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];

@@ -13,6 +13,7 @@ use siding_core::cgroup::{self, Group};
 use siding_core::journal_file::JournalFile;
 use siding_core::launch::{self, Birth, Handed};
 use siding_core::store::{Root, TaskDir};
+use siding_core::sys::process::Title;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
@@ -72,6 +73,7 @@ struct Readied {
     boot: BootId,
     signals: SignalFd,
     cgroup: Option<cgroup::Own>,
+    title: Option<Title>,
 }
 
 impl Ready {
@@ -96,7 +98,7 @@ impl Ready {
         // task's group.
         let cgroup = cgroup::Own::find();
         let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
-        Ok(Readied { own, boot, signals, cgroup })
+        Ok(Readied { own, boot, signals, cgroup, title: Title::find() })
     }
 }
 
@@ -120,12 +122,14 @@ pub(crate) fn settle(
     ready: Ready,
     handed: Handed,
 ) -> Result<(Setting, BootId, OwnedFd), CannotStart> {
-    let Readied { own, boot, signals, cgroup } = ready.0?;
+    let Readied { own, boot, signals, cgroup, title } = ready.0?;
     let root = Root::inherited(PathBuf::new(), handed.root);
     let dir = TaskDir::inherited(id, handed.dir, handed.place);
     // The shim of a task inside a task would else be taken for one of the outer task's processes.
     let marked = limit::set_birthmark(id.birthmark()).is_ok();
-    process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+    if let Some(title) = title {
+        title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+    }
     Ok((Setting { root, dir, own, signals, marked, cgroup }, boot, handed.memory))
 }
 

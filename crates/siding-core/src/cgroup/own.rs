@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use siding_model::id::TaskId;
 
 use super::{name, task_of};
-use crate::sys::{cgroupfs, process};
+use crate::sys::{cgroupfs, process, procfs};
 
 /// Where the hierarchy is found on nearly every machine: alone, or beside those of version 1. They
 /// are tried first, since the kernel takes its time to write down a long table of mounts.
@@ -37,7 +37,7 @@ impl Own {
     /// Finds it, `None` where no hierarchy of version 2 shows this process.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let groups = procfs::own_groups().ok()?;
         let path = Path::new(v2_path(&groups)?).to_owned();
         let usual = USUAL_MOUNTS.iter().map(Path::new).find(|mount| cgroupfs::is_here(mount));
         let mount = match usual {
