@@ -10,7 +10,7 @@ use siding_core::store::{Root, TaskDir};
 use siding_core::view::{self, Detail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::Consumer;
+use siding_model::notice::{Consumer, NoticeId, Story};
 use siding_model::report::TaskView;
 use siding_model::settings::Settings;
 
@@ -47,6 +47,8 @@ pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
+    /// What of it is news.
+    pub(crate) news: Vec<NoticeId>,
 }
 
 impl Task {
@@ -60,8 +62,14 @@ impl Task {
     /// Reads a task.
     pub(crate) fn read(root: &Root, id: TaskId) -> Result<Self, Failure> {
         let dir = root.task(id)?;
-        let folded = dir.read().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
-        Ok(Self { dir, state: folded.state })
+        let story = dir.story().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
+        Ok(Self::of(dir, story))
+    }
+
+    /// Takes what was read of a task.
+    pub(crate) fn of(dir: TaskDir, story: Story) -> Self {
+        let news = story.notices.iter().map(|notice| notice.id).collect();
+        Self { dir, state: story.state, news }
     }
 
     /// Returns how it is shown.
@@ -110,13 +118,13 @@ pub(crate) fn session() -> SessionId {
 /// needs no notice of it. A stranger who looks takes nobody's news.
 pub(crate) fn consumed(root: &Root, state: &TaskState) {
     if state.spec.session_id == session() {
-        note_consumed(notices::consume(root, state, Some(&Consumer::agent())));
+        note_consumed(notices::consume(root, state, &Consumer::agent()));
     }
 }
 
 /// Notes that the task's own caller has taken its result: nobody needs a notice of it.
-pub(crate) fn returned(root: &Root, state: &TaskState) {
-    note_consumed(notices::consume(root, state, None));
+pub(crate) fn returned(root: &Root, task: &Task) {
+    note_consumed(notices::returned(root, &task.state.spec.session_id, &task.news));
 }
 
 fn note_consumed(result: Result<(), notices::NoticesError>) {

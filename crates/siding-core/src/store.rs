@@ -477,14 +477,18 @@ impl Root {
     /// [`StoreError::Io`].
     pub fn session_dir(&self, name: &str, make: bool) -> Result<OwnedFd, StoreError> {
         let name = format!("{SESSIONS}/{name}");
-        if make {
-            match file::make_directory(&self.fd, &name) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => result.map_err(|source| self.io("create", &name, source))?,
+        let open = || file::open_at(&self.fd, &name, file::Open::Directory);
+        let opened = match open() {
+            Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
+                match file::make_directory(&self.fd, &name) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    result => result.map_err(|source| self.io("create", &name, source))?,
+                }
+                open()
             }
-        }
-        file::open_at(&self.fd, &name, file::Open::Directory)
-            .map_err(|error| self.io("open", &name, error))
+            result => result,
+        };
+        opened.map_err(|error| self.io("open", &name, error))
     }
 
     /// Returns the names of all sessions that were ever opened, in order.

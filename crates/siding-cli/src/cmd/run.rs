@@ -168,7 +168,7 @@ impl Args {
             self.print_text(&root, &task, &plan)?
         };
         if left.is_none() && reader == out::Reader::There {
-            context::returned(&root, &task.state);
+            context::returned(&root, &task);
         }
         Ok(match left {
             Some(signal) => ExitCode::from(

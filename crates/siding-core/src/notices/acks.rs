@@ -138,9 +138,8 @@ pub(super) fn add(
     }
     let dir = root.session_dir(session.as_str(), true)?;
     file::lock(&dir).map_err(io_of(session, "lock its directory"))?;
-    let end = shrink(root, session, &dir)?;
-    let (fd, end) = match end {
-        Some(end) => (open(&dir).map_err(io_of(session, "open its acks"))?, end),
+    let (fd, end) = match shrink(root, session, &dir)? {
+        Some(there) => there,
         None => begin(&dir, &[]).map_err(io_of(session, "make its acks"))?,
     };
     let mut bytes = if end.torn { vec![b'\n'] } else { Vec::new() };
@@ -163,13 +162,13 @@ struct End {
     torn: bool,
 }
 
-fn open(dir: &OwnedFd) -> io::Result<OwnedFd> {
-    file::open_at(dir, NAME, file::Open::ReadWrite)
-}
-
-/// Returns the end of the file, `None` when there is none. Writes it anew when it has become long.
-fn shrink(root: &Root, session: &SessionId, dir: &OwnedFd) -> Result<Option<End>, NoticesError> {
-    let fd = match open(dir) {
+/// Returns the file and its end, `None` when there is none. Writes it anew when it has become long.
+fn shrink(
+    root: &Root,
+    session: &SessionId,
+    dir: &OwnedFd,
+) -> Result<Option<(OwnedFd, End)>, NoticesError> {
+    let fd = match file::open_at(dir, NAME, file::Open::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(io_of(session, "open its acks"))?,
     };
@@ -181,10 +180,11 @@ fn shrink(root: &Root, session: &SessionId, dir: &OwnedFd) -> Result<Option<End>
             let tasks = root.all_tasks()?.into_iter().collect();
             let lines = acks.lines_of(&tasks);
             let begun = begin(dir, &lines).map_err(io_of(session, "shorten its acks"))?;
-            return Ok(Some(begun.1));
+            return Ok(Some(begun));
         }
     }
-    end_of(&fd, len).map(Some).map_err(io_of(session, "read its acks"))
+    let end = end_of(&fd, len).map_err(io_of(session, "read its acks"))?;
+    Ok(Some((fd, end)))
 }
 
 /// Makes a file with these lines, in the place of the one that is there.
