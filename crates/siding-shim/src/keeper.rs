@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::signals::SignalFd;
-use siding_core::sys::{clock, poll};
+use siding_core::sys::{clock, memory, poll};
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
@@ -76,7 +76,9 @@ impl Keeper {
                 self.happen(&event);
                 continue;
             }
-            self.pump.rest(now);
+            if self.pump.rest(now) {
+                memory::give_back();
+            }
             self.tell_lines(now);
             if self.lease.is_over(&self.root, &self.state.spec, now) {
                 self.stop("session", None, None);
@@ -161,7 +163,8 @@ impl Keeper {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
         match self.stall.look(&scene, self.meter.wanted(), now) {
-            Look::Nothing => {}
+            Look::NotYet => {}
+            Look::Nothing => memory::give_back(),
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
             Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
         }

@@ -38,6 +38,8 @@ pub(crate) struct Scene<'k> {
 /// What is to be done about what was seen.
 #[derive(Debug)]
 pub(crate) enum Look {
+    /// It was not time to look.
+    NotYet,
     /// Nothing.
     Nothing,
     /// Those who asked are to be told.
@@ -102,7 +104,7 @@ impl Stall {
     /// Looks, when it is time to. `wanted` is what the meter needs of it.
     pub(crate) fn look(&mut self, scene: &Scene<'_>, wanted: Wanted, now: Mono) -> Look {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
-            return Look::Nothing;
+            return Look::NotYet;
         }
         let sample = self.sample(scene);
         self.uses = Some(probe::uses_in(&sample, wanted));
