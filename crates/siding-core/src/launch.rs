@@ -80,6 +80,8 @@ const ERRAND_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Shim {
     socket: OwnedFd,
+    /// Where it was forked: tells whether that worked.
+    between: Option<detached::Between>,
 }
 
 impl Shim {
@@ -90,7 +92,8 @@ impl Shim {
     /// The operating system's.
     pub fn start(program: &CStr) -> io::Result<Self> {
         Self::with(|descriptors| {
-            detached::detached(&detached::Detached { program, argv: &ARGUMENTS, descriptors })
+            detached::detached(&detached::Detached { program, argv: &ARGUMENTS, descriptors })?;
+            Ok(None)
         })
     }
 
@@ -102,15 +105,17 @@ impl Shim {
     ///
     /// The operating system's.
     pub fn fork(main: fn() -> u8) -> io::Result<Self> {
-        Self::with(|descriptors| detached::forked(descriptors, main))
+        Self::with(|descriptors| detached::forked(descriptors, main).map(Some))
     }
 
-    fn with(start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<()>) -> io::Result<Self> {
+    fn with(
+        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<detached::Between>>,
+    ) -> io::Result<Self> {
         let null = file::open_null()?;
         let (socket, theirs) = socket::pair()?;
         let null = null.as_fd();
-        start(&[null, null, null, theirs.as_fd()])?;
-        Ok(Self { socket })
+        let between = start(&[null, null, null, theirs.as_fd()])?;
+        Ok(Self { socket, between })
     }
 
     /// Has it start a new task, and hands it the directory's lock. `environment` is the task's
@@ -142,7 +147,14 @@ impl Shim {
         self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &content)
     }
 
-    fn send(self, errand: Errand, root: &Root, dir: &TaskDir, content: &[u8]) -> io::Result<Link> {
+    fn send(
+        mut self,
+        errand: Errand,
+        root: &Root,
+        dir: &TaskDir,
+        content: &[u8],
+    ) -> io::Result<Link> {
+        self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
         let memory = descriptor::memory_file("siding-errand")?;
         file::write_all_at(&memory, content, 0)?;
         let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];

@@ -1,9 +1,9 @@
 //! The output pump: from the task's FIFO into its one file.
 //!
-//! The FIFO holds one page while the task is quiet and grows while data flows: an ordinary user
-//! has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of them. The buffer
-//! exists only while data flows. Offsets in the file are stream offsets, whatever is released or
-//! lost.
+//! The kernel moves the bytes (`splice`): none is ever on the way, in the memory of a shim that may
+//! be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
+//! ordinary user has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of
+//! them. Offsets in the file are stream offsets, whatever is released or lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

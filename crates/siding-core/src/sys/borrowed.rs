@@ -16,22 +16,13 @@ pub(super) fn borrow_and_run(
     args: *mut c_void,
     exit_signal: c_int,
 ) -> io::Result<i32> {
-    borrowing(|stack| run_on(top_of(stack), child, args, exit_signal))
-}
-
-/// Runs `child` as [`borrow_and_run`] does, on a stack that ends at `top`. All signals must be
-/// blocked.
-pub(super) fn run_on(
-    top: *mut c_void,
-    child: extern "C" fn(*mut c_void) -> c_int,
-    args: *mut c_void,
-    exit_signal: c_int,
-) -> io::Result<i32> {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
-    // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses its stack, `args` or
-    // any other memory of ours.
-    let pid = unsafe { libc::clone(child, top, flags, args) };
-    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    borrowing(|stack| {
+        // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args`
+        // or any other memory of ours.
+        let pid = unsafe { libc::clone(child, top_of(stack), flags, args) };
+        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    })
 }
 
 /// Lends a stack to a clone and blocks all signals meanwhile.

@@ -242,13 +242,17 @@ pub(super) fn begin(
 fn claim(root: &Root, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
     let still_runs = |first: TaskId| {
-        let read = root.task(first).ok().and_then(|dir| dir.read().ok());
-        // One that is only just being started has nothing on record yet.
-        read.is_none_or(|folded| {
-            folded.state.is_live()
-                && folded.state.spec.command.display().trim() == spec.command.display().trim()
-                && folded.state.spec.cwd == spec.cwd
-        })
+        let Ok(dir) = root.task(first) else { return false };
+        match dir.read() {
+            Ok(folded) => {
+                folded.state.is_live()
+                    && folded.state.spec.command.display().trim() == spec.command.display().trim()
+                    && folded.state.spec.cwd == spec.cwd
+            }
+            // Nothing is on record yet: it is only just being started, by whoever has its lock. One
+            // whose shim was killed before it wrote anything never ran.
+            Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
+        }
     };
     let first = root.claim(&spec.same_key, spec.task_id, still_runs)?;
     spec.duplicate_of = first;
