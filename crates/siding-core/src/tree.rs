@@ -1,5 +1,7 @@
 //! Which processes belong to a task.
 
+mod paced;
+
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
@@ -13,6 +15,8 @@ use crate::cgroup::Group;
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
+
+pub use paced::PacedLook;
 
 /// Whether a process below a task belongs to another task, started inside it by `siding run`.
 ///
@@ -179,17 +183,19 @@ impl Grip {
                 Seen::Unheld(_) => grip.more = true,
             },
         );
-        if let Some(group) = Group::of(task) {
-            grip.add_grouped(
-                || {
-                    let mut members = group.members(root);
-                    members.retain(|process| process.pid != except);
-                    members
-                },
-                most,
-            );
-        }
+        grip.add_group(root, task, except, most);
         grip
+    }
+
+    /// Adds whoever is in the task's control group, where it has one.
+    fn add_group(&mut self, root: &Root, task: &TaskState, except: i32, most: usize) {
+        let Some(group) = Group::of(task) else { return };
+        let members = || {
+            let mut members = group.members(root);
+            members.retain(|process| process.pid != except);
+            members
+        };
+        self.add_grouped(members, most);
     }
 
     /// Adds whoever `members` finds in the task's control group, and asks again while all of those
