@@ -73,13 +73,13 @@ pub(crate) fn run_several(
     let mut keepers = Vec::new();
     let mut next = Some((id, handed));
     while let Some((id, handed)) = next {
-        let mut tell = |message| {
+        let tell = |message| {
             let packet = serde_json::to_vec(&message).unwrap_or_default();
             // Who does not wait for the answer reads the journal.
             let _gone = socket::send(&starter, &packet, false);
         };
         looks.admit(id);
-        match take_over(shim.settle(id, handed), Some(&looks), &mut tell) {
+        match take_over(shim.settle(id, handed), Some(&looks), tell) {
             Ok(keeper) => keepers.push(keeper),
             Err(error) => tell(error.message()),
         }

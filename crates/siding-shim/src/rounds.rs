@@ -11,14 +11,9 @@ use crate::keeper::Keeper;
 pub(crate) fn keep(mut keepers: Vec<Keeper>, signals: &SignalFd) {
     keepers.iter_mut().for_each(Keeper::arrive);
     loop {
-        let mut at = 0;
-        while at < keepers.len() {
-            if keepers[at].turn() {
-                at += 1;
-            } else {
-                keepers.remove(at).leave();
-            }
-        }
+        let ended: Vec<Keeper> = keepers.extract_if(.., |keeper| !keeper.turn()).collect();
+        // Last, since it waits for the disk.
+        ended.into_iter().for_each(Keeper::leave);
         if keepers.is_empty() {
             return;
         }

@@ -12,12 +12,9 @@ use crate::store::Root;
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
 
-/// Time between two looks, in milliseconds. Trees that were asked to end at once end at once: one
-/// look then serves them all.
-const PACE_MS: u64 = 50;
-/// Age of a look, in milliseconds, by which a tree may still be asked to end. Who was started since
-/// and is missed takes the kill.
-const ASKED_BY_MS: u64 = 100;
+/// Time between two looks, in milliseconds for each task. A look at a few thousand processes takes
+/// about 5 ms. Trees that were asked to end together end together, and one look serves them all.
+const PACE_MS: u64 = 3;
 
 /// Looks shared by the tasks of one process.
 #[derive(Debug, Default)]
@@ -35,15 +32,13 @@ impl PacedLook {
     }
 
     /// Returns the processes of a task, as [`strays`](super::strays) does, by a look that may be a
-    /// moment old.
+    /// moment old: who was started since and is missed takes the kill.
     #[must_use]
     pub fn strays(&self, root: &Root, task: &TaskState, except: i32) -> Vec<ProcRef> {
         let mut last = self.last.borrow_mut();
         let now = clock::mono();
         let (_, marks) = match last.take() {
-            Some((looked, marks)) if now.ms_since(looked) <= ASKED_BY_MS => {
-                last.insert((looked, marks))
-            }
+            Some((looked, marks)) if now < self.next(looked) => last.insert((looked, marks)),
             _ => last.insert((now, self.look(except))),
         };
         let mut found = with_grouped(root, task, marks.of(task.spec.task_id).to_vec());
@@ -67,23 +62,31 @@ impl PacedLook {
         except: i32,
         most: usize,
     ) -> Result<Grip, Mono> {
-        let id = task.spec.task_id;
-        let mut last = self.last.borrow_mut();
-        let mut known = last.as_ref().and_then(|(_, marks)| living(marks.of(id), most));
-        let now = clock::mono();
-        if known.is_none() {
-            if let Some(next) = last.as_ref().map(|(looked, _)| looked.plus_ms(PACE_MS))
-                && now < next
-            {
-                return Err(next);
-            }
-            let (_, marks) = last.insert((now, self.look(except)));
-            known = living(marks.of(id), most);
-        }
-        // All that the new look found have died since, and may have started others.
-        let mut grip = known.ok_or_else(|| now.plus_ms(PACE_MS))?;
+        let mut grip = self.by_mark(task.spec.task_id, except, most)?;
         grip.add_group(root, task, except, most);
         Ok(grip)
+    }
+
+    pub(super) fn by_mark(&self, id: TaskId, except: i32, most: usize) -> Result<Grip, Mono> {
+        let mut last = self.last.borrow_mut();
+        let now = clock::mono();
+        if let Some((looked, marks)) = &*last {
+            if let Some(grip) = living(marks.of(id), most) {
+                return Ok(grip);
+            }
+            let next = self.next(*looked);
+            if now < next {
+                return Err(next);
+            }
+        }
+        let (_, marks) = last.insert((now, self.look(except)));
+        // None when all that it found have died since, and may have started others.
+        living(marks.of(id), most).ok_or_else(|| self.next(now))
+    }
+
+    /// Returns when the next look may be taken.
+    fn next(&self, looked: Mono) -> Mono {
+        looked.plus_ms(PACE_MS * self.tasks.borrow().len() as u64)
     }
 
     fn look(&self, except: i32) -> Marks {
