@@ -29,7 +29,7 @@ pub const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 /// Arguments of a shim that keeps nothing yet. The last only makes room for the task's id.
 const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
-/// What a shim is to do, sent as the only packet of its starter, with the descriptors of
+/// What a shim is to do, sent as a packet of its starter, with the descriptors of
 /// [`Handed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,6 +39,9 @@ pub enum Errand {
     /// Take this task over from a shim that was killed. The memory holds processes that were found
     /// (`[ProcRef]`).
     Rescue(TaskId),
+    /// The same for a task whose session is over, and for the others that follow, each in a packet
+    /// of its own, until the starter leaves. It answers each before the next is sent.
+    RescueAmong(TaskId),
 }
 
 /// What is handed to a shim with its errand.
@@ -142,9 +145,17 @@ impl Shim {
     ///
     /// As [`Self::task`].
     pub fn rescue(self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<Link> {
-        let found = &found[..found.len().min(HANDED)];
-        let content = serde_json::to_vec(found).map_err(io::Error::other)?;
-        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &content)
+        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &handed(found)?)
+    }
+
+    /// Lets it take over several tasks.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `EPIPE` when the shim was killed meanwhile.
+    pub fn gather(mut self) -> io::Result<Gathering> {
+        self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
+        Ok(Gathering { link: Link::over(self.socket) })
     }
 
     fn send(
@@ -155,14 +166,51 @@ impl Shim {
         content: &[u8],
     ) -> io::Result<Link> {
         self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
-        let memory = descriptor::memory_file("siding-errand")?;
-        file::write_all_at(&memory, content, 0)?;
-        let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];
-        descriptors.extend(dir.away());
-        let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
-        socket::send_with(&self.socket, &packet, &descriptors)?;
+        hand_over(&self.socket, errand, root, dir, content)?;
         Ok(Link::over(self.socket))
     }
+}
+
+/// A shim that is given one task after the other. It begins with what it has when this is dropped.
+#[derive(Debug)]
+pub struct Gathering {
+    link: Link,
+}
+
+impl Gathering {
+    /// Most tasks that one shim takes over: with six descriptors each, and as many again for their
+    /// processes, it stays below the usual limit of 1,024.
+    pub const MOST: usize = 64;
+
+    /// Hands it one more task, as [`Shim::rescue`] does. Its answer comes over the link.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `EPIPE` when the shim was killed, or has begun without us.
+    pub fn rescue(&self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<&Link> {
+        let errand = Errand::RescueAmong(task.dir().id());
+        hand_over(&self.link, errand, root, task.dir(), &handed(found)?)?;
+        Ok(&self.link)
+    }
+}
+
+fn handed(found: &[ProcRef]) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(&found[..found.len().min(HANDED)]).map_err(io::Error::other)
+}
+
+fn hand_over(
+    socket: impl AsFd,
+    errand: Errand,
+    root: &Root,
+    dir: &TaskDir,
+    content: &[u8],
+) -> io::Result<()> {
+    let memory = descriptor::memory_file("siding-errand")?;
+    file::write_all_at(&memory, content, 0)?;
+    let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];
+    descriptors.extend(dir.away());
+    let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
+    socket::send_with(socket, &packet, &descriptors)
 }
 
 /// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others

@@ -154,6 +154,12 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
     Ok(session)
 }
 
+/// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
+#[must_use]
+pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
+    !read(root, id).ok().flatten().is_some_and(|session| session.is_live(boot))
+}
+
 /// Reads a session, `None` when it was never opened.
 ///
 /// # Errors

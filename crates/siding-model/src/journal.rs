@@ -285,6 +285,11 @@ fn fold_records(bytes: &[u8], mut each: Each<'_>) -> Result<Folded, JournalError
 
 fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
     let corrupt = |why: String| JournalError::Corrupt { seq: 0, offset, why };
+    let (seq, json) = record::frame(line).map_err(|error| corrupt(error.to_string()))?;
+    // What it is stands in its usual place: then there is no need to go through it twice.
+    if seq == 0 && record::is_accepted_now(json) {
+        return record::parse(json).map_err(|error| corrupt(error.to_string()));
+    }
     // The format comes first: a newer journal may hold records that this build cannot parse.
     #[derive(Deserialize)]
     struct Header<'a> {
@@ -292,7 +297,6 @@ fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
         #[serde(default, borrow)]
         record: Cow<'a, str>,
     }
-    let (seq, json) = record::frame(line).map_err(|error| corrupt(error.to_string()))?;
     let header: Header = serde_json::from_slice(json)
         .map_err(|error| corrupt(format!("no format number: {error}")))?;
     if header.format > FORMAT {
@@ -331,7 +335,7 @@ impl<'a> Lines<'a> {
     fn next(&mut self) -> Option<(usize, &'a [u8])> {
         let rest = &self.bytes[self.offset..];
         let start = self.offset;
-        if let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+        if let Some(end) = newline(rest) {
             self.offset += end + 1;
             return Some((start, &rest[..end]));
         }
@@ -362,4 +366,11 @@ impl<'a> Lines<'a> {
         }
         next == expected
     }
+}
+
+/// Returns where the first line ends. Whole blocks are passed over quickly.
+fn newline(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    let block = bytes.chunks(BLOCK).position(|block| block.contains(&b'\n'))? * BLOCK;
+    Some(block + bytes[block..].iter().position(|&byte| byte == b'\n')?)
 }

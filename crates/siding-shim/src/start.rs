@@ -38,6 +38,7 @@ use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
+use crate::rounds;
 use crate::script::{Reporter, Script, move_high};
 use crate::stall::Stall;
 
@@ -54,6 +55,14 @@ pub(crate) struct CannotStart {
 impl fmt::Display for CannotStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {}: {}", self.doing, self.source)
+    }
+}
+
+impl CannotStart {
+    /// Returns what the starter is told.
+    pub(crate) fn message(&self) -> Message {
+        let errno = self.source.raw_os_error().unwrap_or(0);
+        Message::CannotStart { doing: self.to_string(), errno }
     }
 }
 
@@ -102,35 +111,46 @@ impl Ready {
     }
 }
 
-/// What every shim has when it begins.
+/// What a shim has for a task when it begins.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) root: Root,
     pub(crate) dir: TaskDir,
     pub(crate) own: ProcRef,
-    pub(crate) signals: SignalFd,
-    /// Whether the task's processes can be marked.
-    pub(crate) marked: bool,
-    /// The control group of whoever started this shim.
-    pub(crate) cgroup: Option<cgroup::Own>,
+    pub(crate) memory: OwnedFd,
 }
 
-/// Takes over the directories, and becomes the keeper of this task. Returns the boot and the
-/// memory as well.
-pub(crate) fn settle(
-    id: TaskId,
-    ready: Ready,
-    handed: Handed,
-) -> Result<(Setting, BootId, OwnedFd), CannotStart> {
-    let Readied { own, boot, signals, cgroup, title } = ready.0?;
-    let root = Root::inherited(PathBuf::new(), handed.root);
-    let dir = TaskDir::inherited(id, handed.dir, handed.place);
-    // The shim of a task inside a task would else be taken for one of the outer task's processes.
-    let marked = limit::set_birthmark(id.birthmark()).is_ok();
-    if let Some(title) = title {
-        title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+/// A process that keeps tasks.
+#[derive(Debug)]
+pub(crate) struct Shim {
+    pub(crate) own: ProcRef,
+    pub(crate) signals: SignalFd,
+    boot: BootId,
+    /// Whether the task's processes can be marked.
+    marked: bool,
+    /// The control group of whoever started this shim.
+    cgroup: Option<cgroup::Own>,
+}
+
+impl Shim {
+    /// Becomes the keeper of this task, maybe among others.
+    pub(crate) fn of(id: TaskId, ready: Ready) -> Result<Self, CannotStart> {
+        let Readied { own, boot, signals, cgroup, title } = ready.0?;
+        // The shim of a task inside a task would else be taken for one of the outer task's
+        // processes.
+        let marked = limit::set_birthmark(id.birthmark()).is_ok();
+        if let Some(title) = title {
+            title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+        }
+        Ok(Self { own, signals, boot, marked, cgroup })
     }
-    Ok((Setting { root, dir, own, signals, marked, cgroup }, boot, handed.memory))
+
+    /// Takes over the directories of a task.
+    pub(crate) fn settle(&self, id: TaskId, handed: Handed) -> Setting {
+        let root = Root::inherited(PathBuf::new(), handed.root);
+        let dir = TaskDir::inherited(id, handed.dir, handed.place);
+        Setting { root, dir, own: self.own, memory: handed.memory }
+    }
 }
 
 /// Runs a new task.
@@ -147,8 +167,7 @@ pub(crate) fn run(
             Ok(())
         }
         Err(error) => {
-            let errno = error.source.raw_os_error().unwrap_or(0);
-            starter.tell(&Message::CannotStart { doing: error.to_string(), errno });
+            starter.tell(&error.message());
             Err(error)
         }
     }
@@ -157,6 +176,7 @@ pub(crate) fn run(
 /// A task that is on record and has all it needs, but no process.
 #[derive(Debug)]
 struct Begun {
+    shim: Shim,
     setting: Setting,
     state: TaskState,
     environment: Vec<CString>,
@@ -185,19 +205,20 @@ struct Plumbing {
 }
 
 fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart> {
-    let (setting, boot, memory) = settle(id, ready, handed)?;
+    let shim = Shim::of(id, ready)?;
+    let setting = shim.settle(id, handed);
     let Birth { spec, environment } =
-        Birth::read(memory).map_err(when("read the specification"))?;
+        Birth::read(&setting.memory).map_err(when("read the specification"))?;
     pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
         format: FORMAT,
-        boot,
+        boot: shim.boot.clone(),
         at: clock::mono(),
         wall: clock::wall(),
-        shim: setting.own,
-        cgroup: setting.cgroup.as_ref().and_then(|own| own.group_for(id)),
+        shim: shim.own,
+        cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id)),
         spec,
     };
     let place = setting.dir.place().map_err(when("find its place"))?;
@@ -216,7 +237,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     let log = Log::new(journal);
-    Ok(Begun { setting, state, environment, log, pump, listener, plumbing, spare })
+    Ok(Begun { shim, setting, state, environment, log, pump, listener, plumbing, spare })
 }
 
 impl Plumbing {
@@ -251,10 +272,10 @@ impl Plumbing {
 
 impl Begun {
     fn run(self, starter: Caller) {
-        let Self { setting, state, environment, log, pump, listener, plumbing, spare } = self;
+        let Self { shim, setting, state, environment, log, pump, listener, plumbing, spare } = self;
         pause::at("ready");
         drop(spare);
-        let started = start_leader(&state, &environment, &plumbing, setting.marked);
+        let started = start_leader(&state, &environment, &plumbing, shim.marked);
         drop(environment);
         pause::at("spawned");
         let (event, reporter) = match started {
@@ -278,7 +299,6 @@ impl Begun {
             kin: Kin::Below { leader },
             callers: Callers::new(starter),
             listener,
-            signals: setting.signals,
             lease,
             reporter,
             input: plumbing.input,
@@ -290,7 +310,7 @@ impl Begun {
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));
         keeper.happen(&event);
         pause::at("running");
-        keeper.keep();
+        rounds::keep(vec![keeper], &shim.signals);
     }
 }
 
