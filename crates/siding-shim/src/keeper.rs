@@ -160,7 +160,7 @@ impl Keeper {
     fn look_for_a_stall(&mut self, now: Mono) {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
-        match self.stall.look(&scene, self.meter.wanted(), now) {
+        match self.stall.look(&scene, self.meter.wanted(now), now) {
             Look::Nothing => {}
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
             Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),

@@ -15,7 +15,8 @@ use siding_model::text;
 use crate::stall::Scene;
 
 /// Time between two looks at what costs more than the rest and is not limited, in milliseconds: the
-/// connections, for which the names of all descriptors are read, and the kernel's count of kills.
+/// connections, for which the names of all descriptors are read, the number of descriptors, and the
+/// kernel's count of kills.
 const RARELY_MS: u64 = 60_000;
 /// Columns of a process's name in a sentence.
 const NAME: usize = 60;
@@ -67,13 +68,15 @@ impl Meter {
             return Vec::new();
         }
         let began = clock::mono_us();
-        let rarely = now.ms_since(self.rarely_at) >= RARELY_MS;
+        let rarely = self.is_rare(now);
+        let wanted = self.wanted(now);
         if rarely {
             self.rarely_at = now;
             self.oom_kills = [self.oom_kills[1], machine::oom_kills()];
         }
         let connections = rarely || self.limits.need_connections();
-        let usage = self.measure(scene, seen, connections, now);
+        let processes = seen.unwrap_or_else(|| scene.uses(wanted));
+        let usage = self.measure(scene, processes, connections, now);
         let mut moves = false;
         let mut breaches = Vec::new();
         if !self.limits.is_none() {
@@ -87,16 +90,19 @@ impl Meter {
 
     /// Looks for somebody who asks how much the task uses.
     pub(crate) fn ask(&mut self, scene: &Scene<'_>) -> Peaks {
-        let _only_the_peaks = self.measure(scene, None, true, clock::mono());
+        let processes = scene.uses(Wanted { runnable: false, fds: true });
+        let _only_the_peaks = self.measure(scene, processes, true, clock::mono());
         Peaks { sent: self.ledger.most(), ..self.peaks.clone() }
     }
 
     /// Returns the most that was seen, once the task has ended.
     pub(crate) fn total(&self) -> Peaks {
         let ended = process::ended_use();
+        // Who took over is not told what strangers had used: then nothing was seen, and not zero.
+        let seen = ended.resident_bytes > 0;
         Peaks {
-            memory_bytes: self.peaks.memory_bytes.max(Some(ended.resident_bytes)),
-            cpu_ms: self.peaks.cpu_ms.max(Some(ended.cpu_ms)),
+            memory_bytes: self.peaks.memory_bytes.max(seen.then_some(ended.resident_bytes)),
+            cpu_ms: self.peaks.cpu_ms.max(seen.then_some(ended.cpu_ms)),
             sent: self.ledger.most(),
             ..self.peaks.clone()
         }
@@ -110,11 +116,10 @@ impl Meter {
     fn measure(
         &mut self,
         scene: &Scene<'_>,
-        seen: Option<Vec<ProcessUse>>,
+        processes: Vec<ProcessUse>,
         connections: bool,
         now: Mono,
     ) -> Usage {
-        let processes = seen.unwrap_or_else(|| scene.uses(self.wanted()));
         let connections =
             connections.then(|| probe::connections(&processes, |one| self.ledger.knows(one)));
         let mut usage = Usage {
@@ -136,8 +141,16 @@ impl Meter {
     }
 
     /// Returns what a look of somebody else has to ask for, to be of use here.
-    pub(crate) const fn wanted(&self) -> Wanted {
-        Wanted { runnable: self.limits.cpu_spin_ms > 0 }
+    pub(crate) fn wanted(&self, now: Mono) -> Wanted {
+        Wanted {
+            runnable: self.limits.cpu_spin_ms > 0,
+            fds: !self.limits.is_none() || self.peaks.fds.is_none() || self.is_rare(now),
+        }
+    }
+
+    /// Whether it is time for what is not looked at each time.
+    const fn is_rare(&self, now: Mono) -> bool {
+        now.ms_since(self.rarely_at) >= RARELY_MS
     }
 }
 

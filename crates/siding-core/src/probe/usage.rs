@@ -16,6 +16,8 @@ const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 pub struct Wanted {
     /// For how long each could have run.
     pub runnable: bool,
+    /// How many descriptors each has open.
+    pub fds: bool,
 }
 
 /// Looks at everything below a process, as [`super::below`] does.
@@ -61,7 +63,7 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
         resident_bytes,
         cpu_ms: ticks.saturating_mul(TICK_MS),
         runnable_ms: runnable.unwrap_or(0) / 1_000_000,
-        fds: procfs::open_descriptors(pid),
+        fds: if wanted.fds { procfs::open_descriptors(pid) } else { 0 },
     }
 }
 
