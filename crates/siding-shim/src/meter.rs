@@ -4,11 +4,14 @@
 //! nothing; what its processes had used when they ended the kernel tells for free. One with limits
 //! is looked at in time. A look lets go of all it needs but the numbers of the last one.
 
+use siding_core::cgroup::{Group, Memory};
 use siding_core::probe::{self, Wanted};
 use siding_core::sys::{clock, machine, process};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::limits::{Breach, Gauges, Ledger, Limits, Pace, Peaks, ProcessUse, Usage};
+use siding_model::limits::{
+    Breach, Gauges, Ledger, Limits, OnLimit, Pace, Peaks, ProcessUse, Usage,
+};
 use siding_model::process::Mono;
 use siding_model::text;
 
@@ -31,6 +34,8 @@ pub(crate) struct Meter {
     peaks: Peaks,
     /// When such a look was taken.
     rarely_at: Mono,
+    /// The task's group, where it counts memory.
+    group: Option<Group>,
     /// The kernel's count of kills for want of memory, at the look before the last and at the last:
     /// whoever it ends may take longer to die than there is between two looks.
     oom_kills: [Option<u64>; 2],
@@ -40,6 +45,7 @@ impl Meter {
     /// Begins with a task that has written so much.
     pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
         let limits = state.spec.limits;
+        let group = Group::of(state).filter(|group| Memory::of(group).is_some());
         Self {
             limits,
             gauges: Gauges::new(limits, now, written, &state.breaches),
@@ -47,7 +53,8 @@ impl Meter {
             pace: Pace::new(now),
             peaks: Peaks::default(),
             rarely_at: now,
-            oom_kills: [machine::oom_kills(); 2],
+            oom_kills: [oom_kills(group.as_ref()); 2],
+            group,
         }
     }
 
@@ -72,7 +79,7 @@ impl Meter {
         let wanted = self.wanted(now);
         if rarely {
             self.rarely_at = now;
-            self.oom_kills = [self.oom_kills[1], machine::oom_kills()];
+            self.oom_kills = [self.oom_kills[1], oom_kills(self.group.as_ref())];
         }
         let connections = rarely || self.limits.need_connections();
         let processes = seen.unwrap_or_else(|| scene.uses(wanted));
@@ -108,9 +115,23 @@ impl Meter {
         }
     }
 
-    /// Whether the kernel has lately ended a process of this machine for want of memory.
+    /// Whether the kernel has lately ended a process for want of memory: one of the task's group,
+    /// or of this machine where the group does not count.
     pub(crate) fn saw_oom_kill(&self) -> bool {
-        matches!((self.oom_kills[0], machine::oom_kills()), (Some(before), Some(now)) if now > before)
+        let now = oom_kills(self.group.as_ref());
+        matches!((self.oom_kills[0], now), (Some(before), Some(now)) if now > before)
+    }
+
+    /// Returns what is to be put on record when the kernel has ended the task at the limit that it
+    /// was told to hold.
+    pub(crate) fn ended_by_kernel(&self, state: &TaskState, now: Mono) -> Option<Breach> {
+        let Limits { memory: limit, on_limit, .. } = self.limits;
+        if limit == 0 || on_limit != OnLimit::Stop || !runs(state) {
+            return None;
+        }
+        let killed = Memory::of(self.group.as_ref()?)?.killed()?;
+        let is_for_it = killed.at_own_limit && killed.processes > 0;
+        is_for_it.then(|| Breach::by_kernel(now, limit, killed.processes))
     }
 
     fn measure(
@@ -130,14 +151,28 @@ impl Meter {
             connections: connections.flatten(),
             processes,
         };
-        if self.limits.memory > 0 && usage.resident_bytes() > self.limits.memory {
-            usage.shared_once_bytes = Some(probe::shared_once(&usage.processes));
+        if self.limits.memory > 0 {
+            usage.shared_once_bytes = self.shared_once(&usage);
         }
         if let Some(connections) = &usage.connections {
             self.ledger.take(now, connections);
         }
         self.peaks.see(&usage);
         usage
+    }
+
+    /// Returns the memory of a look in which what is shared counts once, as far as that is needed
+    /// to hold it against the limit.
+    fn shared_once(&self, usage: &Usage) -> Option<u64> {
+        let (limit, resident) = (self.limits.memory, usage.resident_bytes());
+        // Far from the limit the group's number may have cache in it, which nobody uses.
+        let enough = limit - limit / 10;
+        let counted = self.group.as_ref().and_then(Memory::of).and_then(|group| group.used(enough));
+        match counted {
+            Some(bytes) if bytes < enough => Some(bytes.min(resident)),
+            Some(bytes) => Some(bytes),
+            None => (resident > limit).then(|| probe::shared_once(&usage.processes)),
+        }
     }
 
     /// Returns what a look of somebody else has to ask for, to be of use here.
@@ -151,6 +186,15 @@ impl Meter {
     /// Whether it is time for what is not looked at each time.
     const fn is_rare(&self, now: Mono) -> bool {
         now.ms_since(self.rarely_at) >= RARELY_MS
+    }
+}
+
+/// Returns how many processes the kernel has ended for want of memory: in the task's group where
+/// that counts, else on this machine.
+fn oom_kills(group: Option<&Group>) -> Option<u64> {
+    match group {
+        Some(group) => Some(Memory::of(group)?.killed()?.processes),
+        None => machine::oom_kills(),
     }
 }
 

@@ -71,7 +71,8 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
 /// one that may not be looked into all counts. Costs 17 to 230 µs
 /// a process, so it is asked for only when the resident sizes are over the limit.
 ///
-/// The one place to ask for memory: a task with a control group of its own has a better answer.
+/// A task with a control group that counts memory has a better answer: see
+/// [`Memory::used`](crate::cgroup::Memory::used).
 #[must_use]
 pub fn shared_once(uses: &[ProcessUse]) -> u64 {
     let of = |one: &ProcessUse| {

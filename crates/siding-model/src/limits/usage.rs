@@ -11,8 +11,9 @@ pub struct Usage {
     pub at: Mono,
     /// Its living processes.
     pub processes: Vec<ProcessUse>,
-    /// Memory in which what processes share counts once (PSS), in bytes. Asked for only when the
-    /// sum of the resident sizes is over the limit; `None` when it was not, or could not be had.
+    /// Memory in which what processes share counts once, in bytes: what the task's control group
+    /// counts, else the proportional sizes (PSS), which are asked for only when the sum of the
+    /// resident sizes is over the limit. `None` when nobody asked, or it could not be had.
     pub shared_once_bytes: Option<u64>,
     /// CPU time of those that have ended, in milliseconds.
     pub ended_cpu_ms: u64,
