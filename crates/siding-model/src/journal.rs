@@ -94,8 +94,24 @@ pub struct Matched {
     pub records: u32,
     /// Lines they stand for.
     pub lines: u64,
+    /// How many of the lines had no record of their own.
+    pub together: u64,
+    /// How many of these only count: no record has their text.
+    pub dropped: u64,
     /// Stream offset behind the last of these: a rescuer goes on from there.
     pub to: u64,
+}
+
+impl Matched {
+    fn take(&mut self, lines: u64, dropped: u64, to: u64) {
+        self.records = self.records.saturating_add(1);
+        self.lines = self.lines.saturating_add(lines);
+        if lines > 1 {
+            self.together = self.together.saturating_add(lines);
+        }
+        self.dropped = self.dropped.saturating_add(dropped);
+        self.to = self.to.max(to);
+    }
 }
 
 impl TaskState {
@@ -146,13 +162,11 @@ impl TaskState {
                 self.last_at = at;
             }
             Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
-            Record::Matched { lines, to, .. } => {
+            Record::Matched { lines, dropped, to, .. } => {
                 if self.life.is_ended() {
                     return Err("`matched` after the end".to_owned());
                 }
-                self.matched.records = self.matched.records.saturating_add(1);
-                self.matched.lines = self.matched.lines.saturating_add(lines);
-                self.matched.to = self.matched.to.max(to);
+                self.matched.take(lines, dropped, to);
             }
             Record::Stalled(stalled) => self.stalled = Some(*stalled),
             Record::Limit(breach) => {

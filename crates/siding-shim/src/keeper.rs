@@ -10,7 +10,7 @@ use siding_core::sys::{clock, memory};
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
-use siding_model::limits::OnLimit;
+use siding_model::limits::{Breach, OnLimit};
 use siding_model::outcome::{LeaderEnd, Why};
 use siding_model::process::Mono;
 use siding_model::protocol::{Message, Request};
@@ -152,7 +152,7 @@ impl Keeper {
     fn look_for_a_stall(&mut self, now: Mono) {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
-        match self.stall.look(&scene, self.meter.wanted(), now) {
+        match self.stall.look(&scene, self.meter.wanted(now), now) {
             Look::NotYet => {}
             Look::Nothing => memory::give_back(),
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
@@ -166,12 +166,14 @@ impl Keeper {
         let seen = self.stall.take_uses();
         let Self { root, dir, state, pump, kin, .. } = self;
         let breaches = self.meter.look(&Scene { root, dir, state, pump, kin }, seen, now);
-        for breach in breaches {
-            let which = breach.which;
-            self.record(vec![Record::Limit(Box::new(breach))]);
-            if self.state.spec.limits.on_limit == OnLimit::Stop {
-                self.happen(&Event::LimitPassed { which });
-            }
+        breaches.into_iter().for_each(|breach| self.limit_passed(breach));
+    }
+
+    fn limit_passed(&mut self, breach: Breach) {
+        let which = breach.which;
+        self.record(vec![Record::Limit(Box::new(breach))]);
+        if self.state.spec.limits.on_limit == OnLimit::Stop {
+            self.happen(&Event::LimitPassed { which });
         }
     }
 
@@ -190,6 +192,10 @@ impl Keeper {
     /// Looks at the tree after something in it died.
     fn look(&mut self) {
         let look = self.kin.look(&self.root, &self.state);
+        // Before the end, which would else be a signal from nobody.
+        if let Some(breach) = self.meter.ended_by_kernel(&self.state, clock::mono()) {
+            self.limit_passed(breach);
+        }
         match look.leader {
             Some(end) => self.leader_ended(end, look.tree),
             None if look.tree == Tree::Empty => self.tree_empty(),

@@ -110,6 +110,9 @@ impl Pump {
 
     /// Returns the last bytes that were stored, at most `max` of them.
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
+        if self.offset == 0 {
+            return Vec::new();
+        }
         let mut bytes = vec![0; max];
         let from = self.offset.saturating_sub(max as u64);
         let count = file::read_at(&self.file, &mut bytes, from).unwrap_or(0);

@@ -6,7 +6,7 @@
 use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::cgroup::{self, Group};
@@ -21,6 +21,7 @@ use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
+use siding_model::limits::OnLimit;
 use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::Message;
 use siding_model::record::{Accepted, FORMAT, Record};
@@ -218,7 +219,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
         at: clock::mono(),
         wall: clock::wall(),
         shim: shim.own,
-        cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id)),
+        cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id, spec.limits.memory > 0)),
         spec,
     };
     let place = setting.dir.place().map_err(when("find its place"))?;
@@ -327,6 +328,9 @@ fn start_leader(
     })?;
     // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
     let group = Group::of(task).and_then(|group| group.make().ok());
+    if let Some(group) = &group {
+        hold_memory(spec, group.as_fd());
+    }
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
@@ -365,6 +369,14 @@ fn start_leader(
         Command::Argv { argv } => {
             Ok((start(&program(argv)?, environment, None)?, Reporter::Silent))
         }
+    }
+}
+
+/// Lets the kernel hold the limit on memory of a task that is to be stopped at it, where the task's
+/// group can. Else, and where that fails, its use is watched.
+fn hold_memory(spec: &TaskSpec, group: BorrowedFd<'_>) {
+    if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
+        let _watched = cgroup::Memory::at(group).map(|memory| memory.bound(spec.limits.memory));
     }
 }
 

@@ -53,6 +53,10 @@ pub(crate) struct Args {
     /// the timeout stops, unless this says one thing for both
     #[arg(long, value_name = "WHAT")]
     on_timeout: Option<OnTimeout>,
+    /// How long it may be silent before what it does is put on record; `0s` never looks
+    /// (default: stall_after, 45s)
+    #[arg(long, value_name = "D")]
+    pub(super) stall_after: Option<String>,
     /// Time between the polite signal and the kill (default: kill_grace, 10s)
     #[arg(long, value_name = "D")]
     grace: Option<String>,

@@ -68,6 +68,22 @@ fn nothing_is_recorded_of_those_who_write_or_are_not_watched() {
     stop_all(&sandbox);
 }
 
+/// What the call says comes before the setting.
+#[test]
+fn the_time_of_silence_is_a_flag_too() {
+    let sandbox = sandbox();
+    let told = start(&sandbox, &["--stall-after", "300ms"], "10m", "sleep 300");
+    let _stall = eventually_some("it is on record", || stalls(&sandbox, &told).pop());
+    let silent = start(&sandbox, &["--stall-after", "0s"], "200ms", "sleep 300");
+    let other = start(&sandbox, &[], "200ms", "sleep 300");
+    let _stall = eventually_some("another is on record", || stalls(&sandbox, &other).pop());
+    assert!(stalls(&sandbox, &silent).is_empty());
+    let args = ["run", "--stall-after", "soon", "--", "true"];
+    let refused = sandbox.siding(&args).run().expect_code(125).err();
+    assert!(refused.contains("--stall-after") && refused.contains("soon"), "{refused}");
+    stop_all(&sandbox);
+}
+
 /// A shim that takes over knows what was told before.
 #[test]
 fn a_rescued_task_is_not_told_again() {

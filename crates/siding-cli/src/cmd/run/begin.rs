@@ -102,6 +102,7 @@ fn with_flags(args: &Args) -> Environment {
         (Key::MaxElapsed, "--timeout", deadline),
         (Key::KillGrace, "--grace", args.grace.as_ref()),
         (Key::KillSignal, "--signal", args.signal.as_ref()),
+        (Key::StallAfter, "--stall-after", args.stall_after.as_ref()),
         (Key::OnLeaderExit, "--on-leader-exit", args.on_leader_exit.as_ref()),
         (Key::Shell, "--shell", args.shell.as_ref()),
     ];
