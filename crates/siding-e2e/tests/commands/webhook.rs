@@ -152,14 +152,20 @@ fn a_server_that_asks_for_too_much_is_not_waited_for() {
 }
 
 /// The queue is bounded. Whatever is sent or not sent, each notice is one of the two, and what is
-/// not sent is said in two lines however many they are.
+/// not sent is said in few lines however many they are.
 #[test]
 fn what_finds_no_room_is_said_and_counted() {
     const ALL: usize = 80;
     let sandbox = sandbox();
     // Room for 64, and one is in the hands of the server, which holds it.
     let (address, gate, requests) = server::gated(ALL);
-    let tasks: Vec<String> = (0..ALL).map(|_| start(&sandbox, &[], "true")).collect();
+    let fifo = sandbox.path("fifo").display().to_string();
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("`mkfifo` is installed");
+    assert!(made.success());
+    // All of them end once everybody has been told that they run.
+    let command = format!(": < {fifo}");
+    let tasks: Vec<String> = (0..ALL).map(|_| start(&sandbox, &[], &command)).collect();
+    drop(std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read"));
     let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
     let wait = [&["wait", "--all", "--timeout", "50s"], &*all].concat();
     let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
@@ -173,15 +179,19 @@ fn what_finds_no_room_is_said_and_counted() {
     drop(gate);
     let said = follower.leave();
     let full = "64 others wait for their turn; notice ";
-    assert_eq!(said.matches(full).count(), 1, "{said}");
-    let more = said.split("for the same reason ").nth(1).and_then(|rest| rest.split(' ').next());
-    let more: usize = more.and_then(|number| number.parse().ok()).expect("a number");
-    let sent: BTreeSet<String> = (0..ALL - 1 - more).map(|_| id(&next(&requests).body)).collect();
-    assert_eq!(sent.len(), ALL - 1 - more, "each once");
-    assert!((64..=66).contains(&sent.len()), "{}", sent.len());
-    let named = said.split(full).nth(1).and_then(|rest| rest.split('.').next());
-    assert!(named.is_some_and(|named| printed.contains(named) && !sent.contains(named)), "{said}");
-    assert_eq!(said.lines().filter(|line| line.contains("webhook")).count(), 2, "{said}");
+    let named: Vec<&str> =
+        said.split(full).skip(1).map(|rest| rest.split('.').next().expect("an id")).collect();
+    let more = said.split("for the same reason ").skip(1);
+    let more = more.map(|rest| rest.split(' ').next().and_then(|count| count.parse().ok()));
+    let more: usize = more.map(|count: Option<usize>| count.expect("a number")).sum();
+    let rest = ALL - named.len() - more;
+    let sent: BTreeSet<String> = (0..rest).map(|_| id(&next(&requests).body)).collect();
+    assert_eq!(sent.len(), rest, "each once: {said}");
+    // As many as wait, one in the hands of the server, and one when that was taken late.
+    assert!((64..=66).contains(&rest), "{rest}: {said}");
+    assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
+    // Two lines for each row of losses.
+    assert!(said.matches("webhook").count() <= 4 && !named.is_empty(), "{said}");
 }
 
 #[test]
