@@ -30,7 +30,7 @@ const ANSWER_MS: u64 = 10_000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding extend b-4k7q 30m       thirty minutes more than it has now; twice is an hour
+  siding extend b-4k7q 30m       thirty minutes more; twice is an hour
   siding extend b-4k7q --to 2h   two hours in all, counted from its start
   siding extend b-4k7q --to 5m   less is possible too, as long as it lies ahead")]
 pub(crate) struct Args {
