@@ -11,6 +11,7 @@
 
 mod foreign;
 mod foresee;
+mod forgotten;
 mod leases;
 mod leftovers;
 mod log;
@@ -84,6 +85,8 @@ pub fn act(
     steps.extend(leftovers::expired(root, &survey, &kept, limits, before_removal));
     steps.extend(leftovers::unborn(root, &survey));
     steps.extend(leftovers::unclaimed(root)?);
+    steps.extend(forgotten::sessions(root, &survey, limits));
+    steps.extend(forgotten::aside(root, &kept, limits));
     Ok(steps)
 }
 

@@ -353,7 +353,7 @@ impl Keeper {
                 self.happen(&Event::Placed { why });
                 Message::Done
             }
-            Request::Extend { to_ms } => self.extend(to_ms),
+            Request::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
             Request::CloseStdin => match self.input.take() {
                 Some(_closed) => Message::Done,
                 None => Message::Refused {
@@ -381,9 +381,12 @@ impl Keeper {
         self.callers.get(index).tell(&answer);
     }
 
-    fn extend(&mut self, to_ms: u64) -> Message {
-        let deadline = self.state.started.plus_ms(to_ms);
+    fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> Message {
         let before = self.state.life.deadline();
+        let deadline = match by_ms {
+            Some(more) => before.plus_ms(more),
+            None => self.state.started.plus_ms(to_ms),
+        };
         if self.happen(&Event::Extended { deadline })
             || before == deadline.min(self.state.life.cap())
         {

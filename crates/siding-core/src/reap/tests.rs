@@ -1,3 +1,5 @@
+mod forgotten;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command as Program, Stdio};

@@ -215,6 +215,15 @@ pub fn facts(fd: impl AsFd) -> io::Result<Facts> {
     Ok(facts_of(&rustix::fs::fstat(fd)?))
 }
 
+/// Whether an open file or directory still has a name.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn is_linked(fd: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(fd)?.st_nlink > 0)
+}
+
 /// Returns the facts of `name` below `dir`, not following a link.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use siding_core::store::{Root, StoreError, TaskDir};
 use siding_core::sys::limit;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
+use siding_model::size::Bytes;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use super::{Args, From, OnTimeout, at_once, environment};
@@ -24,8 +25,9 @@ pub(super) struct Plan {
     pub(super) spec: TaskSpec,
     /// How long the caller is kept waiting; `None` until the end.
     pub(super) budget: Option<Duration>,
-    /// Bytes of output text to print.
+    /// Bytes of output text to print of a command that is over, and of one that goes on.
     pub(super) output_max_bytes: usize,
+    pub(super) handover_max_bytes: usize,
     /// What the caller should know about what was decided.
     pub(super) notes: Vec<String>,
 }
@@ -83,10 +85,15 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     Ok(Plan {
         spec,
         budget: chosen.budget,
-        output_max_bytes: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
+        output_max_bytes: size(settings.output_max_bytes),
+        handover_max_bytes: size(settings.handover_max_bytes.min(settings.output_max_bytes)),
         // What a lock or the cap did not admit: a caller must learn what is in force.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
+}
+
+fn size(bytes: Bytes) -> usize {
+    usize::try_from(bytes.0).unwrap_or(usize::MAX)
 }
 
 /// Returns the settings' sources with what the flags say on top.
