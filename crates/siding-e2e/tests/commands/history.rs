@@ -74,8 +74,11 @@ fn what_nobody_saw_is_not_remembered_as_nothing() {
     siding_e2e::Process::of(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
     eventually("another shim is there", || shown(&sandbox, &id)["rescues"] == 1);
     stop_all(&sandbox);
-    let run = ok(&sandbox, &["history", "--json"]).json()[0].clone();
-    assert_eq!(run["task_id"], id);
+    // Its shim may not have left when the stop is answered.
+    let run = siding_e2e::eventually_some("it is remembered", || {
+        let runs = ok(&sandbox, &["history", "--json"]).json();
+        runs.as_array()?.iter().find(|run| run["task_id"] == id).cloned()
+    });
     assert_ne!(run["peak_memory_bytes"], 0, "{run:#}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siding_e2e::{Finished, Sandbox, eventually, is_root, mounts};
+use siding_e2e::{Finished, Sandbox, eventually, is_root, mounts, processes};
 
 use crate::{STRANGER, Task, assert_gone, assert_refused, assert_sane, entries_at_rest, shim};
 
@@ -69,6 +69,11 @@ fn where_processes_of_others_are_hidden_a_tree_is_still_ended() {
     let text = "setsid sleep 300 & (setsid env -i sleep 300 &); sleep 300";
     for is_rescued in [false, true] {
         let task = start(&sandbox, text);
+        let sleeps = || {
+            let all = processes::with_birthmark(task.id());
+            all.iter().filter(|one| processes::name(one.pid) == "sleep").count()
+        };
+        eventually("all of it runs", || sleeps() == 3);
         if is_rescued {
             let keeper = shim(&task);
             keeper.kill();

@@ -65,15 +65,13 @@ fn whoever_could_end_the_wait_is_named() {
 fn a_reader_beside_work_is_named() {
     let sandbox = sandbox();
     let id = start(&sandbox, &["--stdin", "pipe"], "45s", "cat | sleep 300");
-    let found = until_verdict(&sandbox, &id, "waiting");
-    assert_eq!(found["waiting_on"], "timer");
-    let commands: Vec<_> = found["chain"]
-        .as_array()
-        .expect("a chain")
-        .iter()
-        .map(|link| link["command"].as_str().unwrap_or_default())
-        .collect();
-    assert_eq!(commands, ["cat | sleep 300", "sleep 300", "cat"]);
+    siding_e2e::eventually("the chain names all three", || {
+        let found = until_verdict(&sandbox, &id, "waiting");
+        let links = found["chain"].as_array().expect("a chain").iter();
+        let commands: Vec<_> =
+            links.map(|link| link["command"].as_str().unwrap_or_default()).collect();
+        found["waiting_on"] == "timer" && commands == ["cat | sleep 300", "sleep 300", "cat"]
+    });
     stop_all(&sandbox);
 }
 
