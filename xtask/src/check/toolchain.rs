@@ -45,7 +45,11 @@ pub(super) fn tests(workspace: &Workspace) -> Result<Finding> {
     }
     // nextest cannot run the examples in the documentation; its own summary comes last.
     workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
-    workspace.cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]).run()?;
+    // Most tests wait for processes and compute little.
+    let threads = 2 * std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let threads = threads.to_string();
+    let run = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads"];
+    workspace.cargo(&[&run[..], &[&threads]].concat()).run()?;
     Ok(Finding::Passed)
 }
 
