@@ -1,0 +1,83 @@
+//! Texts to [`ast`](crate::ast).
+//!
+//! Owns the parser, of which nothing shows outside. It also covers what that parser passes over:
+//! the commands in `${ …; }`, in escaped backticks, and the end of an unclosed `${`.
+
+mod commands;
+mod origin;
+mod parts;
+mod words;
+
+use shuck_parser::parser::{ParseStatus, Parser};
+
+use crate::ast::{Span, Statement};
+pub(crate) use origin::Origin;
+
+/// Bytes of a text that is parsed at most: a megabyte takes a tenth of a second.
+pub const TEXT_MAX: usize = 64 << 10;
+
+/// What a text says.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    /// Its commands, in their order; of a text that does not parse those that were understood.
+    pub(crate) statements: Vec<Statement>,
+    /// What was not understood. None for a text that bash would take.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Something that was not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) span: Span,
+    pub(crate) what: String,
+}
+
+/// Reads a text that stands at `origin`. Texts longer than [`TEXT_MAX`] are not read.
+pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
+    let mut parsed = Parsed::default();
+    let whole = || origin.place(0, text.len());
+    if text.len() > TEXT_MAX {
+        let what = format!("the text is longer than {} KiB, the most that is read", TEXT_MAX >> 10);
+        parsed.faults.push(Fault { span: whole(), what });
+        return parsed;
+    }
+    let result = Parser::new(text).parse();
+    let mut reader = Reader { text, origin, faults: vec![] };
+    if result.status != ParseStatus::Clean {
+        let named = result
+            .diagnostics
+            .iter()
+            .map(|found| Fault { span: reader.span(found.span), what: found.message.clone() });
+        reader.faults = named.take(FAULTS_MAX).collect();
+        if reader.faults.is_empty() {
+            let what = result
+                .terminal_error
+                .as_ref()
+                .map_or_else(|| "it does not parse".to_owned(), ToString::to_string);
+            reader.faults.push(Fault { span: whole(), what });
+        }
+    }
+    parsed.statements = reader.sequence(&result.file.body);
+    parsed.faults = reader.faults;
+    parsed
+}
+
+/// Faults of one text that are told at most.
+const FAULTS_MAX: usize = 3;
+
+/// Turns what the parser returned into our own shapes.
+struct Reader<'t> {
+    text: &'t str,
+    origin: Origin,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    fn span(&self, span: shuck_ast::Span) -> Span {
+        self.origin.place(span.start.offset(), span.end.offset())
+    }
+
+    fn fault(&mut self, span: Span, what: &str) {
+        self.faults.push(Fault { span, what: what.to_owned() });
+    }
+}
