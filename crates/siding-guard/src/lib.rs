@@ -14,13 +14,11 @@ mod ast;
 mod commands;
 mod parse;
 mod rules;
-#[cfg(test)]
-mod tests;
 mod unwrap;
 mod verdict;
 
 pub use ast::Span;
 pub use commands::simple_commands;
 pub use parse::TEXT_MAX;
-pub use rules::{Failed, Layer, Rule, RuleError, RuleWarning, Rules, Source, Tried};
+pub use rules::{Examples, Failed, Layer, Rule, RuleError, RuleWarning, Rules, Source, Tried};
 pub use verdict::{Finding, How, Judgement, Parse, Verdict, judge, seen_calls};

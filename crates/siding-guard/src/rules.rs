@@ -21,7 +21,7 @@ mod operands;
 
 pub use error::{RuleError, RuleWarning};
 pub use examples::{Failed, Tried};
-pub use file::Rule;
+pub use file::{Examples, Rule};
 pub use layers::{Layer, Rules, Source};
 
 pub(crate) use matcher::{Matcher, concerns};

@@ -8,9 +8,12 @@
 mod call;
 mod code;
 mod expand;
+mod lists;
 mod output;
 mod programs;
 mod shells;
+mod simple;
+mod values;
 mod variables;
 mod walk;
 mod wrappers;

@@ -187,6 +187,11 @@ impl Reader<'_> {
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
             AssignmentValue::Compound(array) => {
+                // `a=(b` passes the parser; bash waits for the parenthesis.
+                if !array.span.slice(self.text).ends_with(')') {
+                    let place = self.span(array.span);
+                    self.fault(place, "`(` is never closed");
+                }
                 words.extend(array.elements.iter().map(|element| self.word(&element.value().word)));
                 None
             }

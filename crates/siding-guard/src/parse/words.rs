@@ -33,6 +33,10 @@ impl Reader<'_> {
         let is_quoted = quoting == Quoting::Double;
         let span = part.span;
         self.check_closed(span);
+        if let Some(piece) = self.commands_in_braces(span) {
+            out.push(piece);
+            return;
+        }
         match &part.kind {
             WordPart::Literal(literal) => {
                 let raw = literal.as_str(self.text, span);
@@ -99,7 +103,12 @@ impl Reader<'_> {
     }
 
     /// A literal with its backslashes taken out.
-    fn literal(&self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
+    fn literal(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
+        // Where it nests deeper than the parser goes, it silently takes the rest for characters.
+        if has_expansion(raw) {
+            let place = self.span(span);
+            self.fault(place, "nested too deep to be read");
+        }
         let at = self.verbatim(raw, span);
         if !raw.contains('\\') {
             return Piece::Text { text: raw.to_owned(), at };
@@ -152,17 +161,6 @@ impl Reader<'_> {
     }
 
     fn parameter(&mut self, expansion: &ParameterExpansion, is_quoted: bool) -> Piece {
-        let raw = expansion.raw_body.slice(self.text);
-        // `${ cmd; }` and `${| cmd; }` of bash 5.3: the parser takes them for names.
-        if let Some(code) = command_body(raw) {
-            let span = expansion.raw_body.span();
-            let start = span.start.offset() + (raw.len() - code.len());
-            let origin = match self.verbatim(raw, span) {
-                Some(_) => self.origin.inner(start),
-                None => Origin::Within(self.span(expansion.span)),
-            };
-            return Piece::Later { text: code.to_owned(), origin };
-        }
         match expansion.bourne() {
             Some(BourneParameterExpansion::Access { reference })
                 if reference.subscript.is_none() =>
@@ -193,6 +191,19 @@ impl Reader<'_> {
         }
     }
 
+    /// `${ cmd; }` and `${| cmd; }` of bash 5.3: the parser takes them for a variable without name.
+    fn commands_in_braces(&self, span: shuck_ast::Span) -> Option<Piece> {
+        let source = self.text.get(span.start.offset()..span.end.offset())?;
+        let inner = source.strip_prefix("${")?.strip_suffix('}')?;
+        let skipped = match inner.chars().next()? {
+            ' ' | '\t' | '\n' | '(' => 0,
+            '|' => 1,
+            _ => return None,
+        };
+        let origin = self.origin.inner(span.start.offset() + 2 + skipped);
+        Some(Piece::Later { text: inner[skipped..].to_owned(), origin })
+    }
+
     /// `echo ${x` passes the parser; bash waits for the brace.
     fn check_closed(&mut self, span: shuck_ast::Span) {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
@@ -208,6 +219,10 @@ impl Reader<'_> {
         for part in &body.parts {
             let span = part.span;
             self.check_closed(span);
+            if let Some(piece) = self.commands_in_braces(span) {
+                pieces.push(piece);
+                continue;
+            }
             match &part.kind {
                 HeredocBodyPart::Literal(literal) => {
                     let raw = literal.as_str(self.text, span);
@@ -257,6 +272,21 @@ impl Reader<'_> {
     }
 }
 
+/// Whether there is a `$(`, `${` or backtick without a backslash.
+fn has_expansion(raw: &str) -> bool {
+    let mut chars = raw.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', _) => {
+                chars.next();
+            }
+            ('`', _) | ('$', Some('(' | '{')) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Returns what a backslash makes of `` ` ``, `\` and `$` in backticks.
 fn without_backslashes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -268,13 +298,4 @@ fn without_backslashes(text: &str) -> String {
         }
     }
     out
-}
-
-/// Returns the commands of `${ cmd; }`, without what marks them as such.
-fn command_body(raw: &str) -> Option<&str> {
-    match raw.chars().next()? {
-        ' ' | '\t' | '\n' | '(' => Some(raw),
-        '|' => Some(&raw[1..]),
-        _ => None,
-    }
 }

@@ -1,11 +1,14 @@
 //! Trying a rule's examples.
 
+use serde::Serialize;
+
 use super::file::Rule;
 use super::layers::Rules;
 use crate::verdict::{How, judge};
 
 /// What became of the examples of some rules.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// How many were tried.
     pub count: usize,
@@ -16,7 +19,8 @@ pub struct Tried {
 }
 
 /// An example of which a rule says something else than expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failed {
     /// The rule.
     pub rule: String,

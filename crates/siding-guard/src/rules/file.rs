@@ -33,6 +33,7 @@ pub struct Rule {
 
 /// Commands that show what a rule does.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Examples {
     /// The rule is about these.

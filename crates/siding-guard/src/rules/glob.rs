@@ -18,6 +18,10 @@ pub(crate) enum Kind {
 pub(crate) struct Glob {
     marks: Vec<Mark>,
     folds: bool,
+    /// The characters before the first `*` or `?`; most texts differ there already.
+    start: String,
+    /// It has neither.
+    is_fixed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,21 +55,26 @@ impl Glob {
                 c => Mark::One(c),
             });
         }
-        Self { marks, folds: kind == Kind::Code }
-    }
-
-    /// Returns the text that alone matches, if there is just one.
-    pub(crate) fn fixed(&self) -> Option<String> {
         let one = |mark: &Mark| match mark {
             Mark::One(c) => Some(*c),
             Mark::AnyOne | Mark::Many { .. } => None,
         };
-        self.marks.iter().map(one).collect()
+        let start: String = marks.iter().map_while(one).collect();
+        let is_fixed = marks.iter().all(|mark| one(mark).is_some());
+        Self { marks, folds: kind == Kind::Code, start, is_fixed }
     }
 
-    /// Returns whether the whole text matches. Takes at most pattern times text, since only the
-    /// last `*` of each kind is gone back to.
+    /// Returns the text that alone matches, if there is just one.
+    pub(crate) fn fixed(&self) -> Option<&str> {
+        self.is_fixed.then_some(self.start.as_str())
+    }
+
+    /// Returns whether the whole text matches. Takes at most pattern times text: all
+    /// ways are followed at once.
     pub(crate) fn matches(&self, text: &str) -> bool {
+        if !self.folds && (self.is_fixed || !text.starts_with(&self.start)) {
+            return self.is_fixed && text == self.start;
+        }
         let text: Vec<char> = if self.folds {
             text.chars().map(|c| c.to_ascii_lowercase()).collect()
         } else {

@@ -231,7 +231,7 @@ impl Rules {
             for glob in rule.matchers.iter().flat_map(|matcher| &matcher.program) {
                 match glob.fixed() {
                     Some(name) => {
-                        let rules = self.index.entry(name).or_default();
+                        let rules = self.index.entry(name.to_owned()).or_default();
                         if rules.last() != Some(&at) {
                             rules.push(at);
                         }

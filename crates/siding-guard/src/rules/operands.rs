@@ -38,7 +38,7 @@ impl<'c> Looked<'c> {
             }
             options.push(word);
             if own.iter().any(|option| option == word) {
-                options.extend(words.next());
+                let _value = words.next();
             }
         }
         Self { call, options, operands }

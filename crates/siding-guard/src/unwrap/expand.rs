@@ -157,13 +157,18 @@ impl Making {
     }
 }
 
-/// Returns the names of the programs in a body, as far as they are fixed.
+/// Returns the names of the programs in a body, as far as they are fixed, also those in `<(…)`.
 pub(crate) fn programs(body: &[Statement]) -> Vec<String> {
     let mut found = vec![];
     for statement in body {
         output::each_simple(statement, &mut |words| {
             if let Some(name) = words.first().and_then(Word::fixed) {
                 found.push(base(&name).to_owned());
+            }
+            for piece in words.iter().flat_map(|word| &word.pieces) {
+                if let Piece::Process { body } = piece {
+                    found.extend(programs(body));
+                }
             }
         });
     }

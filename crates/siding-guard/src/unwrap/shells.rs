@@ -20,17 +20,40 @@ const OPAQUE: &[&str] = &[
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
 ];
 
+/// Wrappers around one another that are followed.
+const WRAPPERS_MAX: usize = 64;
+
+/// The same for programs that put their command together, such as `xargs`.
+const CALLS_MAX: usize = 16;
+
 /// Suffixes of the words of an unknown program that are tried as commands.
 const GUESSES_MAX: usize = 8;
 
 impl Walker {
     /// Takes one command, its words as the program gets them.
     pub(super) fn call(&mut self, fields: &[Field], span: Span, place: &Place) {
+        // `xargs xargs xargs …` comes back here for each.
+        if self.calls_open >= CALLS_MAX {
+            self.too_deep(span);
+            return;
+        }
+        self.calls_open += 1;
+        self.command(fields, span, place);
+        self.calls_open -= 1;
+    }
+
+    fn command(&mut self, fields: &[Field], span: Span, place: &Place) {
         let mut fields = fields;
         let mut place = place.clone();
         let mut span = span;
         // Wrappers around wrappers: a loop, so that the stack does not grow with them.
+        let mut wrappers = 0;
         while let Some((first, args)) = fields.split_first() {
+            wrappers += 1;
+            if wrappers > WRAPPERS_MAX {
+                self.too_deep(first.span);
+                return;
+            }
             if !self.step(span) {
                 return;
             }

@@ -7,9 +7,7 @@ use super::call::{Arg, Seen, Shape};
 use super::expand::{self, ANY, Field, SURE};
 use super::output;
 use super::variables::Variables;
-use crate::ast::{
-    Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Span, Statement, Word,
-};
+use crate::ast::{GroupKind, Node, Piece, Span, Statement, Word};
 use crate::parse::{Fault, Origin, parse};
 
 /// How deep texts in texts and functions in functions are followed.
@@ -19,7 +17,7 @@ const STEPS_MAX: usize = 50_000;
 /// Bytes that are read in all, texts in texts included.
 const BYTES_MAX: usize = 512 << 10;
 /// Values of variables that one command is looked at with.
-const CHOICES_MAX: usize = 16;
+pub(super) const CHOICES_MAX: usize = 16;
 
 /// Returns what a text runs, and what was not understood of it.
 pub(crate) fn walk(text: &str) -> (Vec<Seen>, Vec<Fault>) {
@@ -71,8 +69,10 @@ pub(super) struct Walker {
     pub(super) functions: Functions,
     depth: usize,
     /// Branches, loops and subshells around the command: it may not run, or not here.
-    uncertain: usize,
+    pub(super) uncertain: usize,
     steps: usize,
+    /// Calls of [`Walker::call`] in one another.
+    pub(super) calls_open: usize,
     bytes: usize,
     sent_away: Vec<Span>,
 }
@@ -168,7 +168,7 @@ impl Walker {
         (self.seen, self.faults)
     }
 
-    fn sequence(&mut self, statements: &[Statement], place: &Place) {
+    pub(super) fn sequence(&mut self, statements: &[Statement], place: &Place) {
         for statement in statements {
             self.statement(statement, place);
         }
@@ -182,7 +182,7 @@ impl Walker {
     }
 
     /// Goes through what may run.
-    fn maybe(&mut self, statements: &[Statement], place: &Place) {
+    pub(super) fn maybe(&mut self, statements: &[Statement], place: &Place) {
         self.uncertain += 1;
         self.sequence(statements, place);
         self.uncertain -= 1;
@@ -271,142 +271,14 @@ impl Walker {
         }
     }
 
-    fn each(&mut self, each: &Loop, span: Span, place: &Place) {
-        self.words(&each.words, place);
-        if let Some(name) = &each.variable {
-            let variables = &self.variables;
-            let fields = each.words.iter().flat_map(|word| {
-                let count = expand::choices(std::slice::from_ref(word), variables);
-                (0..count.min(CHOICES_MAX))
-                    .flat_map(|choice| expand::fields(word, variables, choice))
-            });
-            let values: Vec<String> = fields.take(64).map(|field| field.text).collect();
-            Rc::make_mut(&mut self.variables).set_one_of(name, values);
-        }
-        let before = self.seen.len();
-        self.sequence(&each.condition, place);
-        let behind_condition = self.seen.len();
-        self.maybe(&each.body, place);
-        if each.kind == LoopKind::Until && !place.is_bounded {
-            let (condition, body) = self.seen[before..].split_at(behind_condition - before);
-            if let Some(shape) = waiter(condition, body) {
-                self.shape(shape, span);
-            }
-        }
-    }
-
-    fn redirect(&mut self, redirect: &Redirect, place: &Place, own: &mut Option<Place>) {
-        let (Redirect::Writes { to: word, .. }
-        | Redirect::Reads(word)
-        | Redirect::Given(word)
-        | Redirect::Other(word)) = redirect;
-        self.word(word, place);
-        match redirect {
-            Redirect::Writes { to, appends } => {
-                for field in expand::fields(to, &self.variables, 0) {
-                    let to = Arg { text: field.text, span: field.span };
-                    let directory = self.directory();
-                    self.seen.push(Seen::Write { to, appends: *appends, directory });
-                }
-            }
-            Redirect::Given(word) => {
-                let field = expand::joined(word, &self.variables, 0);
-                let own = own.get_or_insert_with(|| place.clone());
-                own.stdin = Some(field);
-                own.upstream.clear();
-            }
-            Redirect::Reads(word) => {
-                let field = expand::joined(word, &self.variables, 0);
-                let own = own.get_or_insert_with(|| place.clone());
-                // `bash < <(curl …)` reads what curl writes.
-                let (programs, text) = field.process.clone().unwrap_or_default();
-                own.upstream = programs;
-                own.stdin = text.map(|text| Field { text, at: None, ..field });
-            }
-            Redirect::Other(_) => {}
-        }
-    }
-
-    fn simple(&mut self, assignments: &[Assignment], words: &[Word], span: Span, place: &Place) {
-        self.words(words, place);
-        if words.is_empty() {
-            self.assign(assignments, place);
-            return;
-        }
-        let choices = expand::choices(words, &self.variables).min(CHOICES_MAX);
-        let ways: Vec<Vec<Field>> = (0..choices)
-            .map(|choice| {
-                words
-                    .iter()
-                    .flat_map(|word| expand::fields(word, &self.variables, choice))
-                    .collect()
-            })
-            .collect();
-        // They hold for the command alone; a text that it runs sees them.
-        let before = Rc::clone(&self.variables);
-        self.assign(assignments, place);
-        for fields in ways {
-            self.call(&fields, span, place);
-        }
-        if !assignments.is_empty() {
-            self.variables = before;
-        }
-        self.reads(words);
-    }
-
-    /// `read x` and its like make variables anything.
-    fn reads(&mut self, words: &[Word]) {
-        let mut texts = words.iter().map(|word| word.fixed().unwrap_or_default());
-        match texts.next().as_deref() {
-            Some("read" | "mapfile" | "readarray" | "getopts" | "unset") => {
-                for name in texts.filter(|text| !text.starts_with('-')) {
-                    Rc::make_mut(&mut self.variables).forget(&name);
-                }
-            }
-            Some("printf") if texts.next().as_deref() == Some("-v") => {
-                if let Some(name) = texts.next() {
-                    Rc::make_mut(&mut self.variables).forget(&name);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn assign(&mut self, assignments: &[Assignment], place: &Place) {
-        for assignment in assignments {
-            self.words(&assignment.words, place);
-            let Some(value) = &assignment.value else {
-                Rc::make_mut(&mut self.variables).forget(&assignment.name);
-                continue;
-            };
-            self.word(value, place);
-            let is_certain = self.uncertain == 0 && !assignment.appends;
-            let choices = expand::choices(std::slice::from_ref(value), &self.variables);
-            let values: Vec<String> = (0..choices.min(CHOICES_MAX))
-                .map(|choice| {
-                    let text = expand::joined(value, &self.variables, choice).text;
-                    let before = assignment.appends.then(|| {
-                        let before = self.variables.get(&assignment.name, choice);
-                        before.unwrap_or_else(|| ANY.to_string())
-                    });
-                    before.unwrap_or_default() + &text
-                })
-                .collect();
-            let variables = Rc::make_mut(&mut self.variables);
-            for (number, value) in values.into_iter().enumerate() {
-                variables.set(&assignment.name, value, is_certain && number == 0);
-            }
-        }
-    }
-
-    fn words(&mut self, words: &[Word], place: &Place) {
+    pub(super) fn words(&mut self, words: &[Word], place: &Place) {
         for word in words {
             self.word(word, place);
         }
     }
 
     /// Goes through the commands in a word.
-    fn word(&mut self, word: &Word, place: &Place) {
+    pub(super) fn word(&mut self, word: &Word, place: &Place) {
         for piece in &word.pieces {
             match piece {
                 Piece::Text { .. } | Piece::Variable { default: None, .. } => {}
@@ -423,54 +295,10 @@ impl Walker {
         }
     }
 
-    /// Follows `cd`.
-    pub(super) fn enter(&mut self, args: &[Field]) {
-        let to = args.iter().find(|field| !field.text.starts_with('-') || field.text == "-");
-        let to = to.map_or("~", |field| field.text.as_str());
-        let to = if to == "-" { SURE.to_string() } else { to.to_owned() };
-        let is_whole = to.starts_with(['/', '~', ANY, SURE]);
-        let directory = self.directory();
-        let to = if is_whole || directory == "." { to } else { format!("{directory}/{to}") };
-        // In a branch it may not run; the one before stays the first to be looked at.
-        let is_certain = self.uncertain == 0;
-        let variables = Rc::make_mut(&mut self.variables);
-        if !is_certain {
-            variables.set("PWD", directory, true);
-        }
-        variables.set("PWD", to, is_certain);
-    }
-
-    /// Returns the directory in which commands run now.
-    pub(super) fn directory(&self) -> String {
-        self.variables.get("PWD", 0).unwrap_or_else(|| ".".to_owned())
-    }
-
     /// Returns the arguments of a call as they are kept.
     pub(super) fn kept(fields: &[Field]) -> Vec<Arg> {
         fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
     }
-}
-
-/// Tells what a loop that looks and sleeps waits for.
-fn waiter(condition: &[Seen], body: &[Seen]) -> Option<Shape> {
-    let calls = |seen: &[Seen], wanted: &dyn Fn(&super::Call) -> bool| {
-        seen.iter().any(|seen| matches!(seen, Seen::Call(call) if wanted(call)))
-    };
-    let sleeps = |call: &super::Call| call.program == "sleep";
-    if !calls(body, &sleeps) && !calls(condition, &sleeps) {
-        return None;
-    }
-    let looks_for_process = |call: &super::Call| {
-        let zero = |arg: &Arg| arg.text == "-0";
-        matches!(call.program.as_str(), "pgrep" | "pidof" | "ps" | "jobs")
-            || call.program == "kill" && call.args.iter().any(zero)
-    };
-    if calls(condition, &looks_for_process) {
-        return Some(Shape::ProcessWaiter);
-    }
-    // `while read line; do …; sleep 1; done` ends with its input.
-    let reads = |call: &super::Call| matches!(call.program.as_str(), "read");
-    (!calls(condition, &reads)).then_some(Shape::Polling)
 }
 
 /// Whether the name of a program is only known when it runs.

@@ -124,6 +124,8 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("setsid", &[], 0),
     plain("stdbuf", &["-i", "-o", "-e"], 0),
     plain("unbuffer", &[], 0),
+    // `! ! x`: the parser takes the second for a program.
+    plain("!", &[], 0),
     plain("command", &[], 0),
     plain("builtin", &[], 0),
     plain("exec", &["-a"], 0),
