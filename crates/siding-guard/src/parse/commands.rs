@@ -188,7 +188,11 @@ impl Reader<'_> {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
             AssignmentValue::Compound(array) => {
                 // `a=(b` passes the parser; bash waits for the parenthesis.
-                if !array.span.slice(self.text).ends_with(')') {
+                // In a `declare` the place of an array is that of its elements.
+                let behind = self.text.get(array.span.end.offset()..).unwrap_or_default();
+                let is_closed = array.span.slice(self.text).ends_with(')')
+                    || behind.trim_start().starts_with(')');
+                if !is_closed {
                     let place = self.span(array.span);
                     self.fault(place, "`(` is never closed");
                 }
