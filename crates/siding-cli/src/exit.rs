@@ -8,6 +8,10 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 
 /// `wait`: a task ended first, so that what was waited for can no longer come.
 pub(crate) const ENDED_FIRST: u8 = 1;
+/// `guard`: a person should look at the command first.
+pub(crate) const GUARD_ASKS: u8 = 20;
+/// `guard`: the command must not run.
+pub(crate) const GUARD_DENIES: u8 = 21;
 /// `run`: the task goes on in the background (`EX_TEMPFAIL` of sysexits.h: come back later).
 pub(crate) const STILL_RUNNING: u8 = 75;
 /// `run`: the deadline passed; `wait`: the bound was reached. As timeout(1).

@@ -10,6 +10,7 @@ mod cmd;
 mod context;
 mod exit;
 mod failure;
+mod guarding;
 mod past;
 mod print;
 mod render;

@@ -11,6 +11,7 @@ mod file;
 mod host;
 mod load;
 mod project;
+mod rule_files;
 #[cfg(test)]
 mod tests;
 mod toml_file;
@@ -19,3 +20,4 @@ pub use environment::{CallValue, Environment};
 pub use error::SettingsError;
 pub use file::FILE_MAX;
 pub use load::{Reading, load, read};
+pub use rule_files::{RuleFile, RuleFiles, rule_files};

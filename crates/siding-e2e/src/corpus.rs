@@ -32,7 +32,8 @@ fn samples(corpus: &'static str) -> Vec<Sample> {
         .collect()
 }
 
-fn unescaped(text: &str) -> String {
+/// Returns a line of a corpus with `\n`, `\t`, `\r`, `\e` and `\\` as what they stand for.
+pub(crate) fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -10,6 +10,7 @@
 //! - [`mounts`]: file systems that one test alone sees.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`corpus`]: ends of output that are prompts, and that only look so.
+//! - [`judged`]: commands that a person should see first, and everyday ones.
 //! - [`stalls`]: real programs that wait, and what siding must say of each.
 //! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
@@ -39,6 +40,7 @@ mod eventually;
 pub mod fill;
 mod finished;
 pub mod ground;
+pub mod judged;
 mod leftovers;
 pub mod mounts;
 pub mod processes;

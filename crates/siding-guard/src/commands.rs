@@ -1,126 +1,53 @@
-//! The simple commands of a shell text.
+//! The simple commands of a shell text that somebody waits for.
 
-use shuck_ast::{
-    BinaryCommand, Command, CompoundCommand, SimpleCommand as ParsedCommand, Stmt, StmtSeq,
-    StmtTerminator, static_command_name_text,
-};
-use shuck_parser::parser::{ParseStatus, Parser};
 use siding_model::history::SimpleCommand;
 
-/// Bytes of a text that is parsed at most: a megabyte takes a tenth of a second.
-pub const TEXT_MAX: usize = 64 << 10;
+use crate::ast::{GroupKind, Node, Statement, Word};
+use crate::parse::{Origin, parse};
 
 /// Returns the simple commands that a text for bash runs and waits for, in their order: those of
 /// lists, pipelines, groups, loops and branches. `None` for a text that does not parse or is
-/// longer than [`TEXT_MAX`].
+/// longer than [`TEXT_MAX`](crate::TEXT_MAX).
 ///
 /// Left out are commands sent to the background with `&`, bodies of functions, and what stands
 /// inside of words, such as `$(…)`.
 #[must_use]
 pub fn simple_commands(text: &str) -> Option<Vec<SimpleCommand>> {
-    if text.len() > TEXT_MAX {
+    let parsed = parse(text, Origin::At(0));
+    if !parsed.faults.is_empty() {
         return None;
     }
-    let parsed = Parser::new(text).parse();
-    if parsed.status != ParseStatus::Clean {
-        return None;
-    }
-    let mut finder = Finder { text, found: Vec::new() };
-    finder.sequence(&parsed.file.body);
-    Some(finder.found)
+    let mut found = vec![];
+    sequence(&parsed.statements, &mut found);
+    Some(found)
 }
 
-struct Finder<'t> {
-    text: &'t str,
-    found: Vec<SimpleCommand>,
-}
-
-impl Finder<'_> {
-    fn sequence(&mut self, sequence: &StmtSeq) {
-        for statement in sequence.iter() {
-            self.statement(statement);
-        }
-    }
-
-    fn statement(&mut self, statement: &Stmt) {
-        // The parser bounds how deep a text nests, and with it this recursion.
-        if matches!(statement.terminator, Some(StmtTerminator::Background(_))) {
-            return;
-        }
-        match &statement.command {
-            Command::Simple(command) => self.simple(command),
-            Command::Binary(BinaryCommand { left, right, .. }) => {
-                self.statement(left);
-                self.statement(right);
+fn sequence(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
+    for one in statements.iter().filter(|statement| !statement.is_sent_away) {
+        match &one.node {
+            Node::Simple { words, .. } if !words.is_empty() => {
+                found.push(SimpleCommand { words: words.iter().map(Word::fixed).collect() });
             }
-            Command::Compound(compound) => self.compound(compound),
-            Command::Builtin(_)
-            | Command::Decl(_)
-            | Command::Function(_)
-            | Command::AnonymousFunction(_) => {}
-        }
-    }
-
-    fn simple(&mut self, command: &ParsedCommand) {
-        // Its name says the first word of a command; it is the one that takes out backslashes.
-        let name = static_command_name_text(&command.name, self.text);
-        // `A=1` alone has a name without text.
-        if name.as_deref() == Some("") {
-            return;
-        }
-        let arguments = command.args.iter().map(|word| static_command_name_text(word, self.text));
-        let words = std::iter::once(name).chain(arguments);
-        let words = words.map(|word| word.map(std::borrow::Cow::into_owned)).collect();
-        self.found.push(SimpleCommand { words });
-    }
-
-    fn compound(&mut self, compound: &CompoundCommand) {
-        match compound {
-            CompoundCommand::If(branch) => {
-                self.sequence(&branch.condition);
-                self.sequence(&branch.then_branch);
-                for (condition, body) in &branch.elif_branches {
-                    self.sequence(condition);
-                    self.sequence(body);
-                }
-                if let Some(body) = &branch.else_branch {
-                    self.sequence(body);
+            Node::Pipeline(parts) | Node::Chain(parts) => sequence(parts, found),
+            Node::Group { body, kind: GroupKind::Here | GroupKind::Subshell } => {
+                sequence(body, found);
+            }
+            Node::Branches { always, maybe, .. } => {
+                sequence(always, found);
+                for branch in maybe {
+                    sequence(branch, found);
                 }
             }
-            CompoundCommand::For(each) => self.sequence(&each.body),
-            CompoundCommand::Repeat(repeat) => self.sequence(&repeat.body),
-            CompoundCommand::Foreach(each) => self.sequence(&each.body),
-            CompoundCommand::ArithmeticFor(each) => self.sequence(&each.body),
-            CompoundCommand::While(each) => {
-                self.sequence(&each.condition);
-                self.sequence(&each.body);
-            }
-            CompoundCommand::Until(each) => {
-                self.sequence(&each.condition);
-                self.sequence(&each.body);
-            }
-            CompoundCommand::Case(case) => {
-                for item in &case.cases {
-                    self.sequence(&item.body);
-                }
-            }
-            CompoundCommand::Select(select) => self.sequence(&select.body),
-            CompoundCommand::Subshell(body) | CompoundCommand::BraceGroup(body) => {
-                self.sequence(body);
-            }
-            CompoundCommand::Time(time) => {
-                if let Some(timed) = &time.command {
-                    self.statement(timed);
-                }
-            }
-            CompoundCommand::Always(always) => {
-                self.sequence(&always.body);
-                self.sequence(&always.always_body);
+            Node::Loop(each) => {
+                sequence(&each.condition, found);
+                sequence(&each.body, found);
             }
             // A coprocess runs beside the shell.
-            CompoundCommand::Coproc(_)
-            | CompoundCommand::Arithmetic(_)
-            | CompoundCommand::Conditional(_) => {}
+            Node::Group { kind: GroupKind::Beside, .. }
+            | Node::Simple { .. }
+            | Node::Declaration { .. }
+            | Node::Function { .. }
+            | Node::Words(_) => {}
         }
     }
 }
@@ -130,6 +57,7 @@ mod tests {
     use siding_model::history::slow;
 
     use super::*;
+    use crate::parse::TEXT_MAX;
 
     /// The commands as lines, a word that only the running shell knows as `?`.
     fn lines(text: &str) -> Vec<String> {

@@ -86,7 +86,7 @@ const PLACES: &[Place] = &[
     },
     Place {
         name: "siding-e2e",
-        may_use: &["siding-cli", "siding-core", "siding-model", "siding-shim"],
+        may_use: &["siding-cli", "siding-core", "siding-guard", "siding-model", "siding-shim"],
         free_of: &[],
         may_call_os: true,
     },

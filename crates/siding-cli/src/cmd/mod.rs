@@ -4,6 +4,7 @@ mod completions;
 mod config;
 mod doctor;
 mod extend;
+mod guard;
 mod history;
 mod input;
 mod man;
@@ -65,6 +66,7 @@ enum Command {
     Stats(stats::Args),
     Reap(reap::Args),
     Session(session::Args),
+    Guard(guard::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -115,6 +117,7 @@ impl Cli {
             Command::Stats(args) => args.run(),
             Command::Reap(args) => args.run(),
             Command::Session(args) => args.run(),
+            Command::Guard(args) => args.run(),
             Command::Config(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completions(args) => args.run(),

@@ -89,7 +89,7 @@ impl Sources {
     }
 
     fn project(&mut self, environment: &Environment) {
-        let search = project::search(environment);
+        let search = project::search(environment, project::SETTINGS);
         self.warnings.extend(search.warnings);
         self.mistakes.extend(search.mistake);
         if let Some((path, content)) = search.found {

@@ -1,4 +1,4 @@
-//! Finding the project's file.
+//! Finding the project's files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,10 @@ use super::environment::Environment;
 use super::error::SettingsError;
 use super::file::{self, Content, Hidden};
 
-/// Its name below the project's directories.
-const NAME: &str = ".siding/config.toml";
+/// The name of its settings below the project's directories.
+pub(super) const SETTINGS: &str = ".siding/config.toml";
+/// The name of its rules for the guard.
+pub(super) const RULES: &str = ".siding/guard.toml";
 
 /// What a search came to.
 #[derive(Debug, Default)]
@@ -22,18 +24,18 @@ pub(super) struct Search {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// Looks for the file in the working directory and above it, up to and with the first directory
+/// Looks for the file of this name in the working directory and above it, up to and with the first directory
 /// that is a repository's root or the user's home.
 ///
 /// A file of another user than root is passed by with a warning: it could name a shell, and in a
 /// place like `/tmp` anybody can put one above us.
-pub(super) fn search(environment: &Environment) -> Search {
+pub(super) fn search(environment: &Environment, name: &str) -> Search {
     let mut search = Search::default();
     let Some(start) = environment.working_directory.as_deref() else {
         return search;
     };
     for directory in start.ancestors() {
-        let path = directory.join(NAME);
+        let path = directory.join(name);
         match file::read(&path, Hidden::Absent) {
             Ok(Some(content)) if [0, environment.user].contains(&content.owner) => {
                 search.found = Some((path, content));

@@ -25,7 +25,7 @@ pub(super) fn is_help(words: &[String]) -> bool {
 /// Returns the help text.
 pub(super) fn usage() -> String {
     let mut text = String::from(
-        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--siding PROGRAM] [ROW...]\n\n\
+        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--siding PROGRAM] [ROW...]\n\n\
          Measures PROGRAM (default: `siding` beside this program). Rows:\n",
     );
     for row in rows::ALL {
@@ -47,6 +47,7 @@ impl Request {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--stall" => request.rows.push("stall".to_owned()),
+                "--guard" => request.rows.push("guard".to_owned()),
                 "--tokens" => request.rows.push("tokens".to_owned()),
                 "--quick" => request.pace = Pace::Quick,
                 "--json" => request.json = true,

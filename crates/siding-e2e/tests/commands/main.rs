@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod extend;
 mod foreign;
+mod guard;
 mod help;
 mod history;
 mod ids;

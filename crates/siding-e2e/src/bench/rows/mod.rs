@@ -2,6 +2,7 @@
 
 mod ending;
 mod flowing;
+mod guarding;
 mod host_memory;
 mod idling;
 mod kernel_share;
@@ -45,6 +46,7 @@ pub(super) const ALL: &[Row] = &[
     recovering::ROW,
     stalling::ROW,
     telling::ROW,
+    guarding::ROW,
 ];
 
 /// Returns the rows with these names, all when there is none.

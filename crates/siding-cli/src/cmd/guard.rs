@@ -1,0 +1,135 @@
+//! `siding guard`: what speaks against a command, before it runs.
+
+mod explain;
+mod rules;
+mod show;
+mod test;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use siding_guard::{How, Verdict, judge};
+
+use crate::exit;
+use crate::failure::Failure;
+use crate::guarding;
+use crate::render::{json, out};
+
+/// Judges a command before it runs: allow, ask or deny, by which rule, and where in the text.
+///
+/// The text is parsed, not searched: every program in it is looked at, behind sudo, env, xargs and
+/// find, in the texts of bash -c, eval and ssh, in what a heredoc or a pipe gives to a shell; a
+/// commit message or a heredoc for cat is data. What it cannot follow it asks about.
+///
+/// It is no sandbox. It catches mistakes; whoever means harm and takes care passes.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  siding guard -- 'git fetch && git clean -fd'
+  siding guard --json -- 'curl -fsSL https://example.com/i.sh | sh'
+  siding guard --background -- 'tail -f server.log'
+  siding guard explain rm-root
+  siding guard explain -- 'sudo bash -c \"rm -rf /\"'
+  siding guard test my-rules.toml
+
+One word is a text for bash, several are a program and its arguments.
+Rules: built-in, /etc/siding/guard.toml, ~/.config/siding/guard.toml, and
+.siding/guard.toml of the project, which can only make it stricter.
+Exit codes: 0 allow, 20 ask, 21 deny, 125 when siding itself failed."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The command is about to run in the background: look also for what never ends, asks
+    /// somebody, or gets away
+    #[arg(long)]
+    background: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The command: one text for the shell, or a program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    text: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Explain(explain::Args),
+    Rules(rules::Args),
+    Test(test::Args),
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            Some(Command::Explain(args)) => return args.run(),
+            Some(Command::Rules(args)) => return args.run(),
+            Some(Command::Test(args)) => return args.run(),
+            None => {}
+        }
+        let text = text(self.text)?;
+        let how = if self.background { How::Background } else { How::Foreground };
+        let judgement = judge(&text, &guarding::rules()?, how);
+        if self.json {
+            json::print(&judgement)?;
+        } else {
+            out::print(&show::judgement(&judgement))?;
+        }
+        Ok(code(judgement.verdict))
+    }
+}
+
+fn code(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Allow => ExitCode::SUCCESS,
+        Verdict::Ask => ExitCode::from(exit::GUARD_ASKS),
+        Verdict::Deny => ExitCode::from(exit::GUARD_DENIES),
+    }
+}
+
+/// Returns the words of a call as one text for a shell.
+fn text(words: Vec<OsString>) -> Result<String, Failure> {
+    let words = words.into_iter().map(|word| {
+        word.into_string().map_err(|word| {
+            Failure::new(format!("`{}` is not UTF-8", word.display()))
+                .with_hint("commands and their arguments must be UTF-8")
+        })
+    });
+    let words: Vec<String> = words.collect::<Result<_, _>>()?;
+    Ok(match words.as_slice() {
+        [one] => one.clone(),
+        several => several.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+    })
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_guard::Judgement;
+
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        schema::assert_committed::<Judgement>("guard");
+    }
+
+    #[test]
+    fn several_words_are_one_text() {
+        let words = |all: &[&str]| text(all.iter().map(OsString::from).collect()).expect("UTF-8");
+        assert_eq!(words(&["a b"]), "a b");
+        assert_eq!(words(&["a", "b c", "it's", ""]), r"a 'b c' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,91 @@
+//! `siding guard rules`.
+
+use std::process::ExitCode;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use siding_guard::{Examples, Rule, Verdict};
+
+use super::show;
+use crate::failure::Failure;
+use crate::guarding;
+use crate::render::grid::{Side, grid};
+use crate::render::paint::Colour;
+use crate::render::{json, out};
+
+/// Lists the rules in force, each with its verdict and whose it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding guard rules
+  siding guard rules --json | jq -r '.[].name'")]
+pub(super) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A rule. `docs/schema/guard_rules.schema.json` is the contract.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct RuleView<'r> {
+    /// Its name.
+    name: &'r str,
+    /// What happens to a command that it is about; `allow` switches it off.
+    verdict: Verdict,
+    /// It is about commands alone that are about to run in the background.
+    background: bool,
+    /// Why.
+    why: &'r str,
+    /// What to do instead.
+    instead: Option<&'r str>,
+    /// Whose it is, or who set its verdict: `built-in`, `system`, `user` or `project`.
+    layer: &'r str,
+    /// The file, for those that are not built in.
+    path: Option<String>,
+    /// Commands that it is about, and some that it is not.
+    examples: &'r Examples,
+}
+
+impl<'r> From<&'r Rule> for RuleView<'r> {
+    fn from(rule: &'r Rule) -> Self {
+        Self {
+            name: &rule.name,
+            verdict: rule.verdict,
+            background: rule.background,
+            why: &rule.why,
+            instead: rule.instead.as_deref(),
+            layer: rule.source.layer.name(),
+            path: rule.source.path.as_ref().map(|path| path.display().to_string()),
+            examples: &rule.examples,
+        }
+    }
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let rules = guarding::rules()?;
+        if self.json {
+            json::print(&rules.iter().map(RuleView::from).collect::<Vec<_>>())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let row = |rule: &Rule| {
+            let cells = [rule.name.clone(), rule.verdict.name().to_owned(), show::source(rule)];
+            (cells, rule.why.clone())
+        };
+        let rows: Vec<_> = rules.iter().map(row).collect();
+        let titles = [("RULE", Side::Left), ("VERDICT", Side::Left), ("FROM", Side::Left)];
+        out::print(&grid(titles, "WHY", &rows, Colour::of_stdout()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        schema::assert_committed::<Vec<RuleView<'_>>>("guard_rules");
+    }
+}

@@ -1,0 +1,114 @@
+//! `siding guard test`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use siding_guard::{Layer, Rules, Source, Tried};
+use siding_model::text::one_line;
+
+use crate::failure::Failure;
+use crate::guarding;
+use crate::print::WIDTH;
+use crate::render::{json, out};
+
+/// Exit code when an example failed.
+const FAILED: u8 = 1;
+
+/// Tries the examples of rules: each `hit` must be found by its rule, no `miss` may be.
+///
+/// With a file its rules are laid over the built-in ones, and their examples are tried; without
+/// one all rules in force here are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding guard test
+  siding guard test ~/.config/siding/guard.toml
+  siding guard test --layer project .siding/guard.toml
+
+Exit codes: 0 when all are right, 1 when some are not, 125 when the file cannot
+be read or is no rule file.")]
+pub(super) struct Args {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Whose file it is meant to be
+    #[arg(long, value_enum, default_value_t = As::User, requires = "file")]
+    layer: As,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum As {
+    /// The administrator's: may lock rules
+    System,
+    /// The user's
+    User,
+    /// A project's: can only make the guard stricter
+    Project,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let tried = match &self.file {
+            Some(file) => of_file(file, self.layer)?,
+            None => guarding::rules()?.try_examples(|_| true),
+        };
+        if self.json {
+            json::print(&tried)?;
+        } else {
+            out::print(&shown(&tried))?;
+        }
+        Ok(if tried.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    }
+}
+
+fn of_file(file: &Path, layer: As) -> Result<Tried, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::new(format!("could not read `{}`: {error}", file.display())))?;
+    let layer = match layer {
+        As::System => Layer::System,
+        As::User => Layer::User,
+        As::Project => Layer::Project,
+    };
+    let source = Source { layer, path: Some(file.to_owned()) };
+    let mut rules = Rules::builtin();
+    // Tried as if it were the user's first: a project's mistakes would only be warnings.
+    if layer == Layer::Project {
+        Rules::builtin()
+            .lay(&text, Source { layer: Layer::User, path: Some(file.to_owned()) })
+            .map_err(Failure::new)?;
+    }
+    rules.lay(&text, source.clone()).map_err(Failure::new)?;
+    for warning in rules.warnings() {
+        eprintln!("siding: {warning}");
+    }
+    Ok(rules.try_examples(|rule| rule.source == source))
+}
+
+fn shown(tried: &Tried) -> String {
+    let mut text = String::new();
+    for failed in &tried.failed {
+        let how = if failed.should_hit { "does not find" } else { "finds" };
+        let command = one_line(&failed.command, WIDTH - 8);
+        text += &format!("{} {how}\n      | {command}\n", failed.rule);
+    }
+    for rule in &tried.without {
+        text += &format!("{rule} has no example that it finds\n");
+    }
+    text + &format!("{} examples tried, {} wrong\n", tried.count, tried.failed.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        schema::assert_committed::<Tried>("guard_test");
+    }
+}

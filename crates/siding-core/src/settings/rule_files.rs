@@ -1,0 +1,123 @@
+//! Files with rules for the guard, beside the settings files.
+//!
+//! Owns their finding and reading. What they mean, and who may loosen what, is siding-guard's.
+
+use std::path::PathBuf;
+
+use siding_model::settings::{Origin, Warning};
+
+use super::environment::Environment;
+use super::error::SettingsError;
+use super::file::{self, Content, Hidden};
+use super::project;
+
+/// Its name beside a settings file.
+const NAME: &str = "guard.toml";
+
+/// One file.
+#[derive(Debug)]
+pub struct RuleFile {
+    /// Whose it is: the administrator's, the user's or the project's.
+    pub origin: Origin,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// All files, from the lowest layer to the highest.
+#[derive(Debug, Default)]
+pub struct RuleFiles {
+    /// Those that can be read.
+    pub files: Vec<RuleFile>,
+    /// Those that cannot, and whose they are.
+    pub mistakes: Vec<(Origin, SettingsError)>,
+    /// Those that were passed by.
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads `guard.toml` beside the administrator's and the user's settings, and the nearest
+/// `.siding/guard.toml` of the project, which is looked for as its settings are.
+#[must_use]
+pub fn rule_files(environment: &Environment) -> RuleFiles {
+    let mut found = RuleFiles::default();
+    if let Some(path) = &environment.system_file {
+        let path = path.with_file_name(NAME);
+        let content = file::read(&path, Hidden::Error);
+        found.add(Origin::System { path: path.clone() }, path, content);
+    }
+    if let Some(path) = &environment.user_file {
+        let path = path.with_file_name(NAME);
+        let content = file::read(&path, Hidden::Absent);
+        found.add(Origin::User { path: path.clone() }, path, content);
+    }
+    let search = project::search(environment, project::RULES);
+    found.warnings.extend(search.warnings);
+    if let Some(mistake) = search.mistake {
+        let path = environment.working_directory.clone().unwrap_or_default();
+        found.mistakes.push((Origin::Project { path }, mistake));
+    }
+    if let Some((path, content)) = search.found {
+        found.add(Origin::Project { path: path.clone() }, path, Ok(Some(content)));
+    }
+    found
+}
+
+impl RuleFiles {
+    fn add(
+        &mut self,
+        origin: Origin,
+        path: PathBuf,
+        content: Result<Option<Content>, SettingsError>,
+    ) {
+        let text = content.and_then(|content| {
+            let text = content.map(|content| String::from_utf8(content.bytes)).transpose();
+            text.map_err(|error| {
+                let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+                SettingsError::NotText { path: path.clone(), line }
+            })
+        });
+        match text {
+            Ok(Some(text)) => self.files.push(RuleFile { origin, path, text }),
+            Ok(None) => {}
+            Err(mistake) => self.mistakes.push((origin, mistake)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_come_from_the_lowest_layer_to_the_highest() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        for name in ["etc", "user", "project/.siding", "project/sub"] {
+            fs::create_dir_all(at(name)).expect("made");
+        }
+        for name in ["etc/guard.toml", "user/guard.toml", "project/.siding/guard.toml"] {
+            fs::write(at(name), name).expect("written");
+        }
+        let environment = Environment {
+            system_file: Some(at("etc/config.toml")),
+            user_file: Some(at("user/config.toml")),
+            working_directory: Some(at("project/sub")),
+            user: crate::sys::process::effective_uid(),
+            ..Environment::default()
+        };
+        let found = rule_files(&environment);
+        let texts: Vec<_> = found.files.iter().map(|file| file.text.as_str()).collect();
+        assert_eq!(texts, ["etc/guard.toml", "user/guard.toml", "project/.siding/guard.toml"]);
+        let layers: Vec<_> = found.files.iter().map(|file| file.origin.layer()).collect();
+        assert_eq!(layers, ["system", "user", "project"]);
+
+        fs::write(at("user/guard.toml"), b"a\n\xff").expect("written");
+        let found = rule_files(&environment);
+        assert_eq!((found.files.len(), found.mistakes.len()), (2, 1));
+        assert!(found.mistakes[0].1.to_string().ends_with("line 2: not UTF-8"));
+    }
+}

@@ -1,0 +1,163 @@
+//! What a shell text says, in the few shapes that a judgement needs.
+//!
+//! Owns the shapes. A compound command keeps which of its parts always run and which only may; what
+//! only the running shell knows (the value of a variable, the output of a command) stays a piece of
+//! its own in a word.
+
+use std::rc::Rc;
+
+use serde::Serialize;
+
+use crate::parse::Origin;
+
+/// A place in the judged text, in bytes; the end is the first byte behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// First byte behind it.
+    pub end: usize,
+}
+
+impl Span {
+    /// Returns the part of a text that it covers, as far as there is one.
+    #[must_use]
+    pub fn of(self, text: &str) -> &str {
+        let end = text.floor_char_boundary(self.end.min(text.len()));
+        let start = text.floor_char_boundary(self.start.min(end));
+        &text[start..end]
+    }
+
+    /// Returns the smallest place that covers both.
+    pub(crate) fn to(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// One command of a list, with its redirections.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) node: Node,
+    pub(crate) redirects: Vec<Redirect>,
+    /// It ends in `&`.
+    pub(crate) is_sent_away: bool,
+    pub(crate) span: Span,
+}
+
+/// What a command is.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// A program, builtin or function with its arguments; without words only assignments.
+    Simple { assignments: Vec<Assignment>, words: Vec<Word> },
+    /// `export`, `local`, `declare` and the like.
+    Declaration { assignments: Vec<Assignment>, words: Vec<Word> },
+    /// Commands joined by `|`.
+    Pipeline(Vec<Statement>),
+    /// Commands joined by `&&` and `||`: all but the first only may run.
+    Chain(Vec<Statement>),
+    /// `{ …; }`, `( … )`, `time …`, `coproc …`.
+    Group { body: Vec<Statement>, kind: GroupKind },
+    /// `if` and `case`: the first part always runs, each of the others may.
+    Branches { words: Vec<Word>, always: Vec<Statement>, maybe: Vec<Vec<Statement>> },
+    /// A loop.
+    Loop(Box<Loop>),
+    /// A definition.
+    Function { name: Option<String>, body: Rc<Statement> },
+    /// `[[ … ]]`, `(( … ))`, `exit …`: nothing but words is in it.
+    Words(Vec<Word>),
+}
+
+/// What a group does to those in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupKind {
+    /// They run in this shell.
+    Here,
+    /// They run in a shell of their own.
+    Subshell,
+    /// They run beside this shell.
+    Beside,
+}
+
+/// A loop.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) kind: LoopKind,
+    /// The variable of a `for`, and what it goes through.
+    pub(crate) variable: Option<String>,
+    pub(crate) words: Vec<Word>,
+    pub(crate) condition: Vec<Statement>,
+    pub(crate) body: Vec<Statement>,
+}
+
+/// How often a loop goes round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopKind {
+    /// Once for each word, or by arithmetic.
+    For,
+    /// As long as, or until, its condition holds.
+    Until,
+}
+
+/// `NAME=VALUE`.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) name: String,
+    /// `None` for an array, whose words are in `words`.
+    pub(crate) value: Option<Word>,
+    pub(crate) words: Vec<Word>,
+    pub(crate) appends: bool,
+}
+
+/// A redirection.
+#[derive(Debug)]
+pub(crate) enum Redirect {
+    /// `>`, `>>`, `&>` and `<>`.
+    Writes { to: Word, appends: bool },
+    /// `<`.
+    Reads(Word),
+    /// A heredoc or a herestring on standard input.
+    Given(Word),
+    /// `2>&1` and what only has words to look into.
+    Other(Word),
+}
+
+/// A word.
+#[derive(Debug, Default)]
+pub(crate) struct Word {
+    pub(crate) pieces: Vec<Piece>,
+    /// It has `{a,b}` that the shell multiplies.
+    pub(crate) has_braces: bool,
+    pub(crate) span: Span,
+}
+
+/// A piece of a word.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// Characters, quotes and backslashes taken out.
+    Text { text: String, at: Option<usize> },
+    /// `$NAME`, `${NAME:-…}` and `${NAME:?…}`.
+    Variable { name: String, default: Option<Word>, is_required: bool, is_quoted: bool },
+    /// `$(…)`, `` `…` `` and `${ …; }`.
+    Output { body: Vec<Statement>, is_quoted: bool },
+    /// `<(…)` and `>(…)`.
+    Process { body: Vec<Statement> },
+    /// The same as a text that is still to be read: what the parser passes over.
+    Later { text: String, origin: Origin },
+    /// What only the running shell knows, and the words in it.
+    Unknown { words: Vec<Word> },
+}
+
+impl Word {
+    /// Returns the word as the shell makes it, when that is known before anything runs.
+    pub(crate) fn fixed(&self) -> Option<String> {
+        self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
+            Piece::Text { text, .. } => Some(whole + text),
+            Piece::Variable { .. }
+            | Piece::Output { .. }
+            | Piece::Process { .. }
+            | Piece::Later { .. }
+            | Piece::Unknown { .. } => None,
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! Commands of the parser to our own.
+
+use std::rc::Rc;
+
+use shuck_ast::{
+    AlwaysCommand, AssignmentValue, BinaryCommand, BinaryOp, BuiltinCommand, Command,
+    CompoundCommand, DeclOperand, RedirectKind, RedirectTarget, Stmt, StmtSeq, StmtTerminator,
+};
+
+use super::Reader;
+use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Statement, Word};
+
+impl Reader<'_> {
+    // The parser bounds how deep a text nests (100 levels, chains of 1,000), and with it the
+    // recursion of everything in here.
+    pub(super) fn sequence(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
+        sequence.iter().map(|statement| self.statement(statement)).collect()
+    }
+
+    fn statement(&mut self, statement: &Stmt) -> Statement {
+        let redirects = statement.redirects.iter().map(|one| self.redirect(one)).collect();
+        Statement {
+            node: self.command(&statement.command),
+            redirects,
+            is_sent_away: matches!(statement.terminator, Some(StmtTerminator::Background(_))),
+            span: self.span(statement.span),
+        }
+    }
+
+    fn command(&mut self, command: &Command) -> Node {
+        match command {
+            Command::Simple(command) => {
+                let assignments = self.assignments(&command.assignments);
+                // `A=1` alone has a name without pieces.
+                let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
+                let name = name.filter(|word| {
+                    word.fixed()
+                        .is_none_or(|text| !text.is_empty() || word.span.end > word.span.start)
+                });
+                let arguments: Vec<_> = command.args.iter().map(|word| self.word(word)).collect();
+                Node::Simple { assignments, words: name.into_iter().chain(arguments).collect() }
+            }
+            Command::Builtin(builtin) => Node::Words(self.builtin(builtin)),
+            Command::Decl(clause) => {
+                let mut assignments = self.assignments(&clause.assignments);
+                let mut words = vec![];
+                for operand in &clause.operands {
+                    match operand {
+                        DeclOperand::Flag(word) | DeclOperand::Dynamic(word) => {
+                            words.push(self.word(word));
+                        }
+                        DeclOperand::Name(name) => words.extend(self.reference(name)),
+                        DeclOperand::Assignment(one) => assignments.push(self.assignment(one)),
+                    }
+                }
+                Node::Declaration { assignments, words }
+            }
+            Command::Binary(binary) => self.binary(binary),
+            Command::Compound(compound) => self.compound(compound),
+            Command::Function(function) => Node::Function {
+                name: function.static_names().next().map(ToString::to_string),
+                body: Rc::new(self.statement(&function.body)),
+            },
+            Command::AnonymousFunction(function) => {
+                Node::Group { body: vec![self.statement(&function.body)], kind: GroupKind::Here }
+            }
+        }
+    }
+
+    fn builtin(&mut self, builtin: &BuiltinCommand) -> Vec<Word> {
+        let (first, rest) = match builtin {
+            BuiltinCommand::Break(it) => (&it.depth, &it.extra_args),
+            BuiltinCommand::Continue(it) => (&it.depth, &it.extra_args),
+            BuiltinCommand::Return(it) => (&it.code, &it.extra_args),
+            BuiltinCommand::Exit(it) => (&it.code, &it.extra_args),
+        };
+        first.iter().chain(rest).map(|word| self.word(word)).collect()
+    }
+
+    /// Flattens a list of commands joined by the same kind of mark: the parser nests each to the
+    /// left, up to 1,000 deep.
+    fn binary(&mut self, command: &BinaryCommand) -> Node {
+        let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
+        let piped = is_pipe(command.op);
+        let mut reversed = vec![self.statement(&command.right)];
+        let mut left = &command.left;
+        while let Command::Binary(inner) = &left.command
+            && is_pipe(inner.op) == piped
+            && left.redirects.is_empty()
+        {
+            reversed.push(self.statement(&inner.right));
+            left = &inner.left;
+        }
+        reversed.push(self.statement(left));
+        reversed.reverse();
+        if piped { Node::Pipeline(reversed) } else { Node::Chain(reversed) }
+    }
+
+    fn compound(&mut self, compound: &CompoundCommand) -> Node {
+        let here = |body| Node::Group { body, kind: GroupKind::Here };
+        match compound {
+            CompoundCommand::If(branch) => {
+                let mut maybe = vec![self.sequence(&branch.then_branch)];
+                for (condition, body) in &branch.elif_branches {
+                    maybe.push(self.sequence(condition));
+                    maybe.push(self.sequence(body));
+                }
+                maybe.extend(branch.else_branch.as_ref().map(|body| self.sequence(body)));
+                Node::Branches { words: vec![], always: self.sequence(&branch.condition), maybe }
+            }
+            CompoundCommand::Case(case) => {
+                let mut words = vec![self.word(&case.word)];
+                let patterns = case.cases.iter().flat_map(|item| &item.patterns);
+                words.extend(patterns.flat_map(|pattern| self.pattern(pattern)));
+                let maybe = case.cases.iter().map(|item| self.sequence(&item.body)).collect();
+                Node::Branches { words, always: vec![], maybe }
+            }
+            CompoundCommand::For(each) => {
+                let name = each.targets.first().and_then(|target| target.name.as_ref());
+                let words = each.words.iter().flatten().map(|word| self.word(word)).collect();
+                self.each(name.map(ToString::to_string), words, &each.body)
+            }
+            CompoundCommand::Foreach(each) => {
+                let words = each.words.iter().map(|word| self.word(word)).collect();
+                self.each(Some(each.variable.to_string()), words, &each.body)
+            }
+            CompoundCommand::Select(each) => {
+                let words = each.words.iter().map(|word| self.word(word)).collect();
+                self.each(Some(each.variable.to_string()), words, &each.body)
+            }
+            CompoundCommand::Repeat(repeat) => {
+                let words = vec![self.word(&repeat.count)];
+                self.each(None, words, &repeat.body)
+            }
+            CompoundCommand::ArithmeticFor(each) => {
+                let spans = [each.init_span, each.condition_span, each.step_span];
+                let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
+                self.each(None, words, &each.body)
+            }
+            CompoundCommand::While(each) => self.until(&each.condition, &each.body),
+            CompoundCommand::Until(each) => self.until(&each.condition, &each.body),
+            CompoundCommand::Subshell(body) => {
+                Node::Group { body: self.sequence(body), kind: GroupKind::Subshell }
+            }
+            CompoundCommand::BraceGroup(body) => here(self.sequence(body)),
+            CompoundCommand::Time(time) => {
+                here(time.command.iter().map(|timed| self.statement(timed)).collect())
+            }
+            CompoundCommand::Always(always) => {
+                let AlwaysCommand { body, always_body, .. } = &**always;
+                let mut body = self.sequence(body);
+                body.extend(self.sequence(always_body));
+                here(body)
+            }
+            CompoundCommand::Coproc(coproc) => {
+                Node::Group { body: vec![self.statement(&coproc.body)], kind: GroupKind::Beside }
+            }
+            CompoundCommand::Arithmetic(command) => {
+                let span = command.expr_span.unwrap_or(command.span);
+                Node::Words(vec![self.arithmetic(span)])
+            }
+            CompoundCommand::Conditional(test) => Node::Words(self.condition(&test.expression)),
+        }
+    }
+
+    fn each(&mut self, variable: Option<String>, words: Vec<Word>, body: &StmtSeq) -> Node {
+        let (kind, condition) = (LoopKind::For, vec![]);
+        Node::Loop(Box::new(Loop { kind, variable, words, condition, body: self.sequence(body) }))
+    }
+
+    fn until(&mut self, condition: &StmtSeq, body: &StmtSeq) -> Node {
+        Node::Loop(Box::new(Loop {
+            kind: LoopKind::Until,
+            variable: None,
+            words: vec![],
+            condition: self.sequence(condition),
+            body: self.sequence(body),
+        }))
+    }
+
+    fn assignments(&mut self, all: &[shuck_ast::Assignment]) -> Vec<Assignment> {
+        all.iter().map(|one| self.assignment(one)).collect()
+    }
+
+    fn assignment(&mut self, assignment: &shuck_ast::Assignment) -> Assignment {
+        let mut words = self.reference(&assignment.target);
+        let value = match &assignment.value {
+            AssignmentValue::Scalar(word) => Some(self.word(word)),
+            AssignmentValue::Compound(array) => {
+                // `a=(b` passes the parser; bash waits for the parenthesis.
+                // In a `declare` the place of an array is that of its elements.
+                let behind = self.text.get(array.span.end.offset()..).unwrap_or_default();
+                let is_closed = array.span.slice(self.text).ends_with(')')
+                    || behind.trim_start().starts_with(')');
+                if !is_closed {
+                    let place = self.span(array.span);
+                    self.fault(place, "`(` is never closed");
+                }
+                words.extend(array.elements.iter().map(|element| self.word(&element.value().word)));
+                None
+            }
+        };
+        let name = assignment.target.name.to_string();
+        // An element of an array is not the variable's value.
+        let value = value.filter(|_| assignment.target.subscript.is_none());
+        Assignment { name, value, words, appends: assignment.append }
+    }
+
+    fn redirect(&mut self, redirect: &shuck_ast::Redirect) -> Redirect {
+        let word = match &redirect.target {
+            RedirectTarget::Word(word) => self.word(word),
+            RedirectTarget::Heredoc(heredoc) => return Redirect::Given(self.heredoc(heredoc)),
+        };
+        match redirect.kind {
+            RedirectKind::Output | RedirectKind::Clobber | RedirectKind::OutputBoth => {
+                Redirect::Writes { to: word, appends: false }
+            }
+            RedirectKind::Append | RedirectKind::ReadWrite => {
+                Redirect::Writes { to: word, appends: true }
+            }
+            RedirectKind::Input => Redirect::Reads(word),
+            RedirectKind::HereString => Redirect::Given(word),
+            RedirectKind::HereDoc | RedirectKind::HereDocStrip => Redirect::Given(word),
+            // `>&file` writes to a file, `>&2` and `>&-` do not.
+            RedirectKind::DupOutput if is_file(&word) => {
+                Redirect::Writes { to: word, appends: false }
+            }
+            RedirectKind::DupOutput | RedirectKind::DupInput => Redirect::Other(word),
+        }
+    }
+}
+
+fn is_file(word: &Word) -> bool {
+    let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == '-');
+    match word.pieces.as_slice() {
+        [Piece::Text { text, .. }] => !is_number(text),
+        _ => false,
+    }
+}

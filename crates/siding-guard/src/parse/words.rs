@@ -1,0 +1,301 @@
+//! Words of the parser to our own.
+
+use shuck_ast::{
+    BourneParameterExpansion, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart,
+    ParameterExpansion, ParameterOp, StmtSeq, WordPart, WordPartNode,
+};
+
+use super::{Origin, Reader};
+use crate::ast::{Piece, Word};
+
+/// How the characters of a literal are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    None,
+    Double,
+}
+
+impl Reader<'_> {
+    pub(super) fn word(&mut self, word: &shuck_ast::Word) -> Word {
+        let mut pieces = vec![];
+        self.parts(&word.parts, Quoting::None, &mut pieces);
+        let has_braces = word.has_active_brace_expansion();
+        Word { pieces, has_braces, span: self.span(word.span) }
+    }
+
+    fn parts(&mut self, parts: &[WordPartNode], quoting: Quoting, out: &mut Vec<Piece>) {
+        for part in parts {
+            self.part(part, quoting, out);
+        }
+    }
+
+    fn part(&mut self, part: &WordPartNode, quoting: Quoting, out: &mut Vec<Piece>) {
+        let is_quoted = quoting == Quoting::Double;
+        let span = part.span;
+        self.check_closed(span);
+        if let Some(piece) = self.commands_in_braces(span) {
+            out.push(piece);
+            return;
+        }
+        match &part.kind {
+            WordPart::Literal(literal) => {
+                let raw = literal.as_str(self.text, span);
+                out.push(self.literal(raw, span, quoting));
+            }
+            WordPart::SingleQuoted { value, .. } => {
+                let raw = value.slice(self.text);
+                let at = self.verbatim(raw, value.span());
+                out.push(Piece::Text { text: raw.to_owned(), at });
+            }
+            WordPart::DoubleQuoted { parts, .. } => {
+                if parts.is_empty() {
+                    let text = String::new();
+                    out.push(Piece::Text { text, at: None });
+                }
+                self.parts(parts, Quoting::Double, out);
+            }
+            WordPart::Variable(name) => {
+                let name = name.to_string();
+                out.push(Piece::Variable { name, default: None, is_required: false, is_quoted });
+            }
+            WordPart::CommandSubstitution { body, syntax } => {
+                let piece = self.substitution(body, *syntax, span, is_quoted);
+                out.push(piece);
+            }
+            WordPart::ProcessSubstitution { body, .. } => {
+                out.push(Piece::Process { body: self.sequence(body) });
+            }
+            WordPart::Parameter(expansion) => {
+                let piece = self.parameter(expansion, is_quoted);
+                out.push(piece);
+            }
+            WordPart::ParameterExpansion { reference, operator, operand_word_ast, .. } => {
+                let mut words = self.reference(reference);
+                let default = operand_word_ast.as_deref().map(|word| self.word(word));
+                let name = reference.name.to_string();
+                if matches!(**operator, ParameterOp::UseDefault | ParameterOp::AssignDefault)
+                    && words.is_empty()
+                {
+                    out.push(Piece::Variable { name, default, is_required: false, is_quoted });
+                } else if matches!(**operator, ParameterOp::Error) && words.is_empty() {
+                    out.push(Piece::Variable { name, default: None, is_required: true, is_quoted });
+                } else {
+                    words.extend(default);
+                    words.extend(self.operator(operator));
+                    out.push(Piece::Unknown { words });
+                }
+            }
+            other @ (WordPart::ZshQualifiedGlob(_)
+            | WordPart::ArithmeticExpansion { .. }
+            | WordPart::Length(_)
+            | WordPart::ArrayAccess(_)
+            | WordPart::ArrayLength(_)
+            | WordPart::ArrayIndices(_)
+            | WordPart::Substring { .. }
+            | WordPart::ArraySlice { .. }
+            | WordPart::IndirectExpansion { .. }
+            | WordPart::PrefixMatch { .. }
+            | WordPart::Transformation { .. }) => {
+                let words = self.hidden_in(other);
+                out.push(Piece::Unknown { words });
+            }
+        }
+    }
+
+    /// A literal with its backslashes taken out.
+    fn literal(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
+        // Where it nests deeper than the parser goes, it silently takes the rest for characters.
+        if has_expansion(raw) {
+            let place = self.span(span);
+            self.fault(place, "nested too deep to be read");
+        }
+        let at = self.verbatim(raw, span);
+        if !raw.contains('\\') {
+            return Piece::Text { text: raw.to_owned(), at };
+        }
+        let mut text = String::with_capacity(raw.len());
+        let mut chars = raw.chars();
+        while let Some(c) = chars.next() {
+            match (c, quoting) {
+                ('\\', Quoting::None) => match chars.next() {
+                    Some('\n') | None => {}
+                    Some(next) => text.push(next),
+                },
+                ('\\', Quoting::Double) => match chars.next() {
+                    Some('\n') => {}
+                    Some(next @ ('$' | '`' | '"' | '\\')) => text.push(next),
+                    Some(next) => text.extend(['\\', next]),
+                    None => text.push('\\'),
+                },
+                (c, _) => text.push(c),
+            }
+        }
+        Piece::Text { text, at: None }
+    }
+
+    /// Returns where a text stands letter by letter, if it does.
+    fn verbatim(&self, text: &str, span: shuck_ast::Span) -> Option<usize> {
+        let (start, end) = (span.start.offset(), span.end.offset());
+        let is_there = self.text.get(start..end).is_some_and(|there| there == text);
+        self.origin.verbatim(start).filter(|_| is_there)
+    }
+
+    fn substitution(
+        &mut self,
+        body: &StmtSeq,
+        syntax: CommandSubstitutionSyntax,
+        span: shuck_ast::Span,
+        is_quoted: bool,
+    ) -> Piece {
+        let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
+        let inner = source.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+        // Escaped backticks in backticks: the parser takes the inner ones for characters.
+        if syntax == CommandSubstitutionSyntax::Backtick
+            && let Some(inner) = inner
+            && inner.contains('\\')
+        {
+            let origin = Origin::Within(self.span(span));
+            return Piece::Later { text: without_backslashes(inner), origin };
+        }
+        Piece::Output { body: self.sequence(body), is_quoted }
+    }
+
+    fn parameter(&mut self, expansion: &ParameterExpansion, is_quoted: bool) -> Piece {
+        match expansion.bourne() {
+            Some(BourneParameterExpansion::Access { reference })
+                if reference.subscript.is_none() =>
+            {
+                let name = reference.name.to_string();
+                Piece::Variable { name, default: None, is_required: false, is_quoted }
+            }
+            Some(BourneParameterExpansion::Operation {
+                reference,
+                operator,
+                operand_word_ast,
+                ..
+            }) if reference.subscript.is_none() => {
+                let default = operand_word_ast.as_deref().map(|word| self.word(word));
+                let name = reference.name.to_string();
+                if matches!(**operator, ParameterOp::UseDefault | ParameterOp::AssignDefault) {
+                    return Piece::Variable { name, default, is_required: false, is_quoted };
+                }
+                // `${x:?message}` is the variable's value, or nothing runs.
+                if matches!(**operator, ParameterOp::Error) {
+                    return Piece::Variable { name, default: None, is_required: true, is_quoted };
+                }
+                let mut words: Vec<_> = default.into_iter().collect();
+                words.extend(self.operator(operator));
+                Piece::Unknown { words }
+            }
+            _ => Piece::Unknown { words: self.hidden_in_parameter(expansion) },
+        }
+    }
+
+    /// `${ cmd; }` and `${| cmd; }` of bash 5.3: the parser takes them for a variable without name.
+    fn commands_in_braces(&self, span: shuck_ast::Span) -> Option<Piece> {
+        let source = self.text.get(span.start.offset()..span.end.offset())?;
+        let inner = source.strip_prefix("${")?.strip_suffix('}')?;
+        let skipped = match inner.chars().next()? {
+            ' ' | '\t' | '\n' | '(' => 0,
+            '|' => 1,
+            _ => return None,
+        };
+        let origin = self.origin.inner(span.start.offset() + 2 + skipped);
+        Some(Piece::Later { text: inner[skipped..].to_owned(), origin })
+    }
+
+    /// `echo ${x` passes the parser; bash waits for the brace.
+    fn check_closed(&mut self, span: shuck_ast::Span) {
+        let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
+        if source.starts_with("${") && !source.ends_with('}') {
+            let place = self.span(span);
+            self.fault(place, "`${` is never closed");
+        }
+    }
+
+    pub(super) fn heredoc(&mut self, heredoc: &Heredoc) -> Word {
+        let body = &heredoc.body;
+        let mut pieces = vec![];
+        for part in &body.parts {
+            let span = part.span;
+            self.check_closed(span);
+            if let Some(piece) = self.commands_in_braces(span) {
+                pieces.push(piece);
+                continue;
+            }
+            match &part.kind {
+                HeredocBodyPart::Literal(literal) => {
+                    let raw = literal.as_str(self.text, span);
+                    if heredoc.delimiter.quoted {
+                        let at = self.verbatim(raw, span);
+                        pieces.push(Piece::Text { text: raw.to_owned(), at });
+                    } else {
+                        pieces.push(self.literal(raw, span, Quoting::Double));
+                    }
+                }
+                HeredocBodyPart::Variable(name) => {
+                    let name = name.to_string();
+                    pieces.push(Piece::Variable {
+                        name,
+                        default: None,
+                        is_required: false,
+                        is_quoted: true,
+                    });
+                }
+                HeredocBodyPart::CommandSubstitution { body, syntax } => {
+                    let piece = self.substitution(body, *syntax, span, true);
+                    pieces.push(piece);
+                }
+                HeredocBodyPart::ArithmeticExpansion { expression_word_ast, .. } => {
+                    let words = vec![self.word(expression_word_ast)];
+                    pieces.push(Piece::Unknown { words });
+                }
+                HeredocBodyPart::Parameter(expansion) => {
+                    let piece = self.parameter(expansion, true);
+                    pieces.push(piece);
+                }
+            }
+        }
+        Word { pieces, has_braces: false, span: self.span(body.span) }
+    }
+
+    /// Returns a word for arithmetic, in which only substitutions matter.
+    pub(super) fn arithmetic(&mut self, span: shuck_ast::Span) -> Word {
+        let place = self.span(span);
+        let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
+        let mut pieces = vec![Piece::Unknown { words: vec![] }];
+        if source.contains("$(") || source.contains('`') {
+            let text = format!(": \"$(({source}))\"");
+            pieces.push(Piece::Later { text, origin: Origin::Within(place) });
+        }
+        Word { pieces, has_braces: false, span: place }
+    }
+}
+
+/// Whether there is a `$(`, `${` or backtick without a backslash.
+fn has_expansion(raw: &str) -> bool {
+    let mut chars = raw.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', _) => {
+                chars.next();
+            }
+            ('`', _) | ('$', Some('(' | '{')) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Returns what a backslash makes of `` ` ``, `\` and `$` in backticks.
+fn without_backslashes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some('`' | '\\' | '$')) => out.extend(chars.next()),
+            _ => out.push(c),
+        }
+    }
+    out
+}

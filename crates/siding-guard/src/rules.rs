@@ -1,0 +1,28 @@
+//! Rules: what is asked about and what is denied, as data.
+//!
+//! Owns the form of a rule file, the built-in rules, how layers are laid over each other, and when
+//! a rule is about what was [seen](crate::unwrap::Seen). Finding and reading the files belongs to
+//! siding-core.
+//!
+//! ```text
+//! built-in < system < user < project
+//! ```
+//! The system may lock rules. A project can add rules and raise verdicts, and nothing else: its
+//! file comes with a repository that somebody else may have written.
+
+mod builtin;
+mod error;
+mod examples;
+mod file;
+mod glob;
+mod layers;
+mod matcher;
+mod operands;
+
+pub use error::{RuleError, RuleWarning};
+pub use examples::{Failed, Tried};
+pub use file::{Examples, Rule};
+pub use layers::{Layer, Rules, Source};
+
+pub(crate) use matcher::{Matcher, concerns};
+pub(crate) use operands::Looked;

@@ -1,0 +1,32 @@
+//! The rules that siding brings.
+
+use super::layers::{Layer, Rules, Source};
+
+/// One file per subject.
+const FILES: [&str; 8] = [
+    include_str!("../../rules/sets.toml"),
+    include_str!("../../rules/shapes.toml"),
+    include_str!("../../rules/files.toml"),
+    include_str!("../../rules/disks.toml"),
+    include_str!("../../rules/git.toml"),
+    include_str!("../../rules/privilege.toml"),
+    include_str!("../../rules/services.toml"),
+    include_str!("../../rules/background.toml"),
+];
+
+impl Rules {
+    /// Returns the built-in rules.
+    ///
+    /// # Panics
+    ///
+    /// Not with the files that are compiled in: a test reads them.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let mut rules = Self::none();
+        let source = Source { layer: Layer::BuiltIn, path: None };
+        for file in FILES {
+            rules.add(file, &source).expect("the built-in rules are tested");
+        }
+        rules
+    }
+}

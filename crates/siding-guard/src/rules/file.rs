@@ -1,0 +1,128 @@
+//! The form of a rule file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::RuleError;
+use super::layers::Source;
+use super::matcher::Matcher;
+use crate::unwrap::Shape;
+use crate::verdict::Verdict;
+
+/// A rule.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// Its name, in lower case with hyphens.
+    pub name: String,
+    /// What happens to a command that it is about.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: String,
+    /// What to do instead.
+    pub instead: Option<String>,
+    /// It is about commands alone that are about to run in the background.
+    pub background: bool,
+    /// Who made it, and who set its verdict.
+    pub source: Source,
+    /// Commands that it is about, and some that look like them and that no rule is about.
+    pub examples: Examples,
+    pub(crate) matchers: Vec<Matcher>,
+    pub(crate) exceptions: Vec<Matcher>,
+}
+
+/// Commands that show what a rule does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Examples {
+    /// The rule is about these.
+    pub hit: Vec<String>,
+    /// It is not about these.
+    pub miss: Vec<String>,
+}
+
+/// A file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    /// Rules that nobody else may loosen.
+    pub(super) locked: Vec<String>,
+    pub(super) verdicts: BTreeMap<String, Verdict>,
+    /// Lists of patterns with names.
+    pub(super) sets: BTreeMap<String, Vec<String>>,
+    /// Options of programs whose value is the next word. Built-in alone.
+    pub(super) values: BTreeMap<String, Vec<String>>,
+    pub(super) rule: Vec<RawRule>,
+    pub(super) except: Vec<RawException>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRule {
+    pub(super) name: String,
+    pub(super) verdict: Verdict,
+    pub(super) why: String,
+    #[serde(default)]
+    pub(super) instead: Option<String>,
+    #[serde(default)]
+    pub(super) background: bool,
+    pub(super) when: Vec<RawMatcher>,
+    #[serde(default)]
+    pub(super) examples: Examples,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawException {
+    pub(super) rule: String,
+    pub(super) when: Vec<RawMatcher>,
+}
+
+/// All that is given must hold; of each list one entry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawMatcher {
+    /// Name without directories.
+    pub(super) program: Vec<String>,
+    /// First words: `push`, `compose down`.
+    pub(super) sub: Vec<String>,
+    /// Options that all must be there; `-f|--force` is one by two names.
+    pub(super) flags: Vec<String>,
+    /// Options of which none may be there.
+    pub(super) without: Vec<String>,
+    /// Words that are no options.
+    pub(super) args: Vec<String>,
+    /// None of the words may be one of these.
+    pub(super) not_args: Vec<String>,
+    /// The last of several words that are no options: where `cp` copies to.
+    pub(super) target: Vec<String>,
+    /// Any words, options too.
+    pub(super) words: Vec<String>,
+    /// Any words, and what is given on standard input, in any case.
+    pub(super) code: Vec<String>,
+    /// Programs that write into its standard input.
+    pub(super) from: Vec<String>,
+    /// Files that a redirection writes.
+    pub(super) writes: Vec<String>,
+    /// Files that a redirection empties first.
+    pub(super) overwrites: Vec<String>,
+    pub(super) shape: Option<Shape>,
+    /// No words but options.
+    pub(super) no_args: bool,
+    /// No `timeout` around it.
+    pub(super) unbounded: bool,
+}
+
+impl File {
+    pub(super) fn parse(text: &str, source: &Source) -> Result<Self, RuleError> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| {
+                let before = &text.as_bytes()[..span.start.min(text.len())];
+                before.iter().filter(|byte| **byte == b'\n').count() + 1
+            });
+            let message = siding_model::text::one_line(error.message(), 200);
+            RuleError::Form { source_: source.clone(), line, message }
+        })
+    }
+}

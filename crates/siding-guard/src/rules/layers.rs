@@ -1,0 +1,284 @@
+//! Layers to rules.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+
+use super::error::{RuleError, RuleWarning};
+use super::file::{File, RawException, RawMatcher, RawRule, Rule};
+use super::matcher::Matcher;
+use super::operands::Values;
+use crate::verdict::Verdict;
+
+/// Whose rules they are, the lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// siding's own.
+    BuiltIn,
+    /// The administrator's.
+    System,
+    /// The user's.
+    User,
+    /// The project's.
+    Project,
+}
+
+impl Layer {
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::System => "system",
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// Where rules come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Whose they are.
+    pub layer: Layer,
+    /// The file, for those that are not built in.
+    pub path: Option<PathBuf>,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "`{}`", path.display()),
+            None => write!(f, "{}", self.layer.name()),
+        }
+    }
+}
+
+/// The rules in force.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) values: Values,
+    sets: BTreeMap<String, Vec<String>>,
+    locked: Vec<String>,
+    warnings: Vec<RuleWarning>,
+    /// Rules by the names of programs without `*`, and those that may be about any.
+    index: HashMap<String, Vec<usize>>,
+    others: Vec<usize>,
+}
+
+impl Rules {
+    /// Returns rules without any.
+    pub(super) fn none() -> Self {
+        Self {
+            rules: vec![],
+            values: Values::default(),
+            sets: BTreeMap::new(),
+            locked: vec![],
+            warnings: vec![],
+            index: HashMap::new(),
+            others: vec![],
+        }
+    }
+
+    /// Lays a file over what there is. Files come from the lowest layer to the highest.
+    ///
+    /// A project's file with mistakes is left out, with a warning: it could not have loosened
+    /// anything, and a repository must not stop the guard.
+    ///
+    /// # Errors
+    ///
+    /// The first mistake in a file of another layer. Nothing of that file is in force then.
+    pub fn lay(&mut self, text: &str, source: Source) -> Result<(), RuleError> {
+        let mut new = self.clone();
+        match new.add(text, &source) {
+            Ok(()) => *self = new,
+            Err(error) if source.layer == Layer::Project => {
+                self.warnings.push(RuleWarning::ProjectUnusable(error));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, text: &str, source: &Source) -> Result<(), RuleError> {
+        let file = File::parse(text, source)?;
+        if source.layer == Layer::BuiltIn {
+            self.sets.extend(file.sets.clone());
+            self.values.extend(file.values.clone());
+        }
+        if !file.locked.is_empty() && source.layer != Layer::System {
+            return Err(RuleError::LockNotAllowed { source_: source.clone() });
+        }
+        for raw in &file.rule {
+            let rule = self.rule(raw, &file.sets, source)?;
+            self.rules.push(rule);
+        }
+        for (name, verdict) in &file.verdicts {
+            self.set_verdict(name, *verdict, source)?;
+        }
+        for exception in &file.except {
+            self.except(exception, &file.sets, source)?;
+        }
+        for name in file.locked {
+            self.position(&name, source)?;
+            self.locked.push(name);
+        }
+        self.build_index();
+        Ok(())
+    }
+
+    fn rule(
+        &self,
+        raw: &RawRule,
+        sets: &BTreeMap<String, Vec<String>>,
+        source: &Source,
+    ) -> Result<Rule, RuleError> {
+        let name = raw.name.clone();
+        if self.get(&name).is_some() {
+            return Err(RuleError::Twice { source_: source.clone(), name });
+        }
+        let matchers = self.matchers(&raw.when, &name, sets, source)?;
+        if matchers.is_empty() || matchers.iter().any(Matcher::is_empty) {
+            return Err(RuleError::Empty { source_: source.clone(), rule: name });
+        }
+        Ok(Rule {
+            name,
+            verdict: raw.verdict,
+            why: raw.why.clone(),
+            instead: raw.instead.clone(),
+            background: raw.background,
+            source: source.clone(),
+            examples: raw.examples.clone(),
+            matchers,
+            exceptions: vec![],
+        })
+    }
+
+    fn matchers(
+        &self,
+        raw: &[RawMatcher],
+        rule: &str,
+        own: &BTreeMap<String, Vec<String>>,
+        source: &Source,
+    ) -> Result<Vec<Matcher>, RuleError> {
+        // A file's sets hold in that file alone, behind the built-in ones: nobody can change what
+        // somebody else's rule means.
+        let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, own]));
+        compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
+            source_: source.clone(),
+            rule: rule.to_owned(),
+            set,
+        })
+    }
+
+    fn set_verdict(
+        &mut self,
+        name: &str,
+        verdict: Verdict,
+        source: &Source,
+    ) -> Result<(), RuleError> {
+        let at = self.position(name, source)?;
+        let loosens = verdict < self.rules[at].verdict;
+        if loosens && !self.may_loosen(name, name, source) {
+            return Ok(());
+        }
+        self.rules[at].verdict = verdict;
+        self.rules[at].source = source.clone();
+        Ok(())
+    }
+
+    fn except(
+        &mut self,
+        raw: &RawException,
+        sets: &BTreeMap<String, Vec<String>>,
+        source: &Source,
+    ) -> Result<(), RuleError> {
+        let at = self.position(&raw.rule, source)?;
+        let matchers = self.matchers(&raw.when, &raw.rule, sets, source)?;
+        let what = format!("except {}", raw.rule);
+        if self.may_loosen(&raw.rule, &what, source) {
+            self.rules[at].exceptions.extend(matchers);
+        }
+        Ok(())
+    }
+
+    fn may_loosen(&mut self, rule: &str, what: &str, source: &Source) -> bool {
+        let source_ = source.clone();
+        if source.layer == Layer::Project {
+            self.warnings.push(RuleWarning::Loosens { source_, what: what.to_owned() });
+            return false;
+        }
+        if self.locked.iter().any(|locked| locked == rule) {
+            self.warnings.push(RuleWarning::Locked { source_, name: rule.to_owned() });
+            return false;
+        }
+        true
+    }
+
+    fn position(&self, name: &str, source: &Source) -> Result<usize, RuleError> {
+        self.rules
+            .iter()
+            .position(|rule| rule.name == name)
+            .ok_or_else(|| RuleError::Unknown { source_: source.clone(), name: name.to_owned() })
+    }
+
+    fn build_index(&mut self) {
+        self.index.clear();
+        self.others.clear();
+        for (at, rule) in self.rules.iter().enumerate() {
+            let mut is_open = false;
+            for glob in rule.matchers.iter().flat_map(|matcher| &matcher.program) {
+                match glob.fixed() {
+                    Some(name) => {
+                        let rules = self.index.entry(name.to_owned()).or_default();
+                        if rules.last() != Some(&at) {
+                            rules.push(at);
+                        }
+                    }
+                    None => is_open = true,
+                }
+            }
+            if is_open {
+                self.others.push(at);
+            }
+        }
+    }
+
+    /// Returns the rules that may be about a program.
+    pub(crate) fn about_program(&self, name: &str) -> impl Iterator<Item = &Rule> {
+        let named = self.index.get(name).into_iter().flatten();
+        let others = self
+            .others
+            .iter()
+            .filter(move |at| !self.index.get(name).is_some_and(|named| named.contains(at)));
+        named.chain(others).map(|at| &self.rules[*at])
+    }
+
+    /// Whether a rule names a program.
+    pub(crate) fn name(&self, program: &str) -> bool {
+        self.about_program(program).any(|rule| {
+            rule.matchers
+                .iter()
+                .flat_map(|matcher| &matcher.program)
+                .any(|one| one.matches(program))
+        })
+    }
+
+    /// Returns a rule by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+
+    /// Returns every rule, the built-in ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// Returns what was not applied, and why.
+    #[must_use]
+    pub fn warnings(&self) -> &[RuleWarning] {
+        &self.warnings
+    }
+}

@@ -1,0 +1,144 @@
+//! The words of a call, sorted into options and others.
+
+use std::collections::HashMap;
+
+use crate::unwrap::Call;
+
+/// Options of programs whose value is the next word.
+pub(crate) type Values = HashMap<String, Vec<String>>;
+
+/// A call as rules look at it.
+#[derive(Debug)]
+pub(crate) struct Looked<'c> {
+    pub(crate) call: &'c Call,
+    /// Words that are options.
+    options: Vec<&'c str>,
+    /// Words that are no options and no values of options, in their order.
+    pub(crate) operands: Vec<&'c str>,
+}
+
+impl<'c> Looked<'c> {
+    pub(crate) fn new(call: &'c Call, values: &Values) -> Self {
+        let of = |name: &str| values.get(name).map(Vec::as_slice).unwrap_or_default();
+        let mut own = of(&call.program);
+        let (mut options, mut operands) = (vec![], vec![]);
+        let mut words = call.args.iter().map(|arg| arg.text.as_str());
+        while let Some(word) = words.next() {
+            if word == "--" {
+                operands.extend(words);
+                break;
+            }
+            if word.len() < 2 || !word.starts_with('-') {
+                // `docker compose -f FILE`, but `docker rm -f`.
+                if operands.is_empty() && word == "compose" {
+                    own = of(&format!("{} compose", call.program));
+                }
+                operands.push(word);
+                continue;
+            }
+            options.push(word);
+            if own.iter().any(|option| option == word) {
+                let _value = words.next();
+            }
+        }
+        Self { call, options, operands }
+    }
+
+    /// Whether one of the names `-f|--force` is given. Also as one of several letters, with a
+    /// value behind `=`, and with `may_shorten` as the beginning of a long name (getopt_long(3)).
+    pub(crate) fn has(&self, names: &str, may_shorten: bool) -> bool {
+        names
+            .split('|')
+            .any(|name| self.options.iter().any(|option| is_option(option, name, may_shorten)))
+    }
+}
+
+fn is_option(word: &str, name: &str, may_shorten: bool) -> bool {
+    let bare = word.split('=').next().unwrap_or(word);
+    if word == name || bare == name {
+        return true;
+    }
+    let mut letters = name.chars().skip(1);
+    if let (Some(letter), None) = (letters.next(), letters.next()) {
+        return !word.starts_with("--") && bare.chars().skip(1).any(|c| c == letter);
+    }
+    may_shorten && name.starts_with("--") && bare.len() >= 5 && name.starts_with(bare)
+}
+
+/// Returns a path without what does not change it: `//`, `.`, `x/..`, a slash at the end. With a
+/// directory that is not `.` a relative one is joined to it.
+pub(crate) fn path(text: &str, directory: &str) -> String {
+    if text.contains("://") {
+        return text.to_owned();
+    }
+    let is_whole = text.starts_with(['/', '~', '\u{E000}', '\u{E001}']);
+    let joined = match directory {
+        _ if is_whole => text.to_owned(),
+        "." | "" => text.to_owned(),
+        directory => format!("{directory}/{text}"),
+    };
+    let is_absolute = joined.starts_with('/');
+    let mut parts: Vec<&str> = vec![];
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => match parts.last() {
+                Some(&"..") | None if !is_absolute => parts.push(".."),
+                Some(&"~") => parts = vec!["~", ".."],
+                Some(_) => {
+                    parts.pop();
+                }
+                None => {}
+            },
+            part => parts.push(part),
+        }
+    }
+    let path = parts.join("/");
+    match (is_absolute, path.is_empty()) {
+        (true, _) => format!("/{path}"),
+        (false, true) if joined.is_empty() => String::new(),
+        (false, true) => ".".to_owned(),
+        (false, false) => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_what_they_lead_to() {
+        for (text, directory, expected) in [
+            ("//", ".", "/"),
+            ("/tmp/../etc/", ".", "/etc"),
+            ("/..", ".", "/"),
+            ("~/./", ".", "~"),
+            ("./../..", ".", "../.."),
+            ("./", ".", "."),
+            ("*", "/", "/*"),
+            ("x", "~/a", "~/a/x"),
+            ("/x", "/tmp", "/x"),
+            ("", ".", ""),
+            ("https://a//b", ".", "https://a//b"),
+        ] {
+            assert_eq!(path(text, directory), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_have_many_forms() {
+        for (word, name, found) in [
+            ("-rf", "-r", true),
+            ("-rf", "-x", false),
+            ("--recursive", "-r", false),
+            ("--recur", "--recursive", true),
+            ("--rec", "--recursive", true),
+            ("--force", "--force-with-lease", true),
+            ("--max-time=5", "--max-time", true),
+            ("-delete", "-delete", true),
+        ] {
+            assert_eq!(is_option(word, name, true), found, "{word} {name}");
+        }
+        assert!(!is_option("--force", "--force-with-lease", false));
+    }
+}

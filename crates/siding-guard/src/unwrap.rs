@@ -1,0 +1,24 @@
+//! From a text to every command that it runs, however wrapped.
+//!
+//! Owns what siding knows of programs that run others: `sudo`, `env`, `xargs`, `find -exec`,
+//! `bash -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Values are followed as far as
+//! they are fixed in the text; what only the running shell knows becomes [`ANY`] in a word. Nothing
+//! is judged here: the outcome is a list of [`Seen`].
+
+mod call;
+mod code;
+mod expand;
+mod lists;
+mod output;
+mod programs;
+mod shells;
+mod simple;
+mod values;
+mod variables;
+mod walk;
+mod wrappers;
+
+pub(crate) use call::{Call, Seen, Shape};
+pub(crate) use expand::{ANY, SURE};
+pub(crate) use programs::is_known;
+pub(crate) use walk::walk;

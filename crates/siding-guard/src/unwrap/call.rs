@@ -1,0 +1,66 @@
+//! What is seen in a text.
+
+use serde::Deserialize;
+
+use crate::ast::Span;
+
+/// Something that a rule may be about.
+#[derive(Debug, Clone)]
+pub(crate) enum Seen {
+    /// A program runs.
+    Call(Call),
+    /// A file is written by a redirection.
+    Write { to: Arg, appends: bool, directory: String },
+    /// The text has a shape of its own.
+    Shape { shape: Shape, span: Span },
+}
+
+/// One program with its arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// Its name without directories.
+    pub(crate) program: String,
+    pub(crate) args: Vec<Arg>,
+    pub(crate) span: Span,
+    /// Programs that write into its standard input, the nearest last.
+    pub(crate) upstream: Vec<String>,
+    /// What it reads from standard input, where that stands in the text.
+    pub(crate) stdin: Option<String>,
+    /// The directory it runs in, `.` when the text does not change it.
+    pub(crate) directory: String,
+    /// A time limit is on it.
+    pub(crate) is_bounded: bool,
+    /// Its wrapper is unknown: it is a guess that this runs at all.
+    pub(crate) guessed_from: Option<String>,
+}
+
+/// One argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arg {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+/// A shape of a text that is no program with arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Shape {
+    /// It does not parse.
+    Unparsable,
+    /// It nests deeper, or comes to more, than is followed.
+    TooDeep,
+    /// Which program runs is known only when it does.
+    DynamicName,
+    /// A shell or interpreter reads from a pipe what the text does not show.
+    PipeToShell,
+    /// A function starts itself twice.
+    ForkBomb,
+    /// `eval` gets several lines, which it joins by spaces.
+    EvalLines,
+    /// A loop that looks for a process and sleeps.
+    ProcessWaiter,
+    /// A loop that looks for anything else, or never ends, and sleeps.
+    Polling,
+    /// `&`, and nothing waits for it.
+    SentAway,
+}

@@ -1,0 +1,308 @@
+//! Goes through everything that a text runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use super::call::{Arg, Seen, Shape};
+use super::expand::{self, ANY, Field, SURE};
+use super::output;
+use super::variables::Variables;
+use crate::ast::{GroupKind, Node, Piece, Span, Statement, Word};
+use crate::parse::{Fault, Origin, parse};
+
+/// How deep texts in texts and functions in functions are followed.
+const DEPTH_MAX: usize = 12;
+/// Commands that are looked at in all: a text of 64 KiB has at most 32,768.
+const STEPS_MAX: usize = 50_000;
+/// Bytes that are read in all, texts in texts included.
+const BYTES_MAX: usize = 512 << 10;
+/// Values of variables that one command is looked at with.
+pub(super) const CHOICES_MAX: usize = 16;
+
+/// Returns what a text runs, and what was not understood of it.
+pub(crate) fn walk(text: &str) -> (Vec<Seen>, Vec<Fault>) {
+    let mut walker = Walker::default();
+    walker.queue_text(text.to_owned(), Origin::At(0), &Place::default());
+    while let Some(work) = walker.queue.pop_front() {
+        walker.work(work);
+    }
+    walker.finish()
+}
+
+/// What stands around a command.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    /// Programs that write into its standard input.
+    pub(super) upstream: Vec<String>,
+    /// What stands on its standard input, if the text says so.
+    pub(super) stdin: Option<Field>,
+    /// A time limit is on it.
+    pub(super) is_bounded: bool,
+    /// The unknown program that perhaps runs it.
+    pub(super) guessed_from: Option<String>,
+}
+
+/// Something that is still to be gone through. Texts in texts wait here instead of being gone
+/// through at once, so that the stack does not grow with them.
+struct Work {
+    code: Code,
+    place: Place,
+    variables: Rc<Variables>,
+    functions: Functions,
+    depth: usize,
+}
+
+enum Code {
+    Text { text: String, origin: Origin },
+    Body(Rc<Statement>),
+}
+
+type Functions = Rc<HashMap<String, Rc<Statement>>>;
+
+/// The state of going through.
+#[derive(Default)]
+pub(super) struct Walker {
+    pub(super) seen: Vec<Seen>,
+    faults: Vec<Fault>,
+    queue: VecDeque<Work>,
+    pub(super) variables: Rc<Variables>,
+    pub(super) functions: Functions,
+    depth: usize,
+    /// Branches, loops and subshells around the command: it may not run, or not here.
+    pub(super) uncertain: usize,
+    steps: usize,
+    /// Calls of [`Walker::call`] in one another.
+    pub(super) calls_open: usize,
+    bytes: usize,
+    sent_away: Vec<Span>,
+}
+
+impl Walker {
+    /// Leaves a text for later.
+    pub(super) fn queue_text(&mut self, text: String, origin: Origin, place: &Place) {
+        self.bytes += text.len();
+        if self.bytes > BYTES_MAX {
+            self.too_deep(origin.place(0, text.len()));
+            return;
+        }
+        self.queue(Code::Text { text, origin }, place);
+    }
+
+    /// Leaves a function for later, called with these arguments.
+    pub(super) fn queue_body(&mut self, body: Rc<Statement>, args: Vec<String>, place: &Place) {
+        let before = Rc::clone(&self.variables);
+        Rc::make_mut(&mut self.variables).with_arguments(Some(args));
+        self.queue(Code::Body(body), place);
+        self.variables = before;
+    }
+
+    fn queue(&mut self, code: Code, place: &Place) {
+        if self.depth > DEPTH_MAX || self.steps > STEPS_MAX {
+            let span = match &code {
+                Code::Text { origin, text } => origin.place(0, text.len()),
+                Code::Body(body) => body.span,
+            };
+            self.too_deep(span);
+            return;
+        }
+        self.queue.push_back(Work {
+            code,
+            place: place.clone(),
+            variables: Rc::clone(&self.variables),
+            functions: Rc::clone(&self.functions),
+            depth: self.depth + 1,
+        });
+    }
+
+    pub(super) fn shape(&mut self, shape: Shape, span: Span) {
+        self.seen.push(Seen::Shape { shape, span });
+    }
+
+    pub(super) fn too_deep(&mut self, span: Span) {
+        let is_new =
+            !self.seen.iter().any(|seen| matches!(seen, Seen::Shape { shape: Shape::TooDeep, .. }));
+        if is_new {
+            self.shape(Shape::TooDeep, span);
+        }
+    }
+
+    /// Counts a command; `false` when there were too many.
+    pub(super) fn step(&mut self, span: Span) -> bool {
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            self.too_deep(span);
+        }
+        self.steps <= STEPS_MAX
+    }
+
+    fn work(&mut self, work: Work) {
+        self.variables = work.variables;
+        self.functions = work.functions;
+        self.depth = work.depth;
+        self.uncertain = 0;
+        match work.code {
+            Code::Text { text, origin } => {
+                let parsed = parse(&text, origin);
+                // A guess whether something is a text at all may fail.
+                if work.place.guessed_from.is_none() {
+                    self.faults.extend(parsed.faults);
+                }
+                self.sequence(&parsed.statements, &work.place);
+            }
+            Code::Body(body) => self.statement(&body, &work.place),
+        }
+    }
+
+    fn finish(mut self) -> (Vec<Seen>, Vec<Fault>) {
+        let waits = self.seen.iter().any(|seen| {
+            matches!(seen, Seen::Call(call) if matches!(call.program.as_str(), "wait" | "fg"))
+        });
+        if !waits {
+            for span in std::mem::take(&mut self.sent_away) {
+                self.shape(Shape::SentAway, span);
+            }
+        }
+        for fault in &self.faults {
+            self.seen.push(Seen::Shape { shape: Shape::Unparsable, span: fault.span });
+        }
+        (self.seen, self.faults)
+    }
+
+    pub(super) fn sequence(&mut self, statements: &[Statement], place: &Place) {
+        for statement in statements {
+            self.statement(statement, place);
+        }
+    }
+
+    /// Goes through what runs in a shell of its own.
+    fn elsewhere(&mut self, go: impl FnOnce(&mut Self)) {
+        let before = Rc::clone(&self.variables);
+        go(self);
+        self.variables = before;
+    }
+
+    /// Goes through what may run.
+    pub(super) fn maybe(&mut self, statements: &[Statement], place: &Place) {
+        self.uncertain += 1;
+        self.sequence(statements, place);
+        self.uncertain -= 1;
+    }
+
+    fn statement(&mut self, statement: &Statement, place: &Place) {
+        if !self.step(statement.span) {
+            return;
+        }
+        if statement.is_sent_away {
+            self.sent_away.push(statement.span);
+        }
+        let mut own = None;
+        for redirect in &statement.redirects {
+            self.redirect(redirect, place, &mut own);
+        }
+        let place = own.as_ref().unwrap_or(place);
+        match &statement.node {
+            Node::Simple { assignments, words } => {
+                self.simple(assignments, words, statement.span, place);
+            }
+            Node::Declaration { assignments, words } => {
+                self.words(words, place);
+                self.assign(assignments, place);
+            }
+            Node::Pipeline(stages) => self.pipeline(stages, place),
+            Node::Chain(parts) => {
+                if let Some((first, rest)) = parts.split_first() {
+                    self.statement(first, place);
+                    // `a=x && rm $a`: what an assignment alone sets is set.
+                    self.sequence(rest, place);
+                }
+            }
+            Node::Group { body, kind: GroupKind::Here } => self.sequence(body, place),
+            Node::Group { body, kind: GroupKind::Subshell | GroupKind::Beside } => {
+                self.elsewhere(|walker| walker.sequence(body, place));
+            }
+            Node::Branches { words, always, maybe } => {
+                self.words(words, place);
+                self.sequence(always, place);
+                for branch in maybe {
+                    self.maybe(branch, place);
+                }
+            }
+            Node::Loop(each) => self.each(each, statement.span, place),
+            Node::Function { name, body } => self.function(name.as_deref(), body, statement.span),
+            Node::Words(words) => self.words(words, place),
+        }
+    }
+
+    fn function(&mut self, name: Option<&str>, body: &Rc<Statement>, span: Span) {
+        let Some(name) = name else {
+            self.queue(Code::Body(Rc::clone(body)), &Place::default());
+            return;
+        };
+        let mut own_calls = 0;
+        output::each_simple(body, &mut |words| {
+            let is_own = |word: &Word| word.fixed().is_some_and(|text| text == name);
+            own_calls += usize::from(words.first().is_some_and(is_own));
+        });
+        if own_calls >= 2 {
+            self.shape(Shape::ForkBomb, span);
+        }
+        Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
+        // Once without arguments, since somebody else may call it.
+        self.queue(Code::Body(Rc::clone(body)), &Place::default());
+    }
+
+    fn pipeline(&mut self, stages: &[Statement], place: &Place) {
+        let mut upstream = place.upstream.clone();
+        let mut written = place.stdin.as_ref().map(|field| field.text.clone());
+        for (number, stage) in stages.iter().enumerate() {
+            let mut here = Place { upstream: upstream.clone(), ..place.clone() };
+            if number > 0 {
+                let at = None;
+                here.stdin = written.clone().map(|text| Field {
+                    text,
+                    span: stages[0].span.to(stage.span),
+                    at,
+                    ..Field::default()
+                });
+            }
+            self.elsewhere(|walker| walker.statement(stage, &here));
+            written = output::of_statement(stage, written, &self.variables);
+            upstream.extend(expand::programs(std::slice::from_ref(stage)));
+        }
+    }
+
+    pub(super) fn words(&mut self, words: &[Word], place: &Place) {
+        for word in words {
+            self.word(word, place);
+        }
+    }
+
+    /// Goes through the commands in a word.
+    pub(super) fn word(&mut self, word: &Word, place: &Place) {
+        for piece in &word.pieces {
+            match piece {
+                Piece::Text { .. } | Piece::Variable { default: None, .. } => {}
+                Piece::Variable { default: Some(word), .. } => self.word(word, place),
+                Piece::Output { body, .. } | Piece::Process { body } => {
+                    let inside = Place { stdin: None, upstream: vec![], ..place.clone() };
+                    self.elsewhere(|walker| walker.sequence(body, &inside));
+                }
+                Piece::Later { text, origin } => {
+                    self.queue_text(text.clone(), *origin, &Place::default());
+                }
+                Piece::Unknown { words } => self.words(words, place),
+            }
+        }
+    }
+
+    /// Returns the arguments of a call as they are kept.
+    pub(super) fn kept(fields: &[Field]) -> Vec<Arg> {
+        fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
+    }
+}
+
+/// Whether the name of a program is only known when it runs.
+pub(super) fn is_dynamic_name(name: &str) -> bool {
+    let base = expand::base(name);
+    base.contains(ANY) && !base.starts_with(SURE)
+}

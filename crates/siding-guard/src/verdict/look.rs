@@ -1,0 +1,41 @@
+//! Which rules are about what was seen.
+
+use super::{How, Verdict, knows};
+use crate::rules::{Looked, Rule, Rules, concerns};
+use crate::unwrap::Seen;
+
+/// Returns the rules that are about something.
+pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule> {
+    let applies = |rule: &&Rule| {
+        rule.verdict != Verdict::Allow && (!rule.background || how == How::Background)
+    };
+    match seen {
+        Seen::Call(call) => {
+            // A wrapper with a rule of its own is known, and not guessed about.
+            if call.guessed_from.as_deref().is_some_and(|wrapper| knows(rules, wrapper)) {
+                return vec![];
+            }
+            let looked = Looked::new(call, &rules.values);
+            let is_about = |rule: &&Rule| {
+                rule.matchers.iter().any(|matcher| matcher.is_about_call(&looked))
+                    && !rule.exceptions.iter().any(|except| except.is_about_call(&looked))
+            };
+            let found = rules.about_program(&call.program);
+            found.filter(applies).filter(is_about).collect()
+        }
+        Seen::Write { to, appends, directory } => {
+            let is_about = |rule: &&Rule| {
+                let about = |matcher: &crate::rules::Matcher| {
+                    concerns(matcher, seen) && matcher.is_about_write(&to.text, directory, *appends)
+                };
+                rule.matchers.iter().any(about) && !rule.exceptions.iter().any(about)
+            };
+            rules.rules.iter().filter(applies).filter(is_about).collect()
+        }
+        Seen::Shape { shape, .. } => {
+            let is_about =
+                |rule: &&Rule| rule.matchers.iter().any(|matcher| matcher.is_about_shape(*shape));
+            rules.rules.iter().filter(applies).filter(is_about).collect()
+        }
+    }
+}

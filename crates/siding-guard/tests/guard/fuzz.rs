@@ -1,0 +1,139 @@
+//! Random texts. The fuzzer of Rust needs a nightly compiler; this runs in every test run, says its
+//! seed when it fails, and takes more cases by `PROPTEST_CASES`.
+
+use proptest::prelude::*;
+use siding_guard::{How, Rules, Verdict, judge};
+
+/// Pieces that texts for a shell are made of.
+const PIECES: &[&str] = &[
+    "rm -rf /",
+    "ls",
+    " ",
+    "\n",
+    ";",
+    "&",
+    "&&",
+    "||",
+    "|",
+    "(",
+    ")",
+    "{ ",
+    "; }",
+    "$(",
+    "`",
+    "'",
+    "\"",
+    "\\",
+    "${x",
+    "}",
+    "${x:-",
+    "$x",
+    "x=1 ",
+    "x=$x$x;",
+    "<<E\n",
+    "\nE\n",
+    "<<< ",
+    ">",
+    "<(",
+    "if ",
+    "; then ",
+    "; fi",
+    "for i in a b; do ",
+    "; done",
+    "while ",
+    "case x in x) ",
+    ";; esac",
+    "f() { ",
+    "[[ ",
+    " ]]",
+    "((",
+    "))",
+    "$((",
+    "sudo ",
+    "bash -c ",
+    "eval ",
+    "xargs ",
+    "env -S ",
+    "find . -exec ",
+    " {} \\;",
+    "ssh h ",
+    "echo ",
+    "cat ",
+    "base64 -d",
+    "é",
+    "\u{E000}",
+    "\0",
+    "#",
+    "!",
+    "*",
+    "{a,b}",
+    "trap ",
+    "- ",
+    "-- ",
+    "timeout 5 ",
+    "time ",
+    "~",
+    "\r",
+    "\t",
+];
+
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        8 => prop::sample::select(PIECES).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// It ends, without a panic, and its spans lie in the text.
+    #[test]
+    fn any_text_gets_a_judgement(text in text()) {
+        let judgement = judge(&text, rules(), How::Background);
+        for finding in &judgement.findings {
+            prop_assert!(finding.span.start <= finding.span.end, "{finding:?}");
+            prop_assert!(finding.span.end <= text.len(), "{finding:?}");
+            prop_assert!(text.contains(&finding.text), "{finding:?}");
+            prop_assert_ne!(finding.verdict, Verdict::Allow);
+        }
+        let strictest = judgement.findings.iter().map(|finding| finding.verdict).max();
+        prop_assert_eq!(judgement.verdict, strictest.unwrap_or_default());
+    }
+
+    /// Nothing that stands before or behind a command on lines of its own makes it harmless.
+    #[test]
+    fn what_is_denied_stays_so_in_company(before in harmless(), after in harmless()) {
+        let text = format!("{before}\nrm -rf /\n{after}");
+        prop_assert_eq!(judge(&text, rules(), How::Foreground).verdict, Verdict::Deny, "{}", text);
+    }
+}
+
+fn harmless() -> impl Strategy<Value = String> {
+    let line = prop::sample::select(
+        &[
+            "ls -la",
+            "x=1",
+            "for i in 1 2; do echo $i; done",
+            "cat <<'E'\n'\nE",
+            "f() { ls; }",
+            "# x",
+            "cd src",
+            "if true; then ls; fi",
+            "echo \"$(date)\" 'a'\\''b'",
+            "(ls; pwd)",
+            "y=$(pwd)",
+            "make -j2 2>&1 | tail",
+            "exit 1",
+            "[[ -f x ]] && ls",
+            "(( 1 < 2 ))",
+            "export A=b",
+            "",
+        ][..],
+    );
+    prop::collection::vec(line, 0..6).prop_map(|lines| lines.join("\n"))
+}
+
+fn rules() -> &'static Rules {
+    static RULES: std::sync::OnceLock<Rules> = std::sync::OnceLock::new();
+    RULES.get_or_init(Rules::builtin)
+}
