@@ -5,7 +5,6 @@
 
 mod advice;
 mod bar;
-mod left;
 pub(crate) mod paint;
 mod state;
 mod table;
