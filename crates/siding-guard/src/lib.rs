@@ -6,5 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod words;
 
 pub use commands::{TEXT_MAX, simple_commands};
+pub use words::words_of;
