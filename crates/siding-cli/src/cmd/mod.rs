@@ -7,6 +7,7 @@ mod extend;
 mod history;
 mod input;
 mod man;
+mod mcp;
 mod monitor;
 mod notices;
 mod output;
@@ -65,6 +66,7 @@ enum Command {
     Stats(stats::Args),
     Reap(reap::Args),
     Session(session::Args),
+    Mcp(mcp::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -115,6 +117,7 @@ impl Cli {
             Command::Stats(args) => args.run(),
             Command::Reap(args) => args.run(),
             Command::Session(args) => args.run(),
+            Command::Mcp(args) => args.run(),
             Command::Config(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completions(args) => args.run(),
