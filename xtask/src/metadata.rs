@@ -14,7 +14,7 @@ pub(crate) struct Metadata {
     pub(crate) members: BTreeMap<String, Member>,
     /// Names of all packages, by package id.
     names: BTreeMap<String, String>,
-    /// Normal dependencies (no build, no development ones), by package id, on every platform.
+    /// Normal dependencies (no build, no development ones), by package id, on Linux.
     normal: BTreeMap<String, Vec<String>>,
 }
 

@@ -20,6 +20,9 @@ pub(crate) struct Workspace {
     cargo: OsString,
 }
 
+/// What is looked at: a package that only another system needs is not built into siding.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
 impl Workspace {
     /// Finds the workspace this program was built in and asks cargo about it.
     pub(crate) fn open() -> Result<Self> {
@@ -30,6 +33,7 @@ impl Workspace {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let answer = Command::new(&cargo)
             .args(["metadata", "--format-version", "1", "--locked"])
+            .args(["--filter-platform", PLATFORM])
             .current_dir(&root)
             .stderr(Stdio::inherit())
             .output()

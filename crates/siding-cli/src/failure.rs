@@ -4,8 +4,10 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use siding_core::input::InputError;
 use siding_core::notices::NoticesError;
 use siding_core::recover::RecoverError;
+use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
@@ -100,6 +102,44 @@ impl From<NoticesError> for Failure {
             | NoticesError::TooNew { .. }
             | NoticesError::Busy { .. }
             | NoticesError::Io { .. }) => Self::new(other),
+        }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        let failure = Self::new(&error);
+        match error {
+            InputError::Watch(error) => error.into(),
+            InputError::Ended { id } => {
+                failure.with_hint(format!("`siding show {id}` tells how it ended"))
+            }
+            InputError::NoPipe { .. } => failure
+                .with_hint("only a task started with `siding run --stdin pipe` can be written to"),
+            InputError::Unread { id, .. } => {
+                failure.with_hint(format!("`siding show {id}` tells what it does"))
+            }
+            InputError::Closed { .. } | InputError::Io { .. } => failure,
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Store(error) => error.into(),
+            RunError::Session(error) => error.into(),
+            RunError::Watch(error) => error.into(),
+            error @ RunError::Shim(_) => {
+                Self::new(error).with_hint("`siding doctor` tells what this machine lacks")
+            }
+            error @ RunError::NotStarted { .. } => {
+                Self::new(error).with_hint("nothing runs; `siding doctor` checks this machine")
+            }
+            error @ (RunError::SessionName(_)
+            | RunError::Id(_)
+            | RunError::ZeroByte { .. }
+            | RunError::Directory { .. }) => Self::new(error),
         }
     }
 }

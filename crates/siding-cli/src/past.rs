@@ -8,10 +8,6 @@ use siding_model::report::TaskView;
 use crate::failure::Failure;
 use crate::render;
 
-/// Ended tasks that are taken in on the way, so that a look at what runs stays quick when many
-/// have ended since the last one. The rest is taken in by and by.
-const ON_THE_WAY: usize = 2_000;
-
 /// Adds to tasks that are under way what is usual for them. Without one the history is not even
 /// opened.
 pub(crate) fn expect(root: &Root, views: &mut [TaskView]) {
@@ -67,11 +63,7 @@ pub(crate) fn ask<T>(
 
 /// Asks in passing: whoever looks at a task is not told what is wrong with the history.
 fn on_the_way<T>(root: &Root, question: impl Fn(&History) -> Result<T, HistoryError>) -> Option<T> {
-    let answer = |history: &mut History| {
-        history.ingest(root, ON_THE_WAY)?;
-        question(history)
-    };
-    siding_history::with(root, answer).ok().map(told)
+    siding_history::in_passing(root, question).map(told)
 }
 
 /// Tells once that a damaged file was moved, which loses what the journals hold no more.

@@ -8,6 +8,7 @@
 
 pub mod cgroup;
 pub mod doctor;
+pub mod input;
 pub mod journal_file;
 pub mod launch;
 pub mod link;
@@ -19,8 +20,10 @@ pub mod place;
 pub mod probe;
 pub mod reap;
 pub mod recover;
+pub mod run;
 pub mod session;
 pub mod settings;
+pub mod stop;
 pub mod store;
 
 #[expect(unsafe_code, reason = "the only place for system calls that rustix does not wrap")]

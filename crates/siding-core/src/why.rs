@@ -1,11 +1,15 @@
 //! Asking a task's shim about the task: why it is quiet, and what it uses.
 
-use siding_model::evidence::Evidence;
+use std::ffi::CStr;
+
+use siding_model::evidence::{Evidence, WhyView};
+use siding_model::id::TaskId;
 use siding_model::limits::Peaks;
 use siding_model::protocol::{Message, Request};
 
 use crate::link::{AskError, Link};
-use crate::store::TaskDir;
+use crate::store::{Root, TaskDir};
+use crate::watch::{Watch, WatchError};
 
 /// How long a shim may take, in milliseconds. It looks twice, a moment apart.
 const ANSWER_MS: u64 = 10_000;
@@ -24,6 +28,53 @@ pub fn ask(dir: &TaskDir) -> Result<Evidence, AskError> {
         }
     })?;
     found.ok_or(AskError::Gone)
+}
+
+/// Times a task is asked whose shim is going, or was killed and replaced.
+const TRIES: u32 = 5;
+
+/// Why it is not known why a task is quiet.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// It has ended, and is not quiet.
+    #[error("task {0} has ended")]
+    Ended(TaskId),
+    /// It cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// Its shim does not say.
+    #[error("task {id}: {source}")]
+    Ask {
+        /// The task.
+        id: TaskId,
+        /// What happened.
+        source: AskError,
+    },
+}
+
+/// Returns why a task is quiet. One whose shim was killed gets another first.
+///
+/// # Errors
+///
+/// [`WhyError`].
+pub fn view(root: &Root, program: &CStr, id: TaskId) -> Result<WhyView, WhyError> {
+    let mut last = AskError::Gone;
+    for _ in 0..TRIES {
+        let watch = Watch::open(root, program, id)?;
+        if watch.is_over() {
+            return Err(WhyError::Ended(id));
+        }
+        match ask(&watch.dir().map_err(WatchError::from)?) {
+            Ok(evidence) => return Ok(WhyView::new(id, evidence)),
+            // It ended in this moment, or its shim was killed: recovery tells which.
+            Err(AskError::Gone) => last = AskError::Gone,
+            Err(error) => {
+                last = error;
+                break;
+            }
+        }
+    }
+    Err(WhyError::Ask { id, source: last })
 }
 
 /// How long it may take to say what a task uses, in milliseconds: nothing depends on it.

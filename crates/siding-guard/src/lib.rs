@@ -16,9 +16,11 @@ mod parse;
 mod rules;
 mod unwrap;
 mod verdict;
+mod words;
 
 pub use ast::Span;
 pub use commands::simple_commands;
 pub use parse::TEXT_MAX;
 pub use rules::{Examples, Failed, Layer, Rule, RuleError, RuleWarning, Rules, Source, Tried};
 pub use verdict::{Finding, How, Judgement, Parse, Verdict, judge, seen_calls};
+pub use words::words_of;

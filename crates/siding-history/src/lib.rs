@@ -16,7 +16,7 @@ mod schema;
 mod tests;
 
 pub use ask::Filter;
-pub use database::{Done, FILE, History, with};
+pub use database::{Done, FILE, History, in_passing, with};
 pub use error::HistoryError;
 pub use ingest::{COMMAND_AGE_MAX, COMMANDS_MAX, RUNS_MAX};
 pub use schema::FORMAT;

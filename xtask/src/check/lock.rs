@@ -8,8 +8,9 @@ use crate::workspace::Workspace;
 /// Packages that `Cargo.lock` may hold. Raise it on purpose, in the commit that needs it.
 ///
 /// The webhook took 34: HTTP and TLS are 19 of them, the rest are for systems that siding is not
-/// built for.
-const CEILING: usize = 160;
+/// built for. The MCP server took 56: the SDK and tokio, hyper for HTTP, and what those bring. All
+/// of it is used by siding-mcp alone.
+const CEILING: usize = 216;
 
 /// Denies a `Cargo.lock` that has grown past the ceiling.
 pub(super) fn check(workspace: &Workspace) -> Result<Finding> {

@@ -8,6 +8,7 @@ mod guard;
 mod history;
 mod input;
 mod man;
+mod mcp;
 mod monitor;
 mod notices;
 mod output;
@@ -67,6 +68,7 @@ enum Command {
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
+    Mcp(mcp::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -118,6 +120,7 @@ impl Cli {
             Command::Reap(args) => args.run(),
             Command::Session(args) => args.run(),
             Command::Guard(args) => args.run(),
+            Command::Mcp(args) => args.run(),
             Command::Config(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completions(args) => args.run(),

@@ -102,9 +102,9 @@ impl Args {
     }
 }
 
-/// Clears what crashes left, for a session that begins. Returns what was done.
+/// Clears what crashes left, for a session that begins. Returns what was done. Who runs nothing
+/// afterwards raises the limit of open descriptors first.
 pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
-    descriptor::raise_open_limit();
     let mut steps = reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?;
     steps.extend(reap::sockets(&settings.reap_sockets, false));
     Ok(steps)

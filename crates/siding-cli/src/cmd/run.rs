@@ -2,7 +2,6 @@
 
 mod at_once;
 mod begin;
-mod environment;
 mod follow;
 mod limits;
 
@@ -12,6 +11,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use siding_core::launch::Shim;
 use siding_core::output;
+use siding_core::run::{self, Begun};
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
@@ -148,8 +148,8 @@ impl Args {
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
         let begun = match begin::begin(&self, &root, &plan, shim)? {
-            begin::Begun::Started(link) => link,
-            begin::Begun::Duplicate(first) => return self.duplicate(&root, first),
+            Begun::Started(link) => link,
+            Begun::Duplicate(first) => return self.duplicate(&root, first),
         };
         let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
         let quiet = self.json || self.background;
@@ -158,7 +158,7 @@ impl Args {
             Ok(end) => end,
             Err(failure) => {
                 drop(watch);
-                begin::clear_unborn(&root, &plan.spec);
+                run::clear_unborn(&root, &plan.spec);
                 return Err(failure);
             }
         };

@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::view::Detail;
-use siding_core::watch::Watch;
 use siding_model::id::TaskId;
-use siding_model::protocol::Request;
 use siding_model::report::TaskView;
 use siding_model::signal::Signal;
 use siding_model::text::one_line;
@@ -17,9 +16,6 @@ use crate::failure::Failure;
 use crate::print;
 use crate::render::{self, out};
 
-/// What a stop takes at most beyond its grace: the kill gives up after 10 s, and the rest is for a
-/// busy machine.
-const BEYOND_GRACE: Duration = Duration::from_secs(30);
 /// Columns beside an id.
 const OUTCOME: usize = 64;
 /// Longest reason of a survival.
@@ -149,23 +145,10 @@ impl Args {
     }
 
     fn stop_one(&self, root: &Root, id: TaskId) -> Result<Task, Failure> {
-        let mut watch = Watch::open(root, PROGRAM, id)?;
-        if !watch.is_over() {
-            let (_, state) = watch.state()?;
-            let grace = self.grace.unwrap_or(Duration::from_millis(state.spec.grace_ms));
-            let request = Request::Stop {
-                by: "user".to_owned(),
-                grace_ms: self.grace.map(millis),
-                signal: self.signal,
-            };
-            watch.ask(&request, millis(grace.saturating_add(BEYOND_GRACE)))?;
-        }
+        let how = How { by: "user", grace: self.grace, signal: self.signal };
+        stop::stop(root, PROGRAM, id, how)?;
         Task::read(root, id)
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns what came of one task. Nothing in it is wider than 80 columns.

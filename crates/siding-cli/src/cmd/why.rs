@@ -2,19 +2,15 @@
 
 use std::process::ExitCode;
 
-use siding_core::link::AskError;
 use siding_core::store::Root;
 use siding_core::view::Detail;
-use siding_core::why;
+use siding_core::why::{self, WhyError};
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 
-use crate::context::{self, Task};
+use crate::context::{self, PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
-
-/// Times a task is asked whose shim is going, or was killed and replaced.
-const TRIES: u32 = 5;
 
 /// Says why a task is quiet: which process of it waits, and on what.
 ///
@@ -55,25 +51,14 @@ impl Args {
 }
 
 fn ask(root: &Root, id: TaskId) -> Result<WhyView, Failure> {
-    let mut last = AskError::Gone;
-    for _ in 0..TRIES {
-        context::recover(root, id)?;
-        let task = Task::read(root, id)?;
-        if !task.state.is_live() {
-            return Err(ended(root, &task));
+    context::recover(root, id)?;
+    why::view(root, PROGRAM, id).or_else(|error| match error {
+        WhyError::Ended(id) => Err(ended(root, &Task::read(root, id)?)),
+        WhyError::Watch(error) => Err(error.into()),
+        error @ WhyError::Ask { .. } => {
+            Err(Failure::new(error).with_hint(format!("`siding show {id}` tells how it stands")))
         }
-        match why::ask(&task.dir) {
-            Ok(evidence) => return Ok(WhyView::new(id, evidence)),
-            // It ended in this moment, or its shim was killed: recovery tells which.
-            Err(AskError::Gone) => last = AskError::Gone,
-            Err(error) => {
-                last = error;
-                break;
-            }
-        }
-    }
-    Err(Failure::new(format!("task {id}: {last}"))
-        .with_hint(format!("`siding show {id}` tells how it stands")))
+    })
 }
 
 fn ended(root: &Root, task: &Task) -> Failure {

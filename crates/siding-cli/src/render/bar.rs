@@ -1,36 +1,6 @@
 //! Small pictures: how far something is, and how long things took.
 
-use std::time::Duration;
-
-use siding_model::report::TaskView;
-use siding_model::span::human;
-
-/// Columns of a bar between other words.
-const BAR: usize = 10;
-
-/// Returns how far `done` is on the way to `all`, as `[###-------]` with `cells` cells. Beyond it
-/// the last cell is a `+`.
-pub(super) fn bar(done: u64, all: u64, cells: usize) -> String {
-    if done > all {
-        return format!("[{}+]", "#".repeat(cells - 1));
-    }
-    let share = u128::from(done) * cells as u128 / u128::from(all.max(1));
-    let full = usize::try_from(share).unwrap_or(cells).min(cells);
-    format!("[{}{}]", "#".repeat(full), "-".repeat(cells - full))
-}
-
-/// Returns what is usual and how far it is, `4m 10s, 2m in [####------]`, `None` when nothing is usual.
-pub(super) fn progress(view: &TaskView) -> Option<String> {
-    let usual = view.expected_ms?;
-    let shown = |ms| human(Duration::from_millis(ms));
-    let long = if view.expected_p90_ms.is_some_and(|p90| view.elapsed_ms > p90) {
-        ", longer than nine of ten runs"
-    } else {
-        ""
-    };
-    let bar = bar(view.elapsed_ms, usual, BAR);
-    Some(format!("{}, {} in{long} {bar}", shown(usual), shown(view.elapsed_ms)))
-}
+pub(super) use siding_model::advice::{bar, progress};
 
 /// Returns one column a number, the highest for the largest: `▂▃▁█`.
 pub(crate) fn spark(numbers: &[u64]) -> String {
@@ -45,6 +15,8 @@ pub(crate) fn spark(numbers: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::report::TaskView;
+
     use super::super::sample::running;
     use super::*;
 

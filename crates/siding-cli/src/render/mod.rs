@@ -6,7 +6,6 @@
 mod advice;
 mod attention;
 mod bar;
-mod left;
 pub(crate) mod paint;
 mod state;
 mod table;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use siding_model::advice::line;
 use siding_model::outcome::Outcome;
 use siding_model::report::{PhaseName, TaskView};
 use siding_model::span::human;
@@ -9,9 +10,6 @@ use siding_model::text::one_line;
 
 use super::COLUMNS;
 use super::paint::Paint;
-
-/// Columns in which a command says anything, with the blanks before it.
-const COMMAND_MIN: usize = 14;
 
 /// Returns how long it ran.
 pub(super) fn elapsed(view: &TaskView) -> String {
@@ -54,19 +52,9 @@ pub(super) fn paint(view: &TaskView) -> Paint {
     }
 }
 
-/// Returns one line about a task that has ended, or how it stands when it has not:
-/// `b-4k7q0n2m8x5t  exited 7 after 3m 12s  npm test`.
+/// Returns one line about a task that has ended, or how it stands when it has not.
 pub(crate) fn ended_line(view: &TaskView) -> String {
-    let (id, after) = (format!("{}  ", view.task_id), format!(" after {}", elapsed(view)));
-    let room = COLUMNS.saturating_sub(id.len() + after.len());
-    let state = match &view.outcome {
-        Some(outcome) => one_line(&outcome.to_string(), room),
-        None => view.phase.as_str().to_owned(),
-    };
-    if room.saturating_sub(state.chars().count()) < COMMAND_MIN {
-        return format!("{id}{state}{after}");
-    }
-    one_line(&format!("{id}{state}{after}  {}", view.command), COLUMNS)
+    line(view, COLUMNS)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use siding_core::sys::clock;
+use siding_model::advice::until_deadline;
 use siding_model::record::StopReport;
 use siding_model::report::{MonitorView, PlacementKind, TaskView};
 use siding_model::size::human as size;
@@ -12,7 +13,6 @@ use siding_model::text::one_line;
 
 use super::COLUMNS;
 use super::bar::progress;
-use super::left::until_deadline;
 use super::paint::{Colour, Paint};
 use super::state;
 use super::why;

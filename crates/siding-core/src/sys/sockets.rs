@@ -1,9 +1,12 @@
 //! Which sockets a set of processes holds, and on which TCP ports it listens.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 
 /// State `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
 const LISTEN: &str = "0A";
+/// States `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`: the socket is still somebody's.
+const STANDING: [&str; 4] = ["01", "04", "05", "08"];
 
 /// Returns the ports on which any of `pids` listens, in order. Needs no more than the right to
 /// read their descriptors; sockets of another user's process are not found.
@@ -58,6 +61,53 @@ fn listener(line: &str) -> Option<(u16, u64)> {
     Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
 }
 
+/// Returns the user whose socket a connection of this machine ends in: the one bound to `end`,
+/// connected to `other`. `None` when there is none, or no more.
+///
+/// Only a connection that stands counts: of one that is closing it is not known whose it was.
+#[must_use]
+pub fn owner_of(end: SocketAddr, other: SocketAddr) -> Option<u32> {
+    // A socket of IPv6 can be one end of a connection of IPv4, and stands in its table then.
+    let tables = [("tcp", is_v4(end)), ("tcp6", true)];
+    tables.into_iter().filter(|(_, has)| *has).find_map(|(file, _)| {
+        let table = std::fs::read_to_string(format!("/proc/self/net/{file}")).ok()?;
+        let ends = (in_table(end, file), in_table(other, file));
+        table.lines().skip(1).find_map(|line| owner(line, &ends))
+    })
+}
+
+fn is_v4(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_ipv4()
+}
+
+/// Returns an address as the table has it: the words of the address as numbers of this machine.
+fn in_table(address: SocketAddr, file: &str) -> String {
+    let octets: Vec<u8> = match (address.ip().to_canonical(), file) {
+        (IpAddr::V4(v4), "tcp") => v4.octets().into(),
+        (IpAddr::V4(v4), _) => v4.to_ipv6_mapped().octets().into(),
+        (IpAddr::V6(v6), _) => v6.octets().into(),
+    };
+    let words = octets.chunks_exact(4).map(|word| {
+        let word = [word[0], word[1], word[2], word[3]];
+        format!("{:08X}", u32::from_ne_bytes(word))
+    });
+    format!("{}:{:04X}", words.collect::<String>(), address.port())
+}
+
+/// Returns the user of a table line that is this connection.
+fn owner(line: &str, (end, other): &(String, String)) -> Option<u32> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let is_it = fields.next()? == end
+        && fields.next()? == other
+        && fields.next().is_some_and(|state| STANDING.contains(&state));
+    if !is_it {
+        return None;
+    }
+    let uid = fields.nth(3)?.parse().ok()?;
+    // Of a socket that no process holds any more the kernel tells user 0, and no inode.
+    fields.nth(1).filter(|inode| *inode != "0").map(|_| uid)
+}
+
 /// Returns the numbers of all sockets that any of `pids` holds, each with one that does.
 #[must_use]
 pub fn held(pids: &[i32]) -> HashMap<u64, i32> {
@@ -91,5 +141,29 @@ mod tests {
         drop(listener);
         assert!(!listening(&[own]).contains(&port));
         assert_eq!(listener_of(&[own], port), None);
+    }
+
+    #[test]
+    fn the_user_of_a_connection_is_found_at_both_ends() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
+            let at = listener.local_addr().expect("has one");
+            let client = std::net::TcpStream::connect(at).expect("connects");
+            let from = client.local_addr().expect("has one");
+            let own = Some(crate::sys::process::effective_uid());
+            assert_eq!((owner_of(from, at), owner_of(at, from)), (own, own), "{address}");
+            let mut elsewhere = from;
+            elsewhere.set_port(from.port() ^ 1);
+            assert_eq!(owner_of(elsewhere, at), None);
+        }
+    }
+
+    #[test]
+    fn a_socket_of_ipv6_that_reached_ipv4_is_found() {
+        let Ok(listener) = std::net::TcpListener::bind("[::]:0") else { return };
+        let port = listener.local_addr().expect("has one").port();
+        let client = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let (from, at) = (client.local_addr().expect("one"), client.peer_addr().expect("one"));
+        assert_eq!(owner_of(at, from), Some(crate::sys::process::effective_uid()));
     }
 }

@@ -15,33 +15,55 @@ use super::waiter::{WaitError, Waiter};
 use crate::sys::{clock, poll};
 
 impl Waiter<'_> {
-    /// Sleeps until something happens or is due, and takes it in.
-    pub(super) fn sleep(&mut self) -> Result<(), WaitError> {
+    /// Sleeps until something happens or is due.
+    pub(super) fn sleep(&self) -> Result<(), WaitError> {
         let timeout = self.wake_at().ms_since(clock::mono());
-        let live: Vec<usize> =
-            (0..self.tasks.len()).filter(|task| !self.tasks[*task].over).collect();
-        let mut sources: Vec<BorrowedFd<'_>> =
-            live.iter().filter_map(|task| self.tasks[*task].watch.source()).collect();
-        let from_files = sources.len();
-        sources.extend(self.files.as_ref().and_then(Files::source));
-        let from_asking = sources.len();
-        sources.extend(self.asking.iter().flatten().map(Asking::source));
-        let ready = poll::wait(&sources, Some(timeout))
+        poll::wait(&self.sources(), Some(timeout))
+            .map(drop)
+            .map_err(|source| WaitError::Io { doing: "wait", source })
+    }
+
+    /// Returns what becomes readable when something happens.
+    #[must_use]
+    pub fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        let live = self.tasks.iter().filter(|one| !one.over);
+        let shims = live.filter_map(|one| one.watch.source());
+        let files = self.files.as_ref().and_then(Files::source);
+        shims.chain(files).chain(self.asking.iter().flatten().map(Asking::source)).collect()
+    }
+
+    /// Takes in what has happened.
+    pub(super) fn take_in(&mut self) -> Result<(), WaitError> {
+        let live: Vec<(usize, BorrowedFd<'_>)> = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| !one.over)
+            .filter_map(|(task, one)| one.watch.source().map(|source| (task, source)))
+            .collect();
+        let sources: Vec<BorrowedFd<'_>> = live.iter().map(|(_, source)| *source).collect();
+        let ready = poll::wait(&sources, Some(0))
             .map_err(|source| WaitError::Io { doing: "wait", source })?;
-        for (task, _) in live.into_iter().zip(&ready[..from_files]).filter(|(_, ready)| **ready) {
+        let heard: Vec<usize> = live
+            .iter()
+            .zip(ready)
+            .filter(|(_, ready)| *ready)
+            .map(|((task, _), _)| *task)
+            .collect();
+        for task in heard {
             self.hear(task)?;
         }
-        if ready[from_files..from_asking].contains(&true) {
+        if self.files.as_ref().and_then(Files::source).is_some_and(poll::ready) {
             self.files.iter().for_each(Files::drain);
             self.files_at = Mono(0);
         }
-        if ready[from_asking..].contains(&true) {
-            self.take_answers();
-        }
+        self.take_answers();
         Ok(())
     }
 
-    pub(super) fn wake_at(&self) -> Mono {
+    /// Returns when there is something to look at, whatever happens: at the latest the bound.
+    #[must_use]
+    pub fn wake_at(&self) -> Mono {
         let mut at = self.wait.wake_at();
         if !self.open(|one| matches!(one, Condition::Port(_))).is_empty() {
             at = at.min(self.ports.at());

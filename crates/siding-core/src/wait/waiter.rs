@@ -90,6 +90,8 @@ pub struct Waiter<'r> {
     pub(super) files: Option<Files>,
     pub(super) files_at: Mono,
     pub(super) ports: Pace,
+    /// Whether nothing was looked at yet.
+    is_new: bool,
 }
 
 /// One of the tasks.
@@ -143,6 +145,7 @@ impl<'r> Waiter<'r> {
             files: has_files.then(Files::new),
             files_at: began,
             ports: Pace::new(port::PAUSE_MS.0, port::PAUSE_MS.1),
+            is_new: true,
         })
     }
 
@@ -152,19 +155,35 @@ impl<'r> Waiter<'r> {
     ///
     /// [`WaitError`].
     pub fn run(mut self) -> Result<Answer, WaitError> {
-        for task in 0..self.tasks.len() {
-            self.look_at_output(task)?;
-            self.take_end(task)?;
-        }
         loop {
-            self.look_at_ports()?;
-            self.look_at_files();
-            self.settle();
-            if let Some(verdict) = self.step(Event::Woke) {
-                return self.answer(verdict);
+            if let Some(answer) = self.turn()? {
+                return Ok(answer);
             }
             self.sleep()?;
         }
+    }
+
+    /// Takes in what has happened and looks at what is due, without sleeping. `None` while the wait
+    /// goes on: then one of [`Self::sources`] becomes readable, or [`Self::wake_at`] comes, before
+    /// there is a reason for another turn. For a host that sleeps in its own way.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn turn(&mut self) -> Result<Option<Answer>, WaitError> {
+        if self.is_new {
+            self.is_new = false;
+            for task in 0..self.tasks.len() {
+                self.look_at_output(task)?;
+                self.take_end(task)?;
+            }
+        } else {
+            self.take_in()?;
+        }
+        self.look_at_ports()?;
+        self.look_at_files();
+        self.settle();
+        self.step(Event::Woke).map(|verdict| self.answer(verdict)).transpose()
     }
 
     pub(super) fn step(&mut self, event: Event) -> Option<Verdict> {
@@ -189,9 +208,9 @@ impl<'r> Waiter<'r> {
         open.filter(|(task, condition)| self.wait.is_open(*task, *condition)).collect()
     }
 
-    fn answer(self, verdict: Verdict) -> Result<Answer, WaitError> {
+    fn answer(&mut self, verdict: Verdict) -> Result<Answer, WaitError> {
         let waited_ms = clock::mono().ms_since(self.began);
-        let mut seen = self.seen;
+        let mut seen = std::mem::take(&mut self.seen);
         seen.sort_by_key(|one| (one.task, one.condition));
         let mut hits = Vec::new();
         let mut seen = seen.into_iter().peekable();

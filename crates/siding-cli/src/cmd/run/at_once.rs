@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use siding_core::store::Root;
-use siding_model::history::{self, Asked, AtOnce, SimpleCommand};
+use siding_model::history::{self, Asked, AtOnce};
 use siding_model::outcome::Placement;
 use siding_model::settings::Settings;
 use siding_model::spec::Command;
 
 use super::{Args, OnTimeout};
 use crate::past;
-
-/// Shells whose texts are read as bash's. What they have in common is enough for words.
-const SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
 /// Where a command starts.
 #[derive(Debug)]
@@ -36,7 +33,7 @@ pub(super) fn choose(
     let foreground = Chosen { placement: Placement::Foreground, budget, note: None };
     let (asked, limit) = asked(args, settings, budget);
     let known = || past::expectation(root, &command.display(), cwd);
-    let words = if asked == Asked::Nothing { words(command) } else { Vec::new() };
+    let words = if asked == Asked::Nothing { siding_guard::words_of(command) } else { Vec::new() };
     let Some(found) = history::at_once(asked, limit, known, &words) else { return foreground };
     let budget = match found {
         AtOnce::Asked => budget,
@@ -62,18 +59,4 @@ fn asked(args: &Args, settings: &Settings, budget: Option<Duration>) -> (Asked, 
         (false, false) => Asked::Foreground,
     };
     (asked, limit)
-}
-
-/// Returns the simple commands that a command consists of.
-fn words(command: &Command) -> Vec<SimpleCommand> {
-    match command {
-        Command::Argv { argv } => {
-            vec![SimpleCommand { words: argv.iter().cloned().map(Some).collect() }]
-        }
-        Command::Shell { text, shell } => {
-            let name = shell.rsplit('/').next().unwrap_or(shell);
-            let commands = SHELLS.contains(&name).then(|| siding_guard::simple_commands(text));
-            commands.flatten().unwrap_or_default()
-        }
-    }
 }

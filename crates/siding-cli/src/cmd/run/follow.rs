@@ -4,13 +4,12 @@ use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::output;
+use siding_core::run::{self, Heard};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, file, poll};
 use siding_core::watch::Watch;
-use siding_model::lifecycle::{Event, Phase};
 use siding_model::outcome::{Placement, Why};
-use siding_model::protocol::{Message, Request};
-use siding_model::record::Record;
+use siding_model::protocol::Request;
 use siding_model::signal::Signal;
 
 use super::begin::Plan;
@@ -89,11 +88,11 @@ fn wait(
         }
         if ready[0] {
             match hear(watch, live.as_deref_mut())? {
-                Heard::Over(task) => return Ok(End::Over(task)),
-                Heard::Running => is_running = true,
+                Step::Over(task) => return Ok(End::Over(task)),
+                Step::Running => is_running = true,
                 // Whoever read is gone, perhaps with the host: the task goes on by itself.
-                Heard::Unread => return Ok(End::Left(Signal::PIPE)),
-                Heard::Nothing => {}
+                Step::Unread => return Ok(End::Left(Signal::PIPE)),
+                Step::Nothing => {}
             }
             continue;
         }
@@ -109,58 +108,36 @@ fn wait(
 }
 
 /// What a message means for the wait.
-enum Heard {
+enum Step {
     Over(Box<Task>),
     Unread,
     Running,
     Nothing,
 }
 
-fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure> {
-    let message = watch.take()?;
-    if message.is_none()
-        && let Some(live) = &live
-    {
-        // Another shim may have taken over, and knows nothing of who follows.
-        live.ask_for_more(watch)?;
-    }
-    match message {
-        Some(Message::CannotStart { doing, .. }) => {
-            Err(Failure::new(format!("the command was not started: its shim {doing}"))
-                .with_hint("nothing runs; `siding doctor` checks this machine"))
-        }
-        Some(Message::Record { record: Some(record), .. })
-            if matches!(*record, Record::Event { event: Event::Spawned { .. }, .. }) =>
-        {
-            Ok(Heard::Running)
-        }
-        Some(Message::Output { .. }) => {
-            if let Some(live) = live {
+fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Step, Failure> {
+    let heard = run::hear(watch)?;
+    if let Some(live) = live {
+        match heard {
+            // Another shim may have taken over, and knows nothing of who follows.
+            Heard::Again => live.ask_for_more(watch)?,
+            Heard::Grown => {
                 if !live.print(watch)? {
-                    return Ok(Heard::Unread);
+                    return Ok(Step::Unread);
                 }
                 live.ask_for_more(watch)?;
             }
-            Ok(Heard::Nothing)
-        }
-        // The shim follows from now on; what came before, to this shim or to a dead one, is stored.
-        Some(Message::Done) => {
-            let is_read = live.map_or(Ok(true), |live| live.print(watch))?;
-            Ok(if is_read { Heard::Nothing } else { Heard::Unread })
-        }
-        Some(Message::Refused { .. } | Message::Why { .. } | Message::Usage { .. }) => {
-            Ok(Heard::Nothing)
-        }
-        // After a record the journal is asked, and also when another shim took over: what happened
-        // meanwhile is on record.
-        Some(Message::Record { .. }) | None => {
-            let (dir, story) = watch.story()?;
-            let task = Task::of(dir, story);
-            let lingers = matches!(task.state.life.phase(), Phase::Lingering { .. });
-            let over = lingers || !task.state.is_live();
-            Ok(if over { Heard::Over(Box::new(task)) } else { Heard::Running })
+            // The shim follows from now on; what came before, to this shim or to a dead one, is
+            // stored.
+            Heard::Done if !live.print(watch)? => return Ok(Step::Unread),
+            Heard::Done | Heard::Over(..) | Heard::Running | Heard::Nothing => {}
         }
     }
+    Ok(match heard {
+        Heard::Over(dir, story) => Step::Over(Box::new(Task::of(dir, *story))),
+        Heard::Running | Heard::Again => Step::Running,
+        Heard::Grown | Heard::Done | Heard::Nothing => Step::Nothing,
+    })
 }
 
 /// An interrupt ends the command, a second one at once. Being ended or hung up on leaves it alone:

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use siding_core::session;
+use siding_core::sys::descriptor;
 use siding_core::tree;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
@@ -40,6 +41,7 @@ impl Args {
         let root = context::root()?;
         let settings = context::settings()?;
         let session = session::open(&root, &self.id, self.owner_pid)?;
+        descriptor::raise_open_limit();
         let reaped = reap::quietly(&root, &settings).unwrap_or_else(|failure| {
             // The session is open all the same.
             failure.report();

@@ -1,8 +1,10 @@
 //! The words that somebody gets.
 
-use siding_model::outcome::Limit;
-use siding_model::record::{EndedProcess, Survivor};
-use siding_model::report::{PlacementKind, PlacementView};
+use siding_model::outcome::{Limit, Outcome, Why};
+use siding_model::record::{EndedProcess, StopReport, Survivor};
+use siding_model::report::{PhaseName, PlacementKind, PlacementView};
+use siding_model::signal::Signal;
+use siding_model::text::one_line;
 
 use super::super::sample::{HOSTILE, ended, process, running};
 use super::*;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use siding_model::process::Wall;
-use siding_model::report::TaskView;
+use crate::process::Wall;
+use crate::report::TaskView;
 
 /// Returns how long it is until the deadline, `None` when there is none any more.
-pub(super) fn until_deadline(view: &TaskView, now: Wall) -> Option<Duration> {
+#[must_use]
+pub fn until_deadline(view: &TaskView, now: Wall) -> Option<Duration> {
     let deadline = millis(view.deadline_at.as_deref()?)?;
     Some(Duration::from_millis(u64::try_from(deadline - now.0).unwrap_or(0)))
 }

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use siding_model::spec::TaskSpec;
 
-use crate::failure::Failure;
+use super::begin::Given;
+use super::error::RunError;
 
 /// What keeps programs from asking a person who is not there. A caller's own value wins.
 const UNATTENDED: [(&str, &str); 4] = [
@@ -15,26 +16,22 @@ const UNATTENDED: [(&str, &str); 4] = [
     ("PAGER", "cat"),
 ];
 
+/// What a server must not hand on to what it starts: it opens the server.
+const WITHHELD: [&str; 1] = ["SIDING_MCP_TOKEN"];
+
 /// Returns the environment as `NAME=value`.
-pub(super) fn of_task(
-    spec: &TaskSpec,
-    given: &[String],
-    cleared: bool,
-) -> Result<Vec<CString>, Failure> {
+pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>, RunError> {
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
-    if !cleared {
+    if !given.env_clear {
         variables.extend(std::env::vars_os());
+        variables.retain(|(name, _)| !WITHHELD.iter().any(|withheld| name == withheld));
         for (name, value) in UNATTENDED {
             if !variables.iter().any(|(known, _)| known == name) {
                 variables.push((name.into(), value.into()));
             }
         }
     }
-    for assignment in given {
-        let (name, value) = assignment
-            .split_once('=')
-            .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| Failure::new(format!("--env `{assignment}`: write NAME=VALUE")))?;
+    for (name, value) in given.env {
         set(&mut variables, name, value.as_ref());
     }
     set(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());
@@ -50,9 +47,8 @@ fn set(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
     variables.push((name.into(), value.into()));
 }
 
-fn assignment(name: &OsStr, value: &OsStr) -> Result<CString, Failure> {
+fn assignment(name: &OsStr, value: &OsStr) -> Result<CString, RunError> {
     let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
-    CString::new(bytes).map_err(|_| {
-        Failure::new(format!("the variable `{}` holds a zero byte", name.to_string_lossy()))
-    })
+    CString::new(bytes)
+        .map_err(|_| RunError::ZeroByte { name: name.to_string_lossy().into_owned() })
 }

@@ -1,0 +1,79 @@
+//! `siding mcp`: siding's tools for any MCP client.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use siding_mcp::{HttpOptions, McpError, Options};
+
+use crate::cmd::reap;
+use crate::context;
+use crate::failure::Failure;
+use crate::print;
+
+/// Serves siding's tools to an MCP client, over standard input and output or over HTTP.
+///
+/// Tools: run, output, wait, stop, list, input, why. What a client starts belongs to a session that
+/// ends with the client, with everything in it. Over HTTP every request needs the token that is
+/// printed at the start, or the one in $SIDING_MCP_TOKEN.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding mcp                              as a client starts it
+  siding mcp --session chat-7             in a session that is open
+  siding mcp --http 127.0.0.1:7433        for clients of this user
+  siding mcp --http 10.0.0.5:7433 --allow-remote --allow-host build.example
+
+How to add it to clients: docs/mcp.md.")]
+pub(crate) struct Args {
+    /// Listen here instead; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// Let in other machines: ADDR need not be one of loopback
+    #[arg(long, requires = "http")]
+    allow_remote: bool,
+    /// A name under which clients reach it, beside those of loopback; may be repeated
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// Session that owns the tasks (default: $SIDING_SESSION, else one that ends with the client)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let settings = context::settings()?;
+        // A session begins. Beside the serving: a client waits for the first answer.
+        std::thread::spawn(move || {
+            let cleared = context::root().and_then(|root| reap::quietly(&root, &settings));
+            if let Err(failure) = cleared {
+                failure.report();
+            }
+        });
+        let http = self.http.map(|address| HttpOptions {
+            address,
+            remote: self.allow_remote,
+            hosts: self.allow_host,
+        });
+        let options = Options { session: self.session, http };
+        siding_mcp::serve(root, options, |line| {
+            // Over HTTP standard output is nobody else's. Nobody need read it.
+            let _unread = print::text(&format!("{line}\n"));
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl From<McpError> for Failure {
+    fn from(error: McpError) -> Self {
+        match error {
+            McpError::Session(error) => error.into(),
+            McpError::Run(error) => error.into(),
+            error @ (McpError::NoOwner { .. }
+            | McpError::Remote { .. }
+            | McpError::WeakToken { .. }
+            | McpError::Handshake { .. }
+            | McpError::Io { .. }) => Self::new(error),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The writing end of a task's standard input.
+
+use std::ffi::CStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::protocol::Request;
+use siding_model::spec::Stdin;
+
+use crate::output::INPUT_FIFO;
+use crate::store::{Root, TaskDir};
+use crate::sys::{clock, file, poll};
+use crate::watch::{Watch, WatchError};
+
+/// How long the task may leave its input unread, in milliseconds.
+const UNREAD_MS: u64 = 10_000;
+/// How long its shim may take to close it, in milliseconds.
+const CLOSE_MS: u64 = 10_000;
+
+/// Why nothing can be written to a task.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// It has ended.
+    #[error("task {id} has ended, nothing reads any more")]
+    Ended {
+        /// The task.
+        id: TaskId,
+    },
+    /// It was started without an input.
+    #[error("task {id} reads /dev/null")]
+    NoPipe {
+        /// The task.
+        id: TaskId,
+    },
+    /// Its input was closed, by a caller or by itself.
+    #[error("the input of task {id} is closed: by a caller, or the task does not read any more")]
+    Closed {
+        /// The task.
+        id: TaskId,
+    },
+    /// It does not read.
+    #[error(
+        "task {id} has not read its input for {} s; {left_bytes} bytes or more were not written",
+        UNREAD_MS / 1000
+    )]
+    Unread {
+        /// The task.
+        id: TaskId,
+        /// What was not written of the last text.
+        left_bytes: usize,
+    },
+    /// Its shim cannot be asked.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The operating system refused.
+    #[error("could not {doing} the input of task {id}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The task.
+        id: TaskId,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// The writing end of a task's input.
+#[derive(Debug)]
+pub struct Input {
+    id: TaskId,
+    fifo: OwnedFd,
+}
+
+impl Input {
+    /// Opens the input of a task.
+    ///
+    /// # Errors
+    ///
+    /// [`InputError`].
+    pub fn open(dir: &TaskDir, state: &TaskState) -> Result<Self, InputError> {
+        let id = dir.id();
+        if !state.is_live() {
+            return Err(InputError::Ended { id });
+        }
+        if state.spec.stdin != Stdin::Pipe {
+            return Err(InputError::NoPipe { id });
+        }
+        let fifo =
+            dir.place().and_then(|place| file::open_at(place, INPUT_FIFO, file::Open::FifoWrite));
+        match fifo {
+            Ok(fifo) => Ok(Self { id, fifo }),
+            Err(error) if is_closed(&error) => Err(InputError::Closed { id }),
+            Err(source) => Err(InputError::Io { doing: "open", id, source }),
+        }
+    }
+
+    /// Writes everything. Waits for the task to make room, each time for at most 10 s.
+    ///
+    /// # Errors
+    ///
+    /// [`InputError`].
+    pub fn write(&self, mut bytes: &[u8]) -> Result<(), InputError> {
+        while !bytes.is_empty() {
+            match file::write(&self.fifo, bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(bytes.len())?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_closed(&error) => {
+                    return Err(InputError::Closed { id: self.id });
+                }
+                Err(source) => {
+                    return Err(InputError::Io { doing: "write to", id: self.id, source });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, left_bytes: usize) -> Result<(), InputError> {
+        let until = clock::mono().plus_ms(UNREAD_MS);
+        loop {
+            let left = until.ms_since(clock::mono());
+            let writable = poll::writable(self.fifo.as_fd(), left)
+                .map_err(|source| InputError::Io { doing: "wait for", id: self.id, source })?;
+            if writable {
+                return Ok(());
+            }
+            if left == 0 {
+                return Err(InputError::Unread { id: self.id, left_bytes });
+            }
+        }
+    }
+
+    /// Closes the input for good: the task sees its end.
+    ///
+    /// # Errors
+    ///
+    /// [`InputError::Watch`].
+    pub fn close(self, root: &Root, program: &CStr, dir: &TaskDir) -> Result<(), InputError> {
+        let id = self.id;
+        // The task sees the end when the last writer is gone.
+        drop(self);
+        Watch::open(root, program, id)?.ask(&Request::CloseStdin, CLOSE_MS)?;
+        // Whoever comes later learns that it is closed.
+        let _already_gone = dir.place().and_then(|place| file::remove(place, INPUT_FIFO));
+        Ok(())
+    }
+}
+
+/// `ENXIO`: nobody has it open to read; `EPIPE`: nobody any more; `ENOENT`: it was closed for good.
+fn is_closed(error: &io::Error) -> bool {
+    const ENXIO: i32 = 6;
+    error.raw_os_error() == Some(ENXIO)
+        || matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_input_is_told_from_other_failures() {
+        assert!(is_closed(&io::Error::from_raw_os_error(6)));
+        assert!(is_closed(&ErrorKind::BrokenPipe.into()) && is_closed(&ErrorKind::NotFound.into()));
+        assert!(!is_closed(&ErrorKind::PermissionDenied.into()));
+    }
+}

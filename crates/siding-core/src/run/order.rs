@@ -1,0 +1,126 @@
+//! From what somebody orders to the specification of a task.
+
+use std::path::Path;
+use std::time::Duration;
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::monitor::Monitor;
+use siding_model::outcome::Placement;
+use siding_model::settings::Settings;
+use siding_model::spec::{Command, Stdin, TaskSpec};
+
+use super::error::RunError;
+use crate::session;
+use crate::store::Root;
+use crate::sys::{file, limit};
+
+/// What somebody wants to have run. Everything else is settings.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// What to execute.
+    pub command: Command,
+    /// The directory, as from [`directory`].
+    pub cwd: String,
+    /// The session that is to own it, as from [`session()`].
+    pub session_id: SessionId,
+    /// A name for people.
+    pub name: Option<String>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// Where it starts.
+    pub placement: Placement,
+    /// How long it may live.
+    pub deadline: Duration,
+    /// Whether it outlives its session.
+    pub keep: bool,
+    /// Which of its lines are told.
+    pub monitor: Option<Monitor>,
+}
+
+/// Returns the specification of a new task, with an id of its own.
+///
+/// # Errors
+///
+/// [`RunError::Id`].
+pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, RunError> {
+    let Order { command, cwd, session_id, name, stdin, placement, deadline, keep, monitor } = order;
+    Ok(TaskSpec {
+        task_id: root.new_id().map_err(RunError::Id)?,
+        session_id,
+        parent_task: parent(root),
+        name,
+        same_key: same_key(&command, &cwd),
+        command,
+        cwd,
+        stdin,
+        placement,
+        deadline_ms: millis(deadline),
+        cap_ms: millis(settings.max_elapsed_hard_cap),
+        signal: settings.kill_signal,
+        grace_ms: millis(settings.kill_grace),
+        on_leader_exit: settings.on_leader_exit,
+        keep,
+        session_grace_ms: millis(settings.session_grace),
+        stall_after_ms: millis(settings.stall_after),
+        limits: settings.limits(),
+        keep_head: settings.output_keep_head.0,
+        keep_tail: settings.output_keep_tail.0,
+        duplicate_of: None,
+        monitor,
+    })
+}
+
+/// Returns the directory to run in as an absolute path; the caller's own when none is given.
+///
+/// # Errors
+///
+/// [`RunError::Directory`].
+pub fn directory(given: Option<&Path>) -> Result<String, RunError> {
+    let named = given.unwrap_or(Path::new("."));
+    let bad = |why: &dyn std::fmt::Display| RunError::Directory {
+        path: named.to_owned(),
+        why: why.to_string(),
+    };
+    let path = if given.is_some() { std::path::absolute(named) } else { std::env::current_dir() }
+        .map_err(|error| bad(&error))?;
+    file::open_directory(&path).map_err(|error| bad(&error))?;
+    path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))
+}
+
+/// Returns the session that is to own a task: the named one, else that of the environment, else
+/// the implicit one.
+///
+/// # Errors
+///
+/// [`RunError::Session`], [`RunError::SessionName`].
+pub fn session(root: &Root, named: Option<&str>) -> Result<SessionId, RunError> {
+    let inherited = std::env::var("SIDING_SESSION").ok();
+    let given = named.or(inherited.as_deref());
+    let Some(text) = given.filter(|text| !text.is_empty()) else {
+        return Ok(SessionId::implicit());
+    };
+    let id: SessionId = text.parse()?;
+    if !id.is_implicit() {
+        session::live(root, &id)?;
+    }
+    Ok(id)
+}
+
+/// Returns the task inside which this call is made: the one whose mark this process carries.
+fn parent(root: &Root) -> Option<TaskId> {
+    limit::birthmark().and_then(|mark| mark.task()).filter(|task| root.is_marked_live(*task))
+}
+
+/// Returns the name under which a second launch of the same command is noticed. Two commands with
+/// the same name are told apart by their journals.
+fn same_key(command: &Command, cwd: &str) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    command.display().trim().hash(&mut hasher);
+    cwd.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

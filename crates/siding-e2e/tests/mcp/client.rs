@@ -1,0 +1,175 @@
+//! A client that says what it is told to and keeps all it hears.
+
+use serde_json::{Value, json};
+use siding_e2e::{Running, Sandbox, eventually_some};
+
+/// The revision of the old handshake, and that without one.
+pub(crate) const OLD: &str = "2025-11-25";
+pub(crate) const NEW: &str = "2026-07-28";
+/// The extension of SEP-2663.
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// A sandbox that fails its test when anything is left in it.
+pub(crate) fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    sandbox
+}
+
+/// A client over standard input and output.
+pub(crate) struct Client {
+    server: Running,
+    requests: u64,
+    /// What stands in the `_meta` of each request.
+    meta: Value,
+}
+
+/// What a tool answered.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) said: String,
+    pub(crate) output: String,
+    pub(crate) is_error: bool,
+}
+
+impl Told {
+    pub(crate) fn of(result: &Value) -> Self {
+        let text = |index: usize| result["content"][index]["text"].as_str().unwrap_or_default();
+        let is_error = result["isError"].as_bool().unwrap_or(false);
+        Self { said: text(0).to_owned(), output: text(1).to_owned(), is_error }
+    }
+
+    /// The first id of a task in what was said.
+    #[track_caller]
+    pub(crate) fn id(&self) -> String {
+        let is_id = |word: &&str| word.len() == 14 && word.starts_with("b-");
+        let words = self.said.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        words.into_iter().find(is_id).unwrap_or_else(|| panic!("no id in {self:?}")).to_owned()
+    }
+}
+
+impl Client {
+    /// Starts a server and says nothing yet.
+    pub(crate) fn silent(sandbox: &Sandbox) -> Self {
+        Self::over(sandbox.siding(&["mcp"]).stdin_open().spawn())
+    }
+
+    pub(crate) fn over(server: Running) -> Self {
+        Self { server, requests: 0, meta: json!({}) }
+    }
+
+    /// A client of the old handshake.
+    pub(crate) fn old(sandbox: &Sandbox) -> Self {
+        Self::silent(sandbox).initialize()
+    }
+
+    pub(crate) fn initialize(mut self) -> Self {
+        let info = json!({ "name": "test", "version": "1" });
+        let params = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": info });
+        let result = self.request("initialize", params);
+        assert_eq!(result["protocolVersion"], OLD, "{result}");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        self
+    }
+
+    /// A client of the new revision, which says with every request what it can.
+    pub(crate) fn new(sandbox: &Sandbox, capabilities: Value) -> Self {
+        let mut client = Self::silent(sandbox);
+        client.meta = json!({
+            "io.modelcontextprotocol/protocolVersion": NEW,
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        let result = client.request("server/discover", json!({}));
+        let versions = result["supportedVersions"].as_array().expect("versions");
+        assert!(versions.contains(&json!(NEW)) && versions.contains(&json!(OLD)), "{result}");
+        client
+    }
+
+    pub(crate) fn process(&self) -> siding_e2e::Process {
+        self.server.process()
+    }
+
+    /// Sends one line.
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.server.write_stdin(format!("{message}\n").as_bytes());
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn begin(&mut self, method: &str, mut params: Value) -> u64 {
+        self.requests += 1;
+        let mut meta = self.meta.clone();
+        for (key, value) in params["_meta"].take().as_object().into_iter().flatten() {
+            meta[key] = value.clone();
+        }
+        params["_meta"] = meta;
+        let id = self.requests;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// Begins to call a tool.
+    pub(crate) fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.begin("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// All messages so far.
+    pub(crate) fn messages(&mut self) -> Vec<Value> {
+        let text = self.server.out();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
+    }
+
+    /// Waits for a message.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        eventually_some(what, || self.messages().into_iter().find(&is_it))
+    }
+
+    /// Waits for the answer to a request: the whole message.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        self.until("it is answered", |message| message["id"] == id)
+    }
+
+    /// Makes a request that must succeed.
+    #[track_caller]
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        let answer = self.answer(id);
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Makes a request that must fail, and returns the code.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, method: &str, params: Value) -> i64 {
+        let id = self.begin(method, params);
+        let answer = self.answer(id);
+        answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{method}: {answer}"))
+    }
+
+    /// Calls a tool.
+    #[track_caller]
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Told {
+        let id = self.begin_call(tool, arguments);
+        let answer = self.answer(id);
+        assert!(answer["error"].is_null(), "{tool}: {answer}");
+        Told::of(&answer["result"])
+    }
+
+    /// Starts a command in the background and returns its id.
+    #[track_caller]
+    pub(crate) fn start(&mut self, command: &str) -> String {
+        let told = self.call("run", json!({ "command": command, "background": true }));
+        assert!(!told.is_error, "{told:?}");
+        told.id()
+    }
+
+    /// Closes its end, and waits until the server has left.
+    #[track_caller]
+    pub(crate) fn leave(mut self) {
+        self.server.close_stdin();
+        let _left = self.server.wait().expect_code(0);
+    }
+}

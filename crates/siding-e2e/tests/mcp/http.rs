@@ -1,0 +1,227 @@
+//! MCP over HTTP, and who is let in.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+use siding_e2e::{Running, Sandbox, eventually, is_root, processes};
+
+use crate::client::{NEW, OLD, Told, sandbox};
+
+const TOKEN: &str = "a-token-of-a-test-0123456789";
+
+/// A server at a free port of loopback.
+struct Server {
+    running: Running,
+    port: u16,
+}
+
+/// What came back.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    /// Every message in it, of JSON or of an event stream.
+    messages: Vec<Value>,
+}
+
+impl Server {
+    fn start(sandbox: &Sandbox) -> Self {
+        let call = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]);
+        Self::over(call.env("SIDING_MCP_TOKEN", TOKEN).spawn())
+    }
+
+    fn over(mut running: Running) -> Self {
+        let told = running.until_out_has("/mcp\n");
+        let address = told.split("127.0.0.1:").nth(1).expect("an address");
+        let port = address.split('/').next().expect("a port").parse().expect("a number");
+        Self { running, port }
+    }
+
+    /// Sends a message with these headers instead of the usual ones.
+    fn post(&self, headers: &[(&str, &str)], body: &Value) -> Reply {
+        let body = body.to_string();
+        let host = format!("127.0.0.1:{}", self.port);
+        let token = format!("Bearer {TOKEN}");
+        let usual = [
+            ("Host", host.as_str()),
+            ("Authorization", &token),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("Connection", "close"),
+        ];
+        let mut request = "POST /mcp HTTP/1.1\r\n".to_owned();
+        let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        let kept = usual.iter().filter(|(name, _)| !is_given(name));
+        for (name, value) in kept.chain(headers).filter(|(_, value)| !value.is_empty()) {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        send(self.port, &request).expect("an answer")
+    }
+
+    /// A request of the new revision, which needs nothing before it.
+    fn ask(&self, method: &str, name: Option<&str>, mut params: Value) -> Reply {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": NEW,
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let mut headers = vec![("MCP-Protocol-Version", NEW), ("Mcp-Method", method)];
+        headers.extend(name.map(|name| ("Mcp-Name", name)));
+        self.post(&headers, &body)
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Told {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let reply = self.ask("tools/call", Some(tool), params);
+        let answer = reply.messages.iter().find(|message| message["id"] == 1);
+        Told::of(&answer.unwrap_or_else(|| panic!("{reply:?}"))["result"])
+    }
+}
+
+fn send(port: u16, request: &str) -> Option<Reply> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let lines = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+    let messages = lines.filter(|line| line.starts_with('{'));
+    let messages = messages.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    Some(Reply { status, head: head.to_owned(), messages })
+}
+
+fn initialize() -> Value {
+    let info = json!({ "name": "test", "version": "1" });
+    let params = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": info });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
+}
+
+#[test]
+fn both_generations_are_served() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox);
+    let reply = server.post(&[], &initialize());
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let session = reply.head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
+    });
+    let session = session.unwrap_or_else(|| panic!("no session in {reply:?}"));
+    let of_session = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", OLD)];
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(server.post(&of_session, &initialized).status, 202);
+    let params = json!({ "name": "run", "arguments": { "command": "echo old" } });
+    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params });
+    let reply = server.post(&of_session, &call);
+    assert_eq!(Told::of(&reply.messages[0]["result"]).output, "old\n", "{reply:?}");
+    assert_eq!(server.ask("server/discover", None, json!({})).status, 200);
+    assert_eq!(server.call("run", json!({ "command": "echo new" })).output, "new\n");
+}
+
+#[test]
+fn without_the_token_nobody_is_let_in() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox);
+    let longer = format!("Bearer {TOKEN}0");
+    for wrong in ["", "Bearer ", "Bearer 0", TOKEN, &longer] {
+        let reply = server.post(&[("Authorization", wrong)], &initialize());
+        assert_eq!(reply.status, 401, "{wrong:?}: {reply:?}");
+        assert!(reply.head.to_lowercase().contains("www-authenticate: bearer"), "{reply:?}");
+    }
+    // What opens the server is not for what it starts.
+    let told = server.call("run", json!({ "command": "env | grep -c MCP_TOKEN" }));
+    assert_eq!(told.output, "0\n", "{told:?}");
+    let elsewhere = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n", server.port);
+    let reply = send(server.port, &(elsewhere + "Connection: close\r\n\r\n")).expect("an answer");
+    assert_eq!(reply.status, 404, "{reply:?}");
+}
+
+/// DNS rebinding: a page of a foreign site reaches loopback under its own name.
+#[test]
+fn a_foreign_host_or_origin_is_refused_with_the_right_token() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox);
+    for (name, value) in [
+        ("Host", "evil.example"),
+        ("Host", "localhost.evil.example:80"),
+        ("Origin", "http://evil.example"),
+        ("Origin", "null"),
+        ("Origin", "http://localhost.evil.example"),
+    ] {
+        let reply = server.post(&[(name, value)], &initialize());
+        assert_eq!(reply.status, 403, "{name}: {value}: {reply:?}");
+    }
+    for (name, value) in [("Host", "localhost:99"), ("Origin", "http://localhost:5173")] {
+        let reply = server.post(&[(name, value)], &initialize());
+        assert_eq!(reply.status, 200, "{name}: {value}: {reply:?}");
+    }
+}
+
+#[test]
+fn only_loopback_is_listened_on_unless_told_otherwise() {
+    let sandbox = sandbox();
+    let refused = sandbox.siding(&["mcp", "--http", "0.0.0.0:0"]).run().expect_code(125);
+    assert!(refused.err().contains("--allow-remote"), "{refused}");
+    let weak = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]).env("SIDING_MCP_TOKEN", "short");
+    let weak = weak.run().expect_code(125);
+    assert!(weak.err().contains("SIDING_MCP_TOKEN") && weak.err().contains("16"), "{weak}");
+}
+
+#[test]
+fn a_made_token_is_told_once_and_kept_for_its_owner_alone() {
+    let sandbox = sandbox();
+    let mut server = Server::over(sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]).spawn());
+    let told = server.running.until_out_has("token: ");
+    let token = told.split("token: ").nth(1).expect("a token");
+    let token = token.split_whitespace().next().expect("a token").to_owned();
+    assert_eq!(token.len(), 32, "{told}");
+    let file = sandbox.home().join(format!("run/siding/mcp-{}.token", server.port));
+    assert_eq!(std::fs::read_to_string(&file).expect("is there").trim(), token);
+    let mode = std::fs::metadata(&file).expect("is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let bearer = format!("Bearer {token}");
+    assert_eq!(server.post(&[("Authorization", &bearer)], &initialize()).status, 200);
+    server.running.signal(rustix::process::Signal::TERM);
+    let _ended = server.running.wait().expect_code(0);
+    assert!(!file.exists(), "it opens nothing any more");
+}
+
+#[test]
+fn another_user_of_this_machine_is_refused() {
+    if !is_root() {
+        eprintln!("left out: only root has another user");
+        return;
+    }
+    // The server is an ordinary user's, and the caller one of a third.
+    let sandbox = Sandbox::new_for_uid(1234);
+    let server = Server::start(&sandbox);
+    let program = "import socket,sys\n\
+        s=socket.create_connection(('127.0.0.1',int(sys.argv[1])))\n\
+        s.sendall(b'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n')\n\
+        try:\n  print('heard', len(s.recv(100)))\n\
+        except ConnectionError:\n  print('heard 0')\n";
+    let port = server.port.to_string();
+    let ask = |uid| {
+        let call = sandbox.host("python3", &["-c", program, &port]).cwd("/").as_user(uid, uid);
+        call.run().expect_code(0).out()
+    };
+    assert_eq!(ask(4321), "heard 0\n");
+    assert_ne!(ask(1234), "heard 0\n");
+}
+
+#[test]
+fn the_tasks_of_a_killed_server_end() {
+    let sandbox = sandbox();
+    let call = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]);
+    let call = call.env("SIDING_MCP_TOKEN", TOKEN).env("SIDING_SESSION_GRACE", "100ms");
+    let server = Server::over(call.spawn());
+    let id = server.call("run", json!({ "command": "sleep 300", "background": true })).id();
+    drop(server);
+    eventually("nothing of the task is left", || processes::with_birthmark(&id).is_empty());
+}

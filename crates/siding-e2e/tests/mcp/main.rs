@@ -1,0 +1,9 @@
+//! `siding mcp`, driven with raw lines of JSON as clients send them.
+
+mod client;
+mod http;
+mod lifecycle;
+mod progress;
+mod resources;
+mod tasks;
+mod tools;

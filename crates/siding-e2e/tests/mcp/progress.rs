@@ -1,0 +1,93 @@
+//! What a client hears while it waits, and what follows when it does not want to wait any more.
+
+use serde_json::{Value, json};
+use siding_e2e::eventually;
+
+use crate::client::{Client, NEW, sandbox};
+
+fn is_progress(message: &Value) -> bool {
+    message["method"] == "notifications/progress"
+}
+
+// PAINS D3: clients give up after a while of silence.
+#[test]
+fn a_wait_tells_how_far_it_is() {
+    let sandbox = sandbox();
+    for new in [false, true] {
+        let mut client = if new { Client::new(&sandbox, json!({})) } else { Client::old(&sandbox) };
+        let command = format!("echo '{new} step one'; sleep 1.6; exit 3");
+        let id = client.start(&command);
+        let params = json!({
+            "name": "wait", "arguments": { "ids": [id] }, "_meta": { "progressToken": "p7" },
+        });
+        let request = client.begin("tools/call", params);
+        let told = client.until("progress is told", is_progress);
+        assert_eq!(told["params"]["progressToken"], "p7", "{told}");
+        assert!(told["params"]["progress"].as_f64().is_some_and(|done| done > 0.5), "{told}");
+        let message = told["params"]["message"].as_str().expect("words");
+        assert!(message.contains(&id) && message.contains("step one"), "{told}");
+        let answer = client.answer(request);
+        assert!(answer.to_string().contains("exited 3"), "{answer}");
+        client.leave();
+    }
+}
+
+#[test]
+fn a_run_tells_how_far_it_is_too() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let params = json!({
+        "name": "run", "arguments": { "command": "echo going; sleep 1.6" },
+        "_meta": { "progressToken": 3 },
+    });
+    let request = client.begin("tools/call", params);
+    let told = client.until("progress is told", is_progress);
+    assert_eq!(told["params"]["progressToken"], 3, "{told}");
+    let _answer = client.answer(request);
+    client.leave();
+}
+
+#[test]
+fn nothing_is_told_to_a_client_that_did_not_ask() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let told = client.call("run", json!({ "command": "sleep 1.3" }));
+    assert!(told.said.contains("exited 0"), "{told:?}");
+    assert!(!client.messages().iter().any(is_progress));
+    client.leave();
+}
+
+/// Interrupting a call touches what ran for this call alone (SPEC 2.7).
+#[test]
+fn a_cancelled_run_is_ended_and_a_cancelled_wait_ends_nothing() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let other = client.start("sleep 301");
+    let wait = client.begin_call("wait", json!({ "ids": [other] }));
+    let run = client.begin_call("run", json!({ "command": "sleep 302", "budget": 60 }));
+    let running = |client: &mut Client| client.call("list", json!({})).said;
+    eventually("both run", || running(&mut client).matches(" running ").count() == 2);
+    for request in [wait, run] {
+        let params = json!({ "requestId": request, "reason": "enough" });
+        client.send(&json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
+        }));
+    }
+    eventually("what ran for the call has ended", || {
+        let listed = running(&mut client);
+        listed.contains("sleep 301") && listed.matches(" running ").count() == 1
+    });
+    let _stopped = client.call("stop", json!({ "ids": [other] }));
+    client.leave();
+}
+
+#[test]
+fn the_new_revision_says_what_it_is_in_every_result() {
+    let sandbox = sandbox();
+    let mut client = Client::new(&sandbox, json!({}));
+    let tools = client.request("tools/list", json!({}));
+    assert_eq!(tools["resultType"], "complete", "{NEW}: {tools}");
+    let told = client.call("run", json!({ "command": "echo hello" }));
+    assert_eq!(told.output, "hello\n");
+    client.leave();
+}

@@ -1,0 +1,76 @@
+//! The Tasks extension: for requests that declare it, and never needed.
+
+use serde_json::json;
+use siding_e2e::eventually_some;
+
+use crate::client::{Client, TASKS, sandbox};
+
+fn declared() -> serde_json::Value {
+    json!({ "extensions": { TASKS: {} } })
+}
+
+#[test]
+fn what_goes_on_is_a_task_of_the_extension_with_its_own_id() {
+    let sandbox = sandbox();
+    let mut client = Client::new(&sandbox, declared());
+    let arguments = json!({ "command": "sleep 0.9; echo late; exit 6", "budget": 0.2 });
+    let created = client.request("tools/call", json!({ "name": "run", "arguments": arguments }));
+    assert_eq!(created["resultType"], "task", "{created}");
+    assert_eq!(created["status"], "working", "{created}");
+    let id = created["taskId"].as_str().expect("an id").to_owned();
+    let done = eventually_some("it is completed", || {
+        let task = client.request("tasks/get", json!({ "taskId": id }));
+        (task["status"] != "working").then_some(task)
+    });
+    assert_eq!(done["status"], "completed", "{done}");
+    let result = done["result"].to_string();
+    assert!(result.contains("exited 6") && result.contains("late"), "{done}");
+    // The same task is one of siding's.
+    let told = client.call("output", json!({ "id": id, "since": 0 }));
+    assert_eq!(told.output, "late\n");
+    client.leave();
+}
+
+#[test]
+fn a_task_can_be_cancelled() {
+    let sandbox = sandbox();
+    let mut client = Client::new(&sandbox, declared());
+    let arguments = json!({ "command": "sleep 300", "budget": 0.2 });
+    let created = client.request("tools/call", json!({ "name": "run", "arguments": arguments }));
+    let id = created["taskId"].as_str().expect("an id").to_owned();
+    let _empty = client.request("tasks/update", json!({ "taskId": id, "inputResponses": {} }));
+    let _empty = client.request("tasks/cancel", json!({ "taskId": id }));
+    let done = eventually_some("it is over", || {
+        let task = client.request("tasks/get", json!({ "taskId": id }));
+        (task["status"] != "working").then_some(task)
+    });
+    assert_eq!(done["status"], "cancelled", "{done}");
+    client.leave();
+}
+
+#[test]
+fn who_does_not_declare_it_never_gets_one() {
+    let sandbox = sandbox();
+    let mut client = Client::new(&sandbox, json!({}));
+    let arguments = json!({ "command": "sleep 300", "budget": 0.2 });
+    let told = client.call("run", arguments);
+    let id = told.id();
+    assert!(told.said.contains("still running"), "{told:?}");
+    assert_eq!(client.refused("tasks/get", json!({ "taskId": id })), -32021);
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.leave();
+}
+
+#[test]
+fn only_the_sessions_own_tasks_are_known() {
+    let sandbox = sandbox();
+    let mut client = Client::new(&sandbox, declared());
+    let other = sandbox.siding(&["run", "--json", "--", "true"]).run().expect_code(0);
+    let other = other.json()["task_id"].as_str().expect("an id").to_owned();
+    for id in [other.as_str(), "b-0000000000zz", "nonsense"] {
+        for method in ["tasks/get", "tasks/cancel"] {
+            assert_eq!(client.refused(method, json!({ "taskId": id })), -32602, "{method} {id}");
+        }
+    }
+    client.leave();
+}

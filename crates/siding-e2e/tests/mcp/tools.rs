@@ -1,0 +1,193 @@
+//! What each tool does and says.
+
+use serde_json::json;
+use siding_e2e::{processes, words};
+
+use crate::client::{Client, sandbox};
+
+#[test]
+fn a_short_command_is_answered_with_its_end_and_its_output() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let told = client.call("run", json!({ "command": "echo out; echo err >&2; exit 7" }));
+    assert!(told.said.contains("exited 7"), "{told:?}");
+    assert_eq!(told.output, "out\nerr\n");
+    assert!(!told.is_error, "the command failed, not the tool: {told:?}");
+    client.leave();
+}
+
+#[test]
+fn what_a_command_writes_cannot_pass_for_what_siding_says() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let forged = "b-0000000000zz  exited 0 after 1s";
+    let told = client.call("run", json!({ "command": format!("echo '{forged}'; exit 3") }));
+    assert!(told.said.contains("exited 3") && !told.said.lines().any(|line| line == forged));
+    assert!(told.output.contains(forged), "{told:?}");
+    client.leave();
+}
+
+#[test]
+fn run_takes_a_directory_and_variables() {
+    let sandbox = sandbox();
+    std::fs::create_dir(sandbox.path("below")).expect("own directory");
+    let mut client = Client::old(&sandbox);
+    let told = client.call(
+        "run",
+        json!({ "command": "echo $PWD $HUE", "cwd": "below", "env": { "HUE": "red" } }),
+    );
+    assert_eq!(told.output, format!("{} red\n", sandbox.path("below").display()));
+    let told = client.call("run", json!({ "command": "true", "cwd": "nowhere" }));
+    assert!(told.is_error && told.said.contains("nowhere"), "{told:?}");
+    client.leave();
+}
+
+// PAINS D3, E3: a call that takes longer than a layer allows comes back with a handle.
+#[test]
+fn over_its_budget_a_command_goes_on_and_the_answer_says_how_to_go_on() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let command = "echo begun; sleep 300";
+    let told = client.call("run", json!({ "command": command, "budget": 0.3 }));
+    let id = told.id();
+    assert!(!told.is_error && told.output == "begun\n", "{told:?}");
+    for part in ["still running", "`wait`", "`output`", "`stop`", "`background`"] {
+        assert!(told.said.contains(part), "no {part} in {told:?}");
+    }
+    assert!(!told.said.contains("siding wait"), "that is no tool: {told:?}");
+    let told = client.call("stop", json!({ "ids": id, "grace": 1 }));
+    assert!(told.said.contains("stopped"), "{told:?}");
+    client.leave();
+}
+
+#[test]
+fn a_background_command_is_answered_at_once_and_an_early_failure_with_it() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let told = client.call("run", json!({ "command": "exit 9", "background": true }));
+    assert!(told.said.contains("exited 9"), "{told:?}");
+    let id = client.start("sleep 300");
+    let again = client.call("run", json!({ "command": "sleep 300", "background": true }));
+    assert!(again.said.contains("not started") && again.said.contains(&id), "{again:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.leave();
+}
+
+#[test]
+fn wait_for_answers_when_it_is_so() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let command = "sleep 0.2; echo ready on 80; sleep 300";
+    let wanted = json!({ "command": command, "wait_for": "output:ready on [0-9]+" });
+    let told = client.call("run", wanted);
+    assert!(told.said.contains("ready on 80"), "{told:?}");
+    let id = told.id();
+    let failed = json!({ "command": "echo no >&2; exit 4", "wait_for": ["output:ready"] });
+    let told = client.call("run", failed);
+    assert!(told.said.contains("exited 4"), "{told:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.leave();
+}
+
+#[test]
+fn wait_tells_the_end_or_that_it_is_not_yet() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let quick = client.start("sleep 0.4; echo done; exit 5");
+    let slow = client.start("sleep 300");
+    let both = json!([quick, slow]);
+    let told = client.call("wait", json!({ "ids": both, "any": true }));
+    assert!(told.said.contains(&quick) && told.said.contains("exited 5"), "{told:?}");
+    let told = client.call("wait", json!({ "ids": both, "timeout": 0.2 }));
+    assert!(told.said.contains("not yet") && told.said.contains(&slow), "{told:?}");
+    let told = client.call("wait", json!({ "ids": [quick] }));
+    assert!(told.output.contains("done"), "{told:?}");
+    let told = client.call("wait", json!({ "ids": [quick], "for": ["output:never"] }));
+    assert!(told.said.contains("ended first"), "{told:?}");
+    let _stopped = client.call("stop", json!({ "ids": [slow] }));
+    client.leave();
+}
+
+#[test]
+fn output_is_what_is_new_or_what_is_chosen() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("seq 1 500; echo 'error: broke'; sleep 300");
+    let _written = client.call("wait", json!({ "ids": [id], "for": "output:broke" }));
+    let told = client.call("output", json!({ "id": id, "tail": 2 }));
+    assert_eq!(told.output, "500\nerror: broke\n", "{told:?}");
+    let told = client.call("output", json!({ "id": id, "grep": "^49[89]$" }));
+    assert_eq!(told.output, "498\n499\n");
+    let told = client.call("output", json!({ "id": id, "errors": true }));
+    assert!(told.output.contains("error: broke") && !told.output.contains("300"), "{told:?}");
+    let told = client.call("output", json!({ "id": id, "since": 0, "max_bytes": 64 }));
+    assert!(told.output.starts_with("1\n2\n") && told.said.contains("`since`"), "{told:?}");
+    let told = client.call("output", json!({ "id": id }));
+    assert!(told.output.contains("error: broke"), "{told:?}");
+    let told = client.call("output", json!({ "id": id }));
+    assert!(told.output.is_empty() && told.said.contains("nothing new"), "{told:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.leave();
+}
+
+#[test]
+fn input_reaches_the_task_and_why_says_that_it_waits_for_it() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let command = "printf 'Continue? '; read answer; echo \"said $answer\"; cat";
+    let args = json!({ "command": command, "stdin": true, "background": true });
+    let id = client.call("run", args).id();
+    let told = client.call("why", json!({ "id": id }));
+    assert!(told.said.contains("input_wait") && told.output.contains("Continue?"), "{told:?}");
+    let told = client.call("input", json!({ "id": id, "text": "yes", "eof": true }));
+    assert!(told.said.contains("wrote 4 bytes"), "{told:?}");
+    let told = client.call("wait", json!({ "ids": [id] }));
+    assert!(told.said.contains("exited 0") && told.output.contains("said yes"), "{told:?}");
+    let told = client.call("why", json!({ "id": id }));
+    assert!(told.is_error && told.said.contains("has ended"), "{told:?}");
+    client.leave();
+}
+
+#[test]
+fn list_has_the_tasks_of_this_session() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let other = sandbox.siding(&["run", "--json", "--", "echo other"]).run().expect_code(0);
+    let other = other.json()["task_id"].as_str().expect("an id").to_owned();
+    assert!(client.call("list", json!({})).said.contains("no tasks"));
+    let id = client.start("sleep 300");
+    let told = client.call("list", json!({}));
+    assert!(told.said.contains(&id) && !told.said.contains(&other), "{told:?}");
+    let told = client.call("list", json!({ "all_sessions": true }));
+    assert!(told.said.contains(&id) && told.said.contains(&other), "{told:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.leave();
+}
+
+#[test]
+fn stop_ends_what_has_left_the_tree() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let line = sandbox.puppet_line(&words("fork setsid mark child hang -- hang"));
+    let id = client.start(&line);
+    let child = sandbox.marked("child");
+    let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0.2 }));
+    assert!(!processes::alive(child.pid, child.start));
+    client.leave();
+}
+
+#[test]
+fn a_mistake_is_told_to_the_model_with_what_is_right() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let told = client.call("run", json!({ "cmd": "true" }));
+    assert!(told.is_error && told.said.contains("`command`"), "{told:?}");
+    let told = client.call("wait", json!({ "ids": ["b-zzzz"] }));
+    assert!(told.is_error && told.said.contains("`list`"), "{told:?}");
+    let told = client.call("run", json!({ "command": "true", "budget": -1 }));
+    assert!(told.is_error && told.said.contains("budget"), "{told:?}");
+    let told = client.call("wait", json!({ "ids": ["b-zzzz"], "for": "moon" }));
+    assert!(told.is_error && told.said.contains("output:"), "{told:?}");
+    assert_eq!(client.refused("tools/call", json!({ "name": "fly", "arguments": {} })), -32602);
+    client.leave();
+}

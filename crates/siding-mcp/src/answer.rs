@@ -1,0 +1,109 @@
+//! What a call comes to: text for a model, or why not.
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use siding_core::input::InputError;
+use siding_core::run::RunError;
+use siding_core::settings::SettingsError;
+use siding_core::store::StoreError;
+use siding_core::wait::WaitError;
+use siding_core::watch::WatchError;
+use siding_core::why::WhyError;
+use siding_model::id::TaskId;
+use siding_model::text::one_line;
+
+/// Columns of a message.
+const MESSAGE: usize = 2_000;
+
+/// What a call comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// How things stand and what to do next, in siding's own words. Its lines are siding's.
+    pub(crate) said: Vec<String>,
+    /// What a task wrote, in a block of its own, so that no line of it can pass for siding's.
+    pub(crate) output: Option<String>,
+    /// The task that goes on although its caller would have waited, for callers with another way
+    /// to wait.
+    pub(crate) goes_on: Option<TaskId>,
+}
+
+impl Answer {
+    pub(crate) fn say(line: impl Into<String>) -> Self {
+        Self { said: vec![line.into()], ..Self::default() }
+    }
+
+    pub(crate) fn and(mut self, line: Option<String>) -> Self {
+        self.said.extend(line);
+        self
+    }
+
+    /// Returns the result of a call of a tool.
+    pub(crate) fn result(self) -> CallToolResult {
+        let said = self.said.join("\n");
+        let output = self.output.filter(|text| !text.is_empty());
+        let blocks = [Some(said), output].into_iter().flatten().map(ContentBlock::text);
+        CallToolResult::success(blocks.collect())
+    }
+}
+
+/// Why a call came to nothing, and what to do instead.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The arguments are not what the tool takes.
+    #[error("{0}")]
+    Arguments(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Why(#[from] WhyError),
+    #[error("could not {doing}: {source}")]
+    Io { doing: &'static str, source: std::io::Error },
+    /// The client does not want it any more.
+    #[error("cancelled by the client")]
+    Cancelled,
+}
+
+impl Refusal {
+    /// Returns the result of a call of a tool: the model reads it, which it would not do with an
+    /// error of the protocol.
+    pub(crate) fn result(&self) -> CallToolResult {
+        // A message repeats what the caller gave, which may come from anywhere.
+        let text = one_line(&self.to_string(), MESSAGE);
+        let text = self.next().map_or(text.clone(), |next| format!("{text}; {next}"));
+        CallToolResult::error(vec![ContentBlock::text(text)])
+    }
+
+    /// Returns what to do instead.
+    const fn next(&self) -> Option<&'static str> {
+        match self {
+            Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous { .. }) => {
+                Some("`list` shows the ids")
+            }
+            Self::Input(InputError::NoPipe { .. }) => {
+                Some("only one that was started with `run` and `stdin` true can be written to")
+            }
+            Self::Why(WhyError::Ended(_)) | Self::Input(InputError::Ended { .. }) => {
+                Some("`output` shows what it wrote")
+            }
+            Self::Arguments(_)
+            | Self::Store(_)
+            | Self::Watch(_)
+            | Self::Wait(_)
+            | Self::Run(_)
+            | Self::Settings(_)
+            | Self::Input(_)
+            | Self::Why(_)
+            | Self::Io { .. }
+            | Self::Cancelled => None,
+        }
+    }
+}

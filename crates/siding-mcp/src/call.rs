@@ -1,0 +1,117 @@
+//! One call: whether it is still wanted, and telling how far it is.
+
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use siding_core::sys::clock;
+use siding_model::process::Mono;
+use siding_model::report::TaskView;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::host::{Host, Standing};
+use crate::text;
+
+/// When the first progress is told, and the time between two. Clients give up after 30 to 60 s of
+/// silence (docs/mcp.md).
+const PROGRESS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+/// How long a client is kept waiting that cannot be told how far it is: the TypeScript SDK and
+/// Codex give up after 60 s.
+const UNTOLD_MAX: Duration = Duration::from_secs(50);
+/// Columns of the last line in a message.
+const LAST_LINE: usize = 100;
+
+/// How long the SDK may take to close its end of a connection that has ended.
+const LEAVING: Duration = Duration::from_millis(100);
+
+/// What has gone when a call is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// The wish for its result.
+    Wish,
+    /// The client itself, of whose tasks its session decides.
+    Client,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) context: RequestContext<RoleServer>,
+    token: Option<ProgressToken>,
+    began: Mono,
+    next: Mono,
+}
+
+impl Call {
+    pub(crate) fn new(context: RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        let began = clock::mono();
+        Self { context, token, began, next: began.plus_ms(millis(PROGRESS.0)) }
+    }
+
+    /// Returns the part of a wait that the client can be kept waiting.
+    pub(crate) fn bearable(&self, wanted: Duration) -> Duration {
+        if self.token.is_some() { wanted } else { wanted.min(UNTOLD_MAX) }
+    }
+
+    /// Returns when the client does not want the result any more, and what that means.
+    pub(crate) async fn cancelled(&self) -> Gone {
+        self.context.ct.cancelled().await;
+        // The SDK says the same of a client that has left, and closes its end a moment later.
+        tokio::time::sleep(LEAVING).await;
+        if self.context.peer.is_transport_closed() { Gone::Client } else { Gone::Wish }
+    }
+
+    /// Returns when progress is to be told; never when nobody asked for it.
+    pub(crate) async fn due(&self) {
+        if self.token.is_none() {
+            return std::future::pending().await;
+        }
+        crate::sleep::until(self.next).await;
+    }
+
+    /// Tells how far the wait for a task is.
+    pub(crate) async fn tell(&mut self, host: &Host, standing: Option<&Standing>, bound: Duration) {
+        let now = clock::mono();
+        self.next = now.plus_ms(millis(PROGRESS.1));
+        let Some(token) = self.token.clone() else { return };
+        let waited_ms = now.ms_since(self.began);
+        let mut message = format!("waiting for {}", human(whole(waited_ms)));
+        let mut total = bound.as_secs_f64();
+        if let Some(standing) = standing {
+            let view =
+                crate::sleep::block(|| host.view(standing, siding_core::view::Detail::Brief));
+            message = stands(&view, standing);
+            if let Some(usual) = view.expected_ms.filter(|usual| *usual > waited_ms) {
+                total = Duration::from_millis(usual).as_secs_f64();
+            }
+        }
+        let progress = Duration::from_millis(waited_ms).as_secs_f64();
+        let told = ProgressNotificationParam::new(token, progress)
+            .with_total(total.max(progress))
+            .with_message(message);
+        // A client that has gone is found out by whoever reads from it.
+        let _nobody_there = self.context.peer.notify_progress(told).await;
+    }
+}
+
+/// Returns `b-4k7q… running for 12s, usually 40s; last line: …`.
+fn stands(view: &TaskView, standing: &Standing) -> String {
+    let usual = view
+        .expected_ms
+        .map_or_else(String::new, |ms| format!(", usually {}", human(Duration::from_millis(ms))));
+    let last = text::last_line(standing)
+        .map_or_else(String::new, |line| format!("; last line: {}", one_line(&line, LAST_LINE)));
+    let phase = view.phase.as_str();
+    format!("{} {phase} for {}{usual}{last}", view.task_id, human(whole(view.elapsed_ms)))
+}
+
+fn whole(ms: u64) -> Duration {
+    Duration::from_secs(ms / 1000)
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

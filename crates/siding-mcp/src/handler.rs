@@ -1,0 +1,173 @@
+//! The server as the SDK sees it: which request is answered by what.
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
+    GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+
+use crate::call::Call;
+use crate::extension;
+use crate::host::Host;
+use crate::resources::{self, Subscriptions};
+use crate::tools;
+
+/// What a model is told of the whole.
+const INSTRUCTIONS: &str = "\
+siding runs shell commands that may take long. `run` answers within its budget; what takes longer \
+goes on in the background under a task id. Do something else meanwhile, then `wait` (never sleep or \
+poll), `output` to read, `why` when it is quiet, `stop` to end it with everything it started.";
+
+/// One client's server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    host: Arc<Host>,
+    subscriptions: Subscriptions,
+}
+
+impl Server {
+    pub(crate) fn new(host: Arc<Host>) -> Self {
+        Self { host, subscriptions: Subscriptions::default() }
+    }
+}
+
+fn capabilities() -> ServerCapabilities {
+    ServerCapabilities::builder()
+        .enable_tools()
+        .enable_resources()
+        .enable_resources_subscribe()
+        .enable_tasks()
+        .build()
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(capabilities())
+            .with_server_info(
+                Implementation::new("siding", env!("CARGO_PKG_VERSION")).with_title("siding"),
+            )
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::all().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let takes_tasks =
+            context.client_capabilities().is_some_and(|client| client.supports_tasks());
+        let mut call = Call::new(context);
+        let arguments = request.arguments.unwrap_or_default();
+        let name = request.name.as_ref();
+        let Some(result) = tools::call(&self.host, &mut call, name, arguments).await else {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
+        };
+        Ok(match result {
+            // On record long before, so that a question about it is answered from now on.
+            Ok(answer) if takes_tasks && answer.goes_on.is_some() => {
+                match answer.goes_on.and_then(|id| extension::created(&self.host, id)) {
+                    Some(task) => CreateTaskResult::new(task).into(),
+                    None => answer.result().into(),
+                }
+            }
+            Ok(answer) => answer.result().into(),
+            Err(refusal) => refusal.result().into(),
+        })
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resources::list(&self.host).map(ListResourcesResult::with_all_items)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(&self.host, &request.uri).map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.add(&self.host, request.uri, context.peer)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(resources::accepted(&self.host, requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        resources::listen(&self.host, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        extension::get(&self.host, &request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // No task of ours asks for input that way, and unknown answers are to be ignored.
+        extension::find(&self.host, &request.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        extension::cancel(&self.host, &request.task_id)
+    }
+}

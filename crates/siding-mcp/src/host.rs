@@ -1,0 +1,101 @@
+//! What all calls share: the state directory and the session they work for.
+
+use std::ffi::CStr;
+
+use siding_core::launch::THIS_PROGRAM;
+use siding_core::session;
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_core::view::{self, Detail};
+use siding_core::watch::{Watch, WatchError};
+use siding_core::{notices, run::order};
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::notice::{Consumer, NoticeId};
+use siding_model::report::TaskView;
+
+use crate::answer::Refusal;
+use crate::serve::McpError;
+
+/// The program that becomes shims.
+pub(crate) const PROGRAM: &CStr = THIS_PROGRAM;
+
+/// What all calls share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) root: Root,
+    pub(crate) session: SessionId,
+}
+
+impl Host {
+    /// Opens the session that tasks belong to.
+    ///
+    /// A named one, or that of the environment, is joined: somebody else opened it. Otherwise it is
+    /// named after its owner, so that a server which its client starts anew finds its tasks again.
+    /// `owner` is the process whose end is the session's end; a parent that has gone already leaves
+    /// only this process.
+    pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Self, McpError> {
+        let joined = order::session(&root, named)?;
+        if !joined.is_implicit() {
+            return Ok(Self { root, session: joined });
+        }
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let owner = if owner > 1 { owner } else { own };
+        let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
+        let name = format!("mcp-{}-{}", process.pid, process.start_ticks);
+        let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
+        session::open(&root, &session, owner)?;
+        Ok(Self { root, session })
+    }
+
+    /// Finds a task by a piece of its id.
+    pub(crate) fn find(&self, text: &str) -> Result<TaskId, Refusal> {
+        Ok(self.root.resolve(text.trim())?)
+    }
+
+    /// Reads how a task stands, after another shim was put in place if its own was killed.
+    pub(crate) fn state(&self, id: TaskId) -> Result<Standing, WatchError> {
+        let watch = Watch::open(&self.root, PROGRAM, id)?;
+        let (dir, state) = watch.state()?;
+        Ok(Standing { dir, state })
+    }
+
+    /// Returns how a task is shown, with what is usual for it.
+    pub(crate) fn view(&self, standing: &Standing, detail: Detail) -> TaskView {
+        let mut view = view::of(&self.root, &standing.dir, &standing.state, detail);
+        if view.is_under_way() {
+            let ask =
+                |history: &siding_history::History| history.expectation(&view.command, &view.cwd);
+            let usual = siding_history::in_passing(&self.root, ask).and_then(|done| done.value);
+            if let Some(usual) = usual {
+                view.expect(&usual);
+            }
+        }
+        view
+    }
+
+    /// Notes that this session's agent was told how a task stands. What cannot be noted is told
+    /// again, which is what a notice is for.
+    pub(crate) fn told(&self, state: &TaskState) {
+        if state.spec.session_id == self.session {
+            let agent = Consumer::agent();
+            let _told_again = notices::consume(&self.root, state, &agent);
+        }
+    }
+
+    /// Notes that the caller of a task has its result.
+    pub(crate) fn returned(&self, state: &TaskState) {
+        let told = |(session, mut news): (_, Vec<NoticeId>)| {
+            news.retain(|one| one.seq < state.next_seq);
+            notices::returned(&self.root, &session, &news)
+        };
+        let _told_again = notices::notices_of(&self.root, state.spec.task_id).and_then(told);
+    }
+}
+
+/// A task as it is on record.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) dir: siding_core::store::TaskDir,
+    pub(crate) state: TaskState,
+}

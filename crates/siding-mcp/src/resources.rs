@@ -1,0 +1,193 @@
+//! What tasks wrote, as resources that tell when they grow: `siding://tasks/ID/output`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    ResourceUpdatedNotificationParam, SubscriptionFilter,
+};
+use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
+use siding_core::output;
+use siding_core::watch::Watch;
+use siding_model::advice;
+use siding_model::id::TaskId;
+use siding_model::protocol::{Message, Request};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::answer::Refusal;
+use crate::host::{Host, PROGRAM};
+use crate::sleep::{Sources, block};
+use crate::text::LINE;
+use crate::tools::tasks;
+
+/// What stands before and after a task's id.
+const BEFORE: &str = "siding://tasks/";
+const AFTER: &str = "/output";
+/// Bytes of text that are read at most: beginning and end of what was written.
+const READ_MAX: usize = 1 << 20;
+/// Time between two notices that the same output has grown.
+const PACE: Duration = Duration::from_millis(250);
+const TEXT: &str = "text/plain";
+
+fn uri(id: TaskId) -> String {
+    format!("{BEFORE}{id}{AFTER}")
+}
+
+/// Finds the task whose output a resource is.
+fn find(host: &Host, uri: &str) -> Result<TaskId, ErrorData> {
+    let id = uri.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER));
+    let id: Option<TaskId> = id.and_then(|id| id.parse().ok());
+    id.filter(|id| host.root.task(*id).is_ok()).ok_or_else(|| {
+        let data = serde_json::json!({ "uri": uri });
+        ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(data))
+    })
+}
+
+fn broken(error: impl std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}
+
+/// Returns the outputs of this session's tasks.
+pub(crate) fn list(host: &Host) -> Result<Vec<Resource>, ErrorData> {
+    let views = block(|| tasks(host)).map_err(broken)?;
+    let own = views.into_iter().filter(|view| view.session_id == host.session);
+    Ok(own
+        .map(|view| {
+            Resource::new(uri(view.task_id), format!("output of {}", view.task_id))
+                .with_description(advice::line(&view, LINE))
+                .with_mime_type(TEXT)
+                .with_size(view.output.bytes)
+        })
+        .collect())
+}
+
+pub(crate) fn templates() -> Vec<ResourceTemplate> {
+    let template = ResourceTemplate::new(format!("{BEFORE}{{id}}{AFTER}"), "output of a task");
+    vec![template.with_description("What a task wrote, as readable text.").with_mime_type(TEXT)]
+}
+
+pub(crate) fn read(host: &Host, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let id = find(host, uri)?;
+    let excerpt = block(|| {
+        let standing = host.state(id)?;
+        let keep_head = standing.state.spec.keep_head;
+        output::excerpt(&standing.dir, keep_head, READ_MAX)
+            .map_err(|source| Refusal::Io { doing: "read the output", source })
+    });
+    let text = excerpt.map_err(broken)?.text;
+    Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(TEXT)]))
+}
+
+/// Returns the part of what a client wants to hear of that there is.
+pub(crate) fn accepted(host: &Host, requested: &SubscriptionFilter) -> SubscriptionFilter {
+    let uris = requested.resource_subscriptions.iter().flatten();
+    let known = uris.filter(|uri| find(host, uri).is_ok()).cloned();
+    SubscriptionFilter::builder().resource_subscriptions(known.collect::<Vec<_>>()).build()
+}
+
+/// Tells of growth until the client has heard enough (2026-07-28).
+pub(crate) async fn listen(
+    host: &Arc<Host>,
+    context: SubscriptionContext,
+) -> Result<(), ErrorData> {
+    let mut following = JoinSet::new();
+    for uri in context.accepted().resource_subscriptions.iter().flatten() {
+        let id = find(host, uri)?;
+        following.spawn(follow(Arc::clone(host), id, Told::Sink(context.sink().clone())));
+    }
+    context.cancelled().await;
+    Ok(())
+}
+
+/// The subscriptions of one client of the old handshake. They end with it.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions(Mutex<HashMap<String, AbortHandle>>);
+
+impl Subscriptions {
+    pub(crate) fn add(
+        &self,
+        host: &Arc<Host>,
+        uri: String,
+        peer: Peer<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let id = find(host, &uri)?;
+        let task = tokio::spawn(follow(Arc::clone(host), id, Told::Peer(peer)));
+        self.replace(uri, Some(task.abort_handle()));
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, uri: &str) {
+        self.replace(uri.to_owned(), None);
+    }
+
+    fn replace(&self, uri: String, with: Option<AbortHandle>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match with {
+            Some(handle) => all.insert(uri, handle),
+            None => all.remove(&uri),
+        };
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+}
+
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        let all = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        all.values().for_each(AbortHandle::abort);
+    }
+}
+
+/// Whom to tell.
+enum Told {
+    Peer(Peer<RoleServer>),
+    Sink(SubscriptionSink),
+}
+
+impl Told {
+    /// Returns whether somebody is there to be told.
+    async fn updated(&self, id: TaskId) -> bool {
+        match self {
+            Self::Peer(peer) => {
+                let told = ResourceUpdatedNotificationParam::new(uri(id));
+                peer.notify_resource_updated(told).await.is_ok()
+            }
+            Self::Sink(sink) => sink.notify_resource_updated(uri(id)).await.is_ok(),
+        }
+    }
+}
+
+/// Tells of growth, at a bounded rate, and last of the end.
+async fn follow(host: Arc<Host>, id: TaskId, told: Told) {
+    let again = Request::Subscribe { follow: true };
+    let Ok(mut watch) = block(|| Watch::open(&host.root, PROGRAM, id)) else { return };
+    if block(|| watch.send(&again)).is_err() {
+        return;
+    }
+    while let Some(source) = watch.source() {
+        let Ok(sources) = Sources::new(&[source]) else { break };
+        if sources.readable().await.is_err() {
+            break;
+        }
+        match block(|| watch.take()) {
+            Ok(Some(Message::Output { .. })) => {
+                if !told.updated(id).await {
+                    return;
+                }
+                tokio::time::sleep(PACE).await;
+            }
+            // Another shim took over, and knows nothing of who follows.
+            Ok(None) => {}
+            Ok(Some(_)) => continue,
+            Err(_) => break,
+        }
+        if block(|| watch.send(&again)).is_err() {
+            break;
+        }
+    }
+    let _nobody_there = told.updated(id).await;
+}

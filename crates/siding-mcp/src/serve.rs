@@ -1,0 +1,132 @@
+//! The server from its beginning to its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rmcp::ServiceExt;
+use rmcp::transport::io::stdio_pipes;
+use siding_core::run::RunError;
+use siding_core::session::SessionError;
+use siding_core::store::Root;
+
+use crate::handler::Server;
+use crate::host::Host;
+use crate::http;
+
+/// How to serve.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Session that tasks belong to. Without one, that of the environment, else one that ends with
+    /// the client.
+    pub session: Option<String>,
+    /// Over HTTP, instead of standard input and output.
+    pub http: Option<HttpOptions>,
+}
+
+/// How to serve over HTTP.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// Whether others than this machine may be let in.
+    pub remote: bool,
+    /// Names beside those of loopback under which clients may reach it.
+    pub hosts: Vec<String>,
+}
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    /// No session can be opened.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The session that was named cannot be joined.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The process that is to own the session has gone.
+    #[error("process {pid}, which is to own the session, does not run")]
+    NoOwner {
+        /// The process.
+        pid: i32,
+    },
+    /// Others could reach it.
+    #[error("{address} can be reached from other machines; allow that with --allow-remote")]
+    Remote {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// The token is easy to guess.
+    #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
+    WeakToken {
+        /// Where it came from.
+        variable: &'static str,
+        /// Its length.
+        length: usize,
+        /// The least.
+        least: usize,
+    },
+    /// The client said something else than MCP at first.
+    #[error("the client did not begin as MCP does: {why}")]
+    Handshake {
+        /// What is wrong.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl McpError {
+    pub(crate) const fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}
+
+/// Serves until the client has gone, over HTTP until it is told to end. `say` gets what a person
+/// should read, line by line.
+///
+/// # Errors
+///
+/// [`McpError`].
+pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), McpError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(McpError::io("start"))?;
+    let named = options.session.as_deref();
+    let result = runtime.block_on(async {
+        match options.http {
+            None => {
+                let parent = i32::try_from(std::os::unix::process::parent_id()).unwrap_or(0);
+                stdio(Host::open(root, named, parent)?).await
+            }
+            Some(options) => {
+                let own = i32::try_from(std::process::id()).unwrap_or(0);
+                http::serve(Host::open(root, named, own)?, options, say).await
+            }
+        }
+    });
+    // What still waits is nobody's any more.
+    runtime.shutdown_background();
+    result
+}
+
+async fn stdio(host: Host) -> Result<(), McpError> {
+    let (stdin, stdout) = stdio_pipes();
+    match Server::new(Arc::new(host)).serve((stdin, stdout)).await {
+        Ok(service) => {
+            let _why = service.waiting().await;
+            Ok(())
+        }
+        // A client that leaves before it has said anything is no failure.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(McpError::Handshake { why: error.to_string() }),
+    }
+}

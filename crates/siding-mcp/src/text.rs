@@ -1,0 +1,78 @@
+//! The words of answers that several tools give.
+
+use std::time::Duration;
+
+use siding_core::output::{self, Choose, Query, Size, Stream};
+use siding_core::sys::clock;
+use siding_core::view::Detail;
+use siding_model::advice::{self, Dialect};
+use siding_model::record::StopReport;
+use siding_model::report::TaskView;
+use siding_model::text::one_line;
+
+use crate::answer::{Answer, Refusal};
+use crate::host::{Host, Standing};
+
+/// Columns of a line about a task.
+pub(crate) const LINE: usize = 160;
+/// Bytes of a last line that are read.
+const LAST_LINE: usize = 400;
+/// Columns of what survived a stop.
+const SURVIVOR: usize = 120;
+
+/// Returns how a task stands and what to do next: `b-4k7q…  exited 1 after 3s  npm test`.
+pub(crate) fn state(view: &TaskView) -> Answer {
+    Answer::say(advice::line(view, LINE)).and(next(view))
+}
+
+/// Returns what to do next, where there is something.
+pub(crate) fn next(view: &TaskView) -> Option<String> {
+    advice::advice(view, Dialect::Tools, clock::wall())
+}
+
+/// Returns how a task stands, what to do next, and what it wrote.
+pub(crate) fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answer, Refusal> {
+    let view = host.view(standing, Detail::Full);
+    let keep_head = standing.state.spec.keep_head;
+    let excerpt = output::excerpt(&standing.dir, keep_head, max)
+        .map_err(|source| Refusal::Io { doing: "read the output", source })?;
+    let mut answer = state(&view);
+    if view.output.bytes == 0 {
+        answer.said.push("no output".to_owned());
+    }
+    answer.output = Some(excerpt.text);
+    Ok(answer)
+}
+
+/// Returns the last line that a task wrote, if it wrote any.
+pub(crate) fn last_line(standing: &Standing) -> Option<String> {
+    let keep_head = standing.state.spec.keep_head;
+    let from = output::last_lines(&standing.dir, keep_head, 0, 1).ok()?;
+    let query =
+        Query { from, choose: Choose::Everything, last: Some(1), size: Size::Ends(LAST_LINE) };
+    let mut text = String::new();
+    output::read(&standing.dir, keep_head, Stream::Growing, &query, |part| {
+        text.push_str(part);
+        Ok(())
+    })
+    .ok()?;
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+}
+
+/// Returns what a stop could not end, which a caller must hear of.
+pub(crate) fn survivors(report: &StopReport) -> Option<String> {
+    let all = report.survivors.iter().map(|survivor| {
+        one_line(&format!("{} {}: {}", survivor.pid, survivor.command, survivor.why), SURVIVOR)
+    });
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| format!("STILL ALIVE: {}", all.join("; ")))
+}
+
+/// Returns seconds as a duration.
+pub(crate) fn seconds(name: &str, seconds: f64) -> Result<Duration, Refusal> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Refusal::Arguments(format!(
+            "`{name}`: {seconds} is not possible; write seconds, such as 30"
+        ))
+    })
+}

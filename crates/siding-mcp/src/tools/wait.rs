@@ -1,0 +1,191 @@
+//! `wait`.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use siding_core::settings::{self, Environment};
+use siding_core::view::Detail;
+use siding_core::wait::{Answer as Waited, Hit, Waiter};
+use siding_model::advice;
+use siding_model::id::TaskId;
+use siding_model::report::WaitDetail;
+use siding_model::settings::{Key, RawValue};
+use siding_model::span::human;
+use siding_model::text::one_line;
+use siding_model::wait::{Condition, Quantifier, Verdict};
+
+use crate::answer::{Answer, Refusal};
+use crate::call::{Call, millis};
+use crate::host::{Host, PROGRAM};
+use crate::sleep::{self, Sources, block};
+use crate::text::{self, LINE};
+
+pub(super) const ABOUT: &str = "\
+Wait for tasks to end, or for what they do. Answers the moment it is so, at once when a task has \
+ended so that it can no longer come, and at the latest after `timeout`: the tasks go on then, and \
+you can call it again. Do not poll; do not write sleep loops.";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// Task ids, or their beginnings.
+    #[serde(deserialize_with = "super::texts", alias = "id")]
+    ids: Vec<String>,
+    /// Until one of them has, instead of all.
+    #[serde(default)]
+    any: bool,
+    /// What to wait for: `exit` (default), `output:REGEX`, `port:N`, `http:URL`, `file:PATH`.
+    #[serde(default, rename = "for", deserialize_with = "super::texts")]
+    conditions: Vec<String>,
+    /// Seconds to wait at most.
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Answer, Refusal> {
+    let quantifier = if args.any { Quantifier::Any } else { Quantifier::All };
+    let mut conditions = conditions(&args.conditions)?;
+    if conditions.is_empty() {
+        conditions.push(Condition::Exit);
+    }
+    let (ids, wanted) = block(|| Ok::<_, Refusal>((distinct(host, &args.ids)?, bound(&args)?)))?;
+    if ids.is_empty() {
+        return Err(Refusal::Arguments("`ids` is empty; `list` shows the ids".to_owned()));
+    }
+    until(host, call, &ids, conditions, quantifier, call.bearable(wanted)).await
+}
+
+/// Reads conditions.
+pub(super) fn conditions(texts: &[String]) -> Result<Vec<Condition>, Refusal> {
+    let read = |text: &String| text.parse().map_err(|error| Refusal::Arguments(format!("{error}")));
+    texts.iter().map(read).collect()
+}
+
+/// Waits, and says what came of it.
+pub(super) async fn until(
+    host: &Host,
+    call: &mut Call,
+    ids: &[TaskId],
+    conditions: Vec<Condition>,
+    quantifier: Quantifier,
+    bound: Duration,
+) -> Result<Answer, Refusal> {
+    let wanted: Vec<String> = conditions.iter().map(ToString::to_string).collect();
+    let wanted = one_line(&wanted.join(", "), LINE);
+    // The limit of open descriptors stays as it is: what is run from here inherits it.
+    let begin = || Waiter::new(&host.root, PROGRAM, ids, conditions, quantifier, millis(bound));
+    let mut waiter = block(begin)?;
+    let waited = loop {
+        if let Some(waited) = block(|| waiter.turn())? {
+            break waited;
+        }
+        let sources = Sources::new(&waiter.sources())
+            .map_err(|source| Refusal::Io { doing: "wait", source })?;
+        tokio::select! {
+            ready = sources.readable() => {
+                ready.map_err(|source| Refusal::Io { doing: "wait", source })?;
+            }
+            () = sleep::until(waiter.wake_at()) => {}
+            () = call.due() => {
+                let standing = match ids {
+                    [id] => block(|| host.state(*id)).ok(),
+                    _ => None,
+                };
+                call.tell(host, standing.as_ref(), bound).await;
+            }
+            _gone = call.cancelled() => return Err(Refusal::Cancelled),
+        }
+    };
+    block(|| words(host, ids, &waited, &wanted, bound))
+}
+
+fn words(
+    host: &Host,
+    ids: &[TaskId],
+    waited: &Waited,
+    wanted: &str,
+    bound: Duration,
+) -> Result<Answer, Refusal> {
+    let mut answer = Answer::default();
+    match waited.verdict {
+        Verdict::Satisfied => {}
+        Verdict::Ended => {
+            answer.said.push(format!("ended first; {wanted} can no longer come"));
+        }
+        Verdict::Timeout => answer.said.push(format!(
+            "not yet ({wanted}) after {}; it goes on: call `wait` again, or do something else \
+             meanwhile",
+            human(bound)
+        )),
+    }
+    for hit in &waited.hits {
+        match &hit.detail {
+            Some(detail) if !tells_end(hit) => answer.said.push(seen(hit, detail)),
+            _ => tell_end(host, hit.task_id, ids.len() == 1, &mut answer)?,
+        }
+    }
+    if waited.verdict == Verdict::Timeout {
+        for id in ids {
+            let standing = host.state(*id)?;
+            if standing.state.is_live() {
+                answer.said.push(advice::line(&host.view(&standing, Detail::Brief), LINE));
+            }
+        }
+    }
+    Ok(answer)
+}
+
+/// Says how a task ended, with the gist of its output when it is the only one.
+fn tell_end(host: &Host, id: TaskId, alone: bool, answer: &mut Answer) -> Result<(), Refusal> {
+    let standing = host.state(id)?;
+    let view = host.view(&standing, Detail::Brief);
+    answer.said.push(advice::line(&view, LINE));
+    answer.said.extend(text::next(&view));
+    if alone {
+        let gist = siding_core::output::summary(&standing.dir, siding_model::notice::SUMMARY_MAX);
+        answer.output = gist.ok();
+        answer.said.push(format!("`output` shows all {} bytes it wrote", view.output.bytes));
+    }
+    host.told(&standing.state);
+    Ok(())
+}
+
+/// Whether this says how the task ended.
+const fn tells_end(hit: &Hit) -> bool {
+    matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
+}
+
+fn seen(hit: &Hit, detail: &WaitDetail) -> String {
+    let seen = match detail {
+        WaitDetail::Outcome(outcome) => outcome.to_string(),
+        WaitDetail::Line { line, .. } => line.clone(),
+        WaitDetail::Port { pid, .. } => format!("process {pid} listens"),
+        WaitDetail::Http { status } => format!("answers {status}"),
+        WaitDetail::File { path } => path.clone(),
+    };
+    one_line(&format!("{}  {}  {seen}", hit.task_id, hit.condition), LINE)
+}
+
+/// Returns how long to wait. A bound that an administrator has locked is not passed.
+fn bound(args: &Args) -> Result<Duration, Refusal> {
+    let mut sources = Environment::from_process();
+    if let Some(timeout) = args.timeout {
+        let timeout = text::seconds("timeout", timeout)?;
+        if timeout.is_zero() {
+            // A look, and no wait at all.
+            return Ok(timeout);
+        }
+        let text = format!("{}ms", millis(timeout).max(1));
+        sources = sources.with_call(Key::WaitBound, "timeout", RawValue::Text(text));
+    }
+    Ok(settings::load(&sources)?.wait_bound)
+}
+
+/// Returns the tasks, each once, in the order in which they were named.
+fn distinct(host: &Host, texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
+    let mut known = HashSet::new();
+    let ids = texts.iter().map(|text| host.find(text)).collect::<Result<Vec<_>, _>>()?;
+    Ok(ids.into_iter().filter(|id| known.insert(*id)).collect())
+}
