@@ -149,6 +149,8 @@ mod tests {
             let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
             let at = listener.local_addr().expect("has one");
             let client = std::net::TcpStream::connect(at).expect("connects");
+            // Until then nobody holds the other end.
+            let _held = listener.accept().expect("accepts");
             let from = client.local_addr().expect("has one");
             let own = Some(crate::sys::process::effective_uid());
             assert_eq!((owner_of(from, at), owner_of(at, from)), (own, own), "{address}");
@@ -163,6 +165,7 @@ mod tests {
         let Ok(listener) = std::net::TcpListener::bind("[::]:0") else { return };
         let port = listener.local_addr().expect("has one").port();
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let _held = listener.accept().expect("accepts");
         let (from, at) = (client.local_addr().expect("one"), client.peer_addr().expect("one"));
         assert_eq!(owner_of(at, from), Some(crate::sys::process::effective_uid()));
     }
