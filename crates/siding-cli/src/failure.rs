@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use siding_core::adopt::AdoptError;
 use siding_core::notices::NoticesError;
 use siding_core::recover::RecoverError;
 use siding_core::session::SessionError;
@@ -89,7 +90,7 @@ macro_rules! from_errors {
     };
 }
 
-from_errors!(RecoverError, SessionError, SettingsError);
+from_errors!(AdoptError, RecoverError, SessionError, SettingsError);
 
 impl From<NoticesError> for Failure {
     fn from(error: NoticesError) -> Self {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adopt;
 pub mod evidence;
 pub mod foreign;
 pub mod history;

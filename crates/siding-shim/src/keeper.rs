@@ -82,6 +82,7 @@ impl Keeper {
                 self.stop("session", None, None);
                 continue;
             }
+            self.look_at_hosts_output(now);
             self.look_for_a_stall(now);
             self.look_at_the_meter(now);
             let ready = self.wait(now);
@@ -101,7 +102,9 @@ impl Keeper {
             self.meter.wake_at(&self.state),
         ];
         let timeout = wake_at.into_iter().flatten().min().map(|at| at.ms_since(now));
-        let mut fds = vec![self.signals.as_fd(), self.pump.source(), self.listener.as_fd()];
+        // Output that has to be looked for wakes nobody: something else is polled twice.
+        let output = self.pump.source().unwrap_or(self.signals.as_fd());
+        let mut fds = vec![self.signals.as_fd(), output, self.listener.as_fd()];
         fds.extend(self.lease.source());
         let callers_from = fds.len();
         fds.extend(self.callers.sources());
@@ -147,7 +150,8 @@ impl Keeper {
         }
     }
 
-    fn output_moved(&mut self) {
+    /// Notes that the task has written, and tells those who follow.
+    pub(crate) fn output_moved(&mut self) {
         self.stall.wrote(clock::mono());
         if let Some((from, error)) = self.pump.take_failure() {
             let at = clock::mono();

@@ -7,9 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod callers;
 mod direct;
 mod ending;
+mod fifo;
+mod hosted;
 mod keeper;
 mod kin;
 mod lease;
@@ -39,6 +42,7 @@ pub fn main() -> u8 {
     let kept = match Handed::receive(&starter) {
         Ok(Some((Errand::Start(id), handed))) => start::run(id, ready, handed, starter),
         Ok(Some((Errand::Rescue(id), handed))) => rescue::run(id, ready, handed, starter),
+        Ok(Some((Errand::Adopt(id), handed))) => adopt::run(id, ready, handed, starter),
         Ok(None) => return 0,
         Err(_) => return USAGE,
     };

@@ -50,6 +50,14 @@ pub(crate) struct CannotStart {
     source: io::Error,
 }
 
+impl CannotStart {
+    /// Returns it as it is told to whoever started the shim.
+    pub(crate) fn told(&self) -> Message {
+        let errno = self.source.raw_os_error().unwrap_or(0);
+        Message::CannotStart { doing: self.to_string(), errno }
+    }
+}
+
 impl fmt::Display for CannotStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {}: {}", self.doing, self.source)
@@ -63,14 +71,14 @@ pub(crate) fn when(doing: &'static str) -> impl Fn(io::Error) -> CannotStart {
 
 /// A process that has become a keeper and waits for what to keep.
 #[derive(Debug)]
-pub(crate) struct Ready(Result<Readied, CannotStart>);
+pub(crate) struct Ready(pub(crate) Result<Readied, CannotStart>);
 
 /// What it has then.
 #[derive(Debug)]
-struct Readied {
-    own: ProcRef,
-    boot: BootId,
-    signals: SignalFd,
+pub(crate) struct Readied {
+    pub(crate) own: ProcRef,
+    pub(crate) boot: BootId,
+    pub(crate) signals: SignalFd,
     cgroup: Option<cgroup::Own>,
 }
 
@@ -143,8 +151,7 @@ pub(crate) fn run(
             Ok(())
         }
         Err(error) => {
-            let errno = error.source.raw_os_error().unwrap_or(0);
-            starter.tell(&Message::CannotStart { doing: error.to_string(), errno });
+            starter.tell(&error.told());
             Err(error)
         }
     }
@@ -194,6 +201,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
         wall: clock::wall(),
         shim: setting.own,
         cgroup: setting.cgroup.as_ref().and_then(|own| own.group_for(id)),
+        adopted: None,
         spec,
     };
     let place = setting.dir.place().map_err(when("find its place"))?;
@@ -203,7 +211,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
     let mut pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
-    pump.told = Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?;
+    pump.tell(Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?);
     let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
     let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
