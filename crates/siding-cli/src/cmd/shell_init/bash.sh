@@ -13,11 +13,12 @@ __siding_adopt() {
     esac
   done </proc/$$/limits
   if [[ -z ${SIDING_ADOPT_FAILED-} && -x PROGRAM ]]; then
-    # Whatever siding does, this waits no longer than a tenth of a second.
+    # Whatever siding does, this waits no longer than a tenth of a second. One that is late goes on
+    # without this shell. The subshell keeps $! as it is.
     session=$(
-      builtin read -t 0.1 -r line session \
-        < <(exec PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null) || kill -KILL "$!"
-      builtin printf %s "$session"
+      builtin read -t "${SIDING_ADOPT_WAIT:-0.1}" -r line session \
+        < <(exec PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null) &&
+        builtin printf %s "$session"
     )
     if [[ -n $session ]]; then
       export SIDING_SESSION=$session

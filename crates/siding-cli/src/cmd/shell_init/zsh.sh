@@ -12,13 +12,12 @@ if [[ ! -o interactive ]] {
       esac
     done </proc/$$/limits
     if [[ -z ${SIDING_ADOPT_FAILED-} && -x PROGRAM ]]; then
-      # Whatever siding does, this waits no longer than a tenth of a second.
+      # Whatever siding does, this waits no longer than a tenth of a second. One that is late goes
+      # on without this shell.
       session=$(
-        zmodload zsh/system
-        builtin read -t 0.1 -r line session \
-          < <(exec PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null) ||
-          builtin kill -KILL $sysparams[procsubstpid]
-        builtin print -rn -- "$session"
+        builtin read -t ${SIDING_ADOPT_WAIT:-0.1} -r line session \
+          < <(exec PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null) &&
+          builtin print -rn -- "$session"
       )
       if [[ -n $session ]]; then
         export SIDING_SESSION=$session
