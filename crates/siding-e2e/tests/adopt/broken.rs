@@ -10,8 +10,6 @@ use crate::support::{sandbox, shell_init, shims};
 
 /// How long the line waits for siding.
 const BOUND: Duration = Duration::from_millis(100);
-/// What a busy machine may add.
-const SLACK: Duration = Duration::from_millis(900);
 
 /// The line with another program in siding's place, which does this.
 #[track_caller]
@@ -56,24 +54,49 @@ fn whatever_siding_does_the_command_runs() {
         let out = done.out();
         assert_eq!(out.lines().next(), plain.lines().next(), "{does:?}");
         assert_eq!(done.err(), "", "{does:?}");
-        assert!(done.elapsed < BOUND + SLACK, "{does:?} took {:?}", done.elapsed);
     }
+}
+
+/// A program in siding's place that never answers.
+const HANGS: &str = "echo $$ >>hung; exec sleep 60";
+
+/// Ends what hangs, and returns how many there were.
+#[track_caller]
+fn end_hung(sandbox: &Sandbox) -> usize {
+    let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
+    let pids: Vec<u32> = hung.lines().map(|line| line.parse().expect("a number")).collect();
+    pids.iter().filter_map(|pid| Process::of(*pid)).for_each(Process::kill);
+    std::fs::remove_file(sandbox.path("hung")).expect("own directory");
+    pids.len()
+}
+
+/// The quickest of a few calls: the rest is the machine's.
+#[test]
+fn one_that_hangs_is_waited_for_a_tenth_of_a_second() {
+    let sandbox = sandbox();
+    let quickest = |does: Option<&str>| {
+        let runs = (0..8).map(|_| {
+            let done = run(&sandbox, does, "exit 0").expect_code(0);
+            if does.is_some() {
+                end_hung(&sandbox);
+            }
+            done.elapsed
+        });
+        runs.min().expect("there were some")
+    };
+    let (without, with) = (quickest(None), quickest(Some(HANGS)));
+    let added = with.saturating_sub(without);
+    println!("added {added:?}");
+    assert!(added > BOUND / 2 && added < BOUND * 3, "added {added:?}");
 }
 
 /// The line waits once, not in each shell below.
 #[test]
 fn one_that_hangs_is_waited_for_once() {
     let sandbox = sandbox();
-    let text = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do bash -c :; done";
-    let hangs = "echo $$ >>hung; exec sleep 60";
-    let quick = run(&sandbox, None, text).expect_code(0);
-    let done = run(&sandbox, Some(hangs), text).expect_code(0);
-    let added = done.elapsed.saturating_sub(quick.elapsed);
-    assert!(added < BOUND + SLACK, "added {added:?}");
-    let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
-    let pids: Vec<u32> = hung.lines().map(|line| line.parse().expect("a number")).collect();
-    assert_eq!(pids.len(), 1, "waited for once: {done}");
-    Process::of(pids[0]).expect("it hangs").kill();
+    let text = "for i in 1 2 3 4 5 6 7 8 9 10; do bash -c :; done";
+    let _done = run(&sandbox, Some(HANGS), text).expect_code(0);
+    assert_eq!(end_hung(&sandbox), 1);
 }
 
 /// Where the state directory cannot be written nothing is adopted, and nothing is said.

@@ -1,5 +1,6 @@
 //! An adopted command is a task like any.
 
+use rustix::process::Signal;
 use serde_json::json;
 use siding_e2e::{eventually, processes, words};
 
@@ -51,6 +52,29 @@ fn a_signal_of_the_host_is_told_as_one() {
     kept.shell.process().kill();
     let view = ended(&sandbox, &kept.id);
     assert_eq!(view["outcome"], json!({"kind": "signaled", "signal": "SIGKILL", "by": null}));
+}
+
+/// SPEC 2.6: where neither the kernel nor the zombie tells, the outcome is lost and says why.
+#[test]
+fn a_status_that_nobody_tells_is_lost() {
+    let sandbox = sandbox();
+    let text = "until [ -e go ]; do sleep .02; done; exit 5";
+    let other = sandbox.host("bash", &["-c", text]).spawn();
+    let pid = other.process().pid.to_string();
+    let call = sandbox.siding(&["adopt", "--json", &pid]).env("SIDING_ADOPT_KEEP_AFTER", "0s");
+    let adopted = call.without_calls(&[libc::SYS_ioctl]).run().expect_code(0).json();
+    let id = adopted["task_id"].as_str().expect("an id").to_owned();
+    eventually("it is on record", || journal(&sandbox, &id).contains("spawned"));
+    let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
+    // Its parent takes the status before the shim can look.
+    shim.signal(Signal::STOP);
+    eventually("it stands still", || processes::state(shim.pid) == Some('T'));
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let _done = other.wait().expect_code(5);
+    shim.signal(Signal::CONT);
+    let outcome = ended(&sandbox, &id)["outcome"].clone();
+    assert_eq!(outcome["kind"], "lost");
+    assert!(outcome["why"].as_str().is_some_and(|why| why.contains("adopted")), "{outcome}");
 }
 
 /// B1, B3: the whole tree goes, by the mark alone; the host sees its shell end by the signal.
