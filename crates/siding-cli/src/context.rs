@@ -1,5 +1,6 @@
 //! What most commands need: the state directory, settings, and tasks found by a piece of their id.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 
 use siding_core::launch;
@@ -10,11 +11,15 @@ use siding_core::store::{Root, TaskDir};
 use siding_core::view::{self, Detail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::Consumer;
+use siding_model::notice::{Consumer, NoticeId, Story};
 use siding_model::report::TaskView;
 use siding_model::settings::Settings;
+use siding_model::text::one_line;
 
 use crate::failure::Failure;
+
+/// Columns of a machine's name.
+const MACHINE: usize = 100;
 
 /// The program that becomes shims.
 pub(crate) const PROGRAM: &CStr = launch::THIS_PROGRAM;
@@ -47,6 +52,8 @@ pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
+    /// What of it is news.
+    pub(crate) news: Vec<NoticeId>,
 }
 
 impl Task {
@@ -60,8 +67,14 @@ impl Task {
     /// Reads a task.
     pub(crate) fn read(root: &Root, id: TaskId) -> Result<Self, Failure> {
         let dir = root.task(id)?;
-        let folded = dir.read().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
-        Ok(Self { dir, state: folded.state })
+        let story = dir.story().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
+        Ok(Self::of(dir, story))
+    }
+
+    /// Takes what was read of a task.
+    pub(crate) fn of(dir: TaskDir, story: Story) -> Self {
+        let news = story.notices.iter().map(|notice| notice.id).collect();
+        Self { dir, state: story.state, news }
     }
 
     /// Returns how it is shown.
@@ -80,14 +93,42 @@ pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
 /// Puts new shims in place where old ones were killed. Returns whether all of it went well.
 pub(crate) fn recover_all(root: &Root) -> Result<bool, Failure> {
     let mut went_well = true;
+    let mut elsewhere = Elsewhere::default();
     recovery(root)?.all(|id, found| match found {
+        Ok(Found::Elsewhere { machine }) => elsewhere.add(id, machine),
         Ok(found) => say(id, &found),
         Err(error) => {
             went_well = false;
             Failure::from(error).report();
         }
     })?;
+    for line in elsewhere.lines() {
+        eprintln!("siding: {line}");
+    }
     Ok(went_well)
+}
+
+/// Tasks that other machines keep: one line for each machine, however many they are.
+#[derive(Debug, Default)]
+struct Elsewhere(BTreeMap<String, Vec<TaskId>>);
+
+impl Elsewhere {
+    /// Takes a task.
+    fn add(&mut self, id: TaskId, machine: String) {
+        self.0.entry(machine).or_default().push(id);
+    }
+
+    /// Returns a line for each machine.
+    fn lines(self) -> Vec<String> {
+        let line = |(machine, ids): (String, Vec<TaskId>)| {
+            let machine = one_line(&machine, MACHINE);
+            match ids.as_slice() {
+                [id] => format!("{id}: another machine keeps it, `{machine}`; ask there"),
+                ids => format!("another machine keeps {} tasks, `{machine}`; ask there", ids.len()),
+            }
+        };
+        self.0.into_iter().map(line).collect()
+    }
 }
 
 /// Prepares recovery.
@@ -110,13 +151,13 @@ pub(crate) fn session() -> SessionId {
 /// needs no notice of it. A stranger who looks takes nobody's news.
 pub(crate) fn consumed(root: &Root, state: &TaskState) {
     if state.spec.session_id == session() {
-        note_consumed(notices::consume(root, state, Some(&Consumer::agent())));
+        note_consumed(notices::consume(root, state, &Consumer::agent()));
     }
 }
 
 /// Notes that the task's own caller has taken its result: nobody needs a notice of it.
-pub(crate) fn returned(root: &Root, state: &TaskState) {
-    note_consumed(notices::consume(root, state, None));
+pub(crate) fn returned(root: &Root, task: &Task) {
+    note_consumed(notices::returned(root, &task.state.spec.session_id, &task.news));
 }
 
 fn note_consumed(result: Result<(), notices::NoticesError>) {
@@ -137,9 +178,32 @@ pub(crate) fn say(id: TaskId, found: &Found) {
             eprintln!("siding: {id}: {why}; moved to `{}`", path.display());
         }
         Found::Elsewhere { machine } => {
-            eprintln!("siding: {id}: another machine keeps it, `{machine}`; ask there");
+            for line in Elsewhere(BTreeMap::from([(machine.clone(), vec![id])])).lines() {
+                eprintln!("siding: {line}");
+            }
         }
         Found::TooNew { why } => eprintln!("siding: {id}: {why}; left alone, upgrade siding"),
         Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_named_once_however_many_tasks_it_keeps() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let mut elsewhere = Elsewhere::default();
+        for machine in ["far 1", "near\u{202e} 2", "far 1", "far 1"] {
+            elsewhere.add(id, machine.to_owned());
+        }
+        assert_eq!(
+            elsewhere.lines(),
+            [
+                "another machine keeps 3 tasks, `far 1`; ask there",
+                "b-4k7q0n2m8x5t: another machine keeps it, `near\\u{202e} 2`; ask there",
+            ]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Adopting a process: finding out what it is and whose, and giving it to a shim.
 //!
 //! Nothing is recorded here. The shim holds the process in memory and puts it on record when it
-//! has lasted, or has left something behind (`docs/adr/0009-adoption.md`).
+//! has lasted, or has left something behind (`docs/adr/0011-adoption.md`).
 
 use std::io;
 use std::path::Path;

@@ -10,11 +10,13 @@
 //! since one that was killed kills whoever is born into it later.
 
 mod group;
+mod memory;
 mod own;
 
 use siding_model::id::TaskId;
 
 pub use group::Group;
+pub use memory::{Killed, Memory};
 pub use own::{Delegation, Own};
 
 /// What the name of a task's group begins with; the task's id follows.

@@ -15,7 +15,7 @@ use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
 use crate::store::{LockedTask, Root, TaskDir};
-use crate::sys::{descriptor, file, socket, spawn};
+use crate::sys::{descriptor, detached, file, socket};
 
 /// First argument by which the program knows that it is to be a shim.
 pub const SHIM_ARGUMENT: &str = "__shim";
@@ -30,7 +30,7 @@ pub const THIS_PROGRAM: &CStr = c"/proc/self/exe";
 /// Arguments of a shim that keeps nothing yet. The last only makes room for the task's id.
 const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
-/// What a shim is to do, sent as the only packet of its starter, with the descriptors of
+/// What a shim is to do, sent as a packet of its starter, with the descriptors of
 /// [`Handed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,6 +40,9 @@ pub enum Errand {
     /// Take this task over from a shim that was killed. The memory holds processes that were found
     /// (`[ProcRef]`).
     Rescue(TaskId),
+    /// The same for a task whose session is over, and for the others that follow, each in a packet
+    /// of its own, until the starter leaves. It answers each before the next is sent.
+    RescueAmong(TaskId),
     /// Take on a process that runs already. The memory holds an [`Adoption`]. There is no task's
     /// directory yet: the state directory stands in its place.
     Adopt(TaskId),
@@ -85,7 +88,7 @@ const ERRAND_MAX: usize = 256;
 pub struct Shim {
     socket: OwnedFd,
     /// Where it was forked: tells whether that worked.
-    between: Option<spawn::Between>,
+    between: Option<detached::Between>,
 }
 
 impl Shim {
@@ -96,7 +99,7 @@ impl Shim {
     /// The operating system's.
     pub fn start(program: &CStr) -> io::Result<Self> {
         Self::with(|descriptors| {
-            spawn::detached(&spawn::Detached { program, argv: &ARGUMENTS, descriptors })?;
+            detached::detached(&detached::Detached { program, argv: &ARGUMENTS, descriptors })?;
             Ok(None)
         })
     }
@@ -109,11 +112,11 @@ impl Shim {
     ///
     /// The operating system's.
     pub fn fork(main: fn() -> u8) -> io::Result<Self> {
-        Self::with(|descriptors| spawn::forked(descriptors, main).map(Some))
+        Self::with(|descriptors| detached::forked(descriptors, main).map(Some))
     }
 
     fn with(
-        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<spawn::Between>>,
+        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<detached::Between>>,
     ) -> io::Result<Self> {
         let null = file::open_null()?;
         let (socket, theirs) = socket::pair()?;
@@ -146,9 +149,17 @@ impl Shim {
     ///
     /// As [`Self::task`].
     pub fn rescue(self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<Link> {
-        let found = &found[..found.len().min(HANDED)];
-        let content = serde_json::to_vec(found).map_err(io::Error::other)?;
-        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &content)
+        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &handed(found)?)
+    }
+
+    /// Lets it take over several tasks.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `EPIPE` when the shim was killed meanwhile.
+    pub fn gather(mut self) -> io::Result<Gathering> {
+        self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
+        Ok(Gathering { link: Link::over(self.socket) })
     }
 
     /// Has it take on a process that runs already.
@@ -173,13 +184,8 @@ impl Shim {
         place: Option<BorrowedFd<'_>>,
         content: &[u8],
     ) -> io::Result<Link> {
-        self.between.as_mut().map_or(Ok(()), spawn::Between::left)?;
-        let memory = descriptor::memory_file("siding-errand")?;
-        file::write_all_at(&memory, content, 0)?;
-        let mut descriptors = vec![root, dir, memory.as_fd()];
-        descriptors.extend(place);
-        let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
-        socket::send_with(&self.socket, &packet, &descriptors)?;
+        self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
+        hand_over(&self.socket, errand, [root, dir], place, content)?;
         Ok(Link::over(self.socket))
     }
 }
@@ -210,6 +216,50 @@ impl Adoption {
     pub fn read(memory: impl AsFd) -> io::Result<Self> {
         Ok(serde_json::from_slice(&file::read_whole(memory.as_fd(), BIRTH_MAX)?)?)
     }
+}
+
+/// A shim that is given one task after the other. It begins with what it has when this is dropped.
+#[derive(Debug)]
+pub struct Gathering {
+    link: Link,
+}
+
+impl Gathering {
+    /// Most tasks that one shim takes over: with six descriptors each, and as many again for their
+    /// processes, it stays below the usual limit of 1,024.
+    pub const MOST: usize = 64;
+
+    /// Hands it one more task, as [`Shim::rescue`] does. Its answer comes over the link.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `EPIPE` when the shim was killed, or has begun without us.
+    pub fn rescue(&self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<&Link> {
+        let errand = Errand::RescueAmong(task.dir().id());
+        let dir = task.dir();
+        let content = handed(found)?;
+        hand_over(&self.link, errand, [root.as_fd(), dir.as_fd()], dir.away(), &content)?;
+        Ok(&self.link)
+    }
+}
+
+fn handed(found: &[ProcRef]) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(&found[..found.len().min(HANDED)]).map_err(io::Error::other)
+}
+
+fn hand_over(
+    socket: impl AsFd,
+    errand: Errand,
+    [root, dir]: [BorrowedFd<'_>; 2],
+    place: Option<BorrowedFd<'_>>,
+    content: &[u8],
+) -> io::Result<()> {
+    let memory = descriptor::memory_file("siding-errand")?;
+    file::write_all_at(&memory, content, 0)?;
+    let mut descriptors = vec![root, dir, memory.as_fd()];
+    descriptors.extend(place);
+    let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
+    socket::send_with(socket, &packet, &descriptors)
 }
 
 /// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others

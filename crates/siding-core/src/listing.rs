@@ -21,20 +21,32 @@ const SHARE_MIN: usize = 64;
 const BUFFER: usize = 16 << 10;
 
 /// What a look at one task gave: `None` when it was removed meanwhile.
-pub type Listed = (TaskId, Result<Option<TaskView>, ReadError>);
+pub type Listed<T> = (TaskId, Result<Option<T>, ReadError>);
 
-/// Returns the views of tasks, in the order of `ids`. One that cannot be read hides no other.
+/// Returns what `keep` makes of the views of tasks, in the order of `ids`. One that cannot be read
+/// hides no other.
+///
+/// Whoever needs little of each view drops the rest in the thread that has just read it: ten
+/// thousand of them are ten megabytes, and moving them takes longer than reading.
 ///
 /// # Errors
 ///
 /// [`StoreError::Io`] when there is no way to any of them.
-pub fn views(root: &Root, ids: &[TaskId]) -> Result<Vec<Listed>, StoreError> {
+pub fn views<T: Send>(
+    root: &Root,
+    ids: &[TaskId],
+    keep: impl Fn(TaskView) -> T + Sync,
+) -> Result<Vec<Listed<T>>, StoreError> {
     let tasks = file::open_at(root, TASKS, file::Open::Directory).map_err(|source| {
         StoreError::Io { doing: "open", path: root.path().join(TASKS), source }
     })?;
     Ok(by_several(ids, |ids| {
         let mut buffer = vec![0; BUFFER];
-        ids.iter().map(|id| (*id, one(root, &tasks, *id, &mut buffer))).collect()
+        let look = |id: &TaskId| {
+            let view = one(root, &tasks, *id, &mut buffer);
+            (*id, view.map(|view| view.map(&keep)))
+        };
+        ids.iter().map(look).collect()
     }))
 }
 
@@ -207,7 +219,7 @@ mod tests {
         std::fs::write(root.task(damaged).unwrap().path().join("journal"), "damaged\n").unwrap();
         let removed = root.new_id().unwrap();
         ids.push(removed);
-        for (code, (id, view)) in views(&root, &ids).unwrap().into_iter().enumerate() {
+        for (code, (id, view)) in views(&root, &ids, |view| view).unwrap().into_iter().enumerate() {
             assert_eq!(id, ids[code], "the order is kept");
             match view {
                 Ok(Some(view)) => {

@@ -19,7 +19,7 @@ mod outbox;
 mod tests;
 
 pub use acks::{Acks, Durability};
-pub use consume::{consume, notices_of};
+pub use consume::{consume, notices_of, returned};
 pub use error::NoticesError;
 pub use follow::{Follower, Woken};
 pub use outbox::{Look, Outbox, Turn};

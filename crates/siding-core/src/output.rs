@@ -15,6 +15,7 @@ mod ends;
 mod errors;
 mod extent;
 mod following;
+mod handover;
 mod lines;
 mod matching;
 mod page;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, gap_of, open, open_own, path};
 pub use following::Following;
+pub use handover::so_far;
 pub use matching::{Hit, Hits, Matching};
 pub use raw::{Copied, copy};
 pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};

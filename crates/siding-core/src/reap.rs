@@ -11,6 +11,7 @@
 
 mod foreign;
 mod foresee;
+mod forgotten;
 mod leases;
 mod leftovers;
 mod log;
@@ -84,6 +85,8 @@ pub fn act(
     steps.extend(leftovers::expired(root, &survey, &kept, limits, before_removal));
     steps.extend(leftovers::unborn(root, &survey));
     steps.extend(leftovers::unclaimed(root)?);
+    steps.extend(forgotten::sessions(root, &survey, limits));
+    steps.extend(forgotten::aside(root, &kept, limits));
     Ok(steps)
 }
 
@@ -206,14 +209,10 @@ fn leaving(root: &Root, survey: &Survey, will_have_one: impl Fn(TaskId) -> bool)
         if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
             continue;
         }
-        let is_over = *over.entry(session).or_insert_with(|| {
-            // One that cannot be read has no owner either: that is how its shims see it.
-            session::read(root, session)
-                .ok()
-                .flatten()
-                .is_none_or(|session| !session.is_live(&survey.boot))
-        });
-        if is_over {
+        // That is how its shims see it.
+        let is_over =
+            over.entry(session).or_insert_with(|| session::is_over(root, session, &survey.boot));
+        if *is_over {
             steps.push(Step::Leaving { task_id: *id, session_id: session.clone(), outcome: None });
         }
     }

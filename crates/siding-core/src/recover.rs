@@ -3,27 +3,32 @@
 //! The lock of a task's directory decides who may. It lives with the shim; when it can be taken,
 //! the shim is dead and nobody else is on the way.
 
+mod crowd;
+
 use std::ffi::CStr;
 use std::io;
 use std::path::PathBuf;
 
-use siding_model::id::TaskId;
+use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{Folded, JournalError, TaskState};
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::{BootId, ProcRef};
+use siding_model::protocol::Message;
 use siding_model::record::{Closed, OutputTotals, Record};
 
 use crate::cgroup::Group;
 use crate::journal_file::{JournalFile, ReadError};
 use crate::launch::Shim;
-use crate::link::{self, Heard};
+use crate::link::{self, Heard, Link};
 use crate::monitor;
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
 use crate::tree::{self, SharedLook};
+
+pub use crowd::Crowd;
 
 /// How long a new shim may take to say that it has taken over, in milliseconds.
 const RESCUE_WAIT_MS: u64 = 10_000;
@@ -82,6 +87,23 @@ pub enum RecoverError {
     },
 }
 
+/// A task that runs without a shim, and whose lock we have.
+#[derive(Debug)]
+struct Orphan {
+    locked: LockedTask,
+    /// Its processes, as far as they are known.
+    found: Vec<ProcRef>,
+    /// The session whose end is its end too.
+    session: Option<SessionId>,
+}
+
+/// What became of a task, or has to be done about it yet.
+#[derive(Debug)]
+enum Examined {
+    Found(Found),
+    Orphan(Orphan),
+}
+
 /// Recovers tasks, looking at the machine's processes once for all of them. Several threads may
 /// share it.
 #[derive(Debug)]
@@ -125,84 +147,94 @@ impl<'r> Recovery<'r> {
     ///
     /// [`RecoverError`].
     pub fn task(&self, id: TaskId) -> Result<Found, RecoverError> {
+        match self.examine(id)? {
+            Examined::Found(found) => Ok(found),
+            Examined::Orphan(orphan) => self.rescue(&orphan),
+        }
+    }
+
+    /// Does for a task what needs no new shim.
+    fn examine(&self, id: TaskId) -> Result<Examined, RecoverError> {
         let dir = match self.root.task(id) {
             Err(StoreError::NoSuchTask { .. }) => {
                 self.root.unmark_live(id, "");
-                return Ok(Found::Unborn);
+                return Ok(Examined::Found(Found::Unborn));
             }
             result => result?,
         };
         if let Some(machine) = dir.elsewhere() {
-            return Ok(Found::Elsewhere { machine: machine.to_owned() });
+            let machine = machine.to_owned();
+            return Ok(Examined::Found(Found::Elsewhere { machine }));
         }
-        match dir.read() {
-            Ok(folded) => self.readable(dir, &folded),
+        let found = match dir.read() {
+            Ok(folded) => return self.readable(dir, &folded),
             Err(ReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
             Err(ReadError::Content(JournalError::Empty)) => self.unborn(dir),
             Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Ok(Found::TooNew { why }),
             Err(ReadError::Content(why @ JournalError::Corrupt { .. })) => self.damaged(dir, why),
-        }
+        };
+        found.map(Examined::Found)
     }
 
-    fn readable(&self, dir: TaskDir, folded: &Folded) -> Result<Found, RecoverError> {
+    fn readable(&self, dir: TaskDir, folded: &Folded) -> Result<Examined, RecoverError> {
         let id = dir.id();
         let state = &folded.state;
         if !state.is_live() {
             if !procfs::is_running(state.shim) {
                 clear(self.root, &dir, state);
             }
-            return Ok(Found::Ended);
+            return Ok(Examined::Found(Found::Ended));
         }
         if state.boot == self.boot && procfs::is_running(state.shim) {
             let continued = link::continue_stopped_shim(state.shim)
                 .map_err(|source| io_error(id, "continue its shim", source))?;
-            return Ok(if continued { Found::Continued } else { Found::Kept });
+            let found = if continued { Found::Continued } else { Found::Kept };
+            return Ok(Examined::Found(found));
         }
         match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
-            Some(locked) => self.orphan(&locked),
-            None => Ok(Found::Busy),
+            Some(locked) => self.orphan(locked),
+            None => Ok(Examined::Found(Found::Busy)),
         }
     }
 
     /// Goes on with a task whose lock we have. Its journal is read again: the one who had the lock
     /// before may have written since.
-    fn orphan(&self, locked: &LockedTask) -> Result<Found, RecoverError> {
+    fn orphan(&self, locked: LockedTask) -> Result<Examined, RecoverError> {
         let id = locked.dir().id();
         let folded = match locked.dir().read() {
             Ok(folded) => folded,
             Err(ReadError::Io(source)) => return Err(io_error(id, "read its journal", source)),
             // Seen whole a moment ago; the next command looks again.
-            Err(ReadError::Content(_)) => return Ok(Found::Busy),
+            Err(ReadError::Content(_)) => return Ok(Examined::Found(Found::Busy)),
         };
-        if !folded.state.is_live() {
-            clear(self.root, locked.dir(), &folded.state);
-            return Ok(Found::Ended);
+        let state = &folded.state;
+        if !state.is_live() {
+            clear(self.root, locked.dir(), state);
+            return Ok(Examined::Found(Found::Ended));
         }
-        if folded.state.boot != self.boot {
+        if state.boot != self.boot {
             let why = "the machine was restarted while it ran".to_owned();
-            return self.close(locked, &folded, Event::Vanished { why });
+            return self.close(&locked, &folded, Event::Vanished { why }).map(Examined::Found);
         }
-        let found = self.look.of(self.root, &folded.state);
+        let found = self.look.of(self.root, state);
         if found.is_empty() {
             let event = end_of_the_vanished(&folded);
-            return self.close(locked, &folded, event);
+            return self.close(&locked, &folded, event).map(Examined::Found);
         }
-        self.rescue(locked, &found)
+        let spec = &state.spec;
+        let session =
+            (!spec.keep && !spec.session_id.is_implicit()).then(|| spec.session_id.clone());
+        Ok(Examined::Orphan(Orphan { locked, found, session }))
     }
 
-    /// Starts a new shim. `found` are the task's processes as far as they are known.
-    fn rescue(&self, locked: &LockedTask, found: &[ProcRef]) -> Result<Found, RecoverError> {
+    /// Starts a new shim.
+    fn rescue(&self, orphan: &Orphan) -> Result<Found, RecoverError> {
+        let Orphan { locked, found, .. } = orphan;
         let id = locked.dir().id();
         let link = Shim::start(self.program)
             .and_then(|shim| shim.rescue(self.root, locked, found))
             .map_err(|source| io_error(id, "start a new shim", source))?;
-        match link.hear(Some(RESCUE_WAIT_MS)) {
-            Ok(Heard::Message(_)) => Ok(Found::Rescued),
-            Ok(Heard::Nothing) => Err(io_error(id, "hear from the new shim", timed_out())),
-            // It saw that the task had ended by itself and left.
-            Ok(Heard::Gone) => Ok(Found::Busy),
-            Err(source) => Err(io_error(id, "hear from the new shim", source)),
-        }
+        taken_over(id, &link)
     }
 
     /// Records the end of a task of which nothing is left.
@@ -266,6 +298,20 @@ impl<'r> Recovery<'r> {
     }
 }
 
+/// Waits until a new shim says that it has taken over.
+fn taken_over(id: TaskId, link: &Link) -> Result<Found, RecoverError> {
+    let hear = |source| io_error(id, "hear from the new shim", source);
+    match link.hear(Some(RESCUE_WAIT_MS)).map_err(hear)? {
+        Heard::Message(Message::CannotStart { doing, .. }) => {
+            Err(io_error(id, "start a new shim", io::Error::other(doing)))
+        }
+        Heard::Message(_) => Ok(Found::Rescued),
+        Heard::Nothing => Err(hear(io::ErrorKind::TimedOut.into())),
+        // It saw that the task had ended by itself and left.
+        Heard::Gone => Ok(Found::Busy),
+    }
+}
+
 /// Whether these records end the task.
 fn ends(state: &TaskState, records: &[Record]) -> bool {
     let mut state = state.clone();
@@ -301,10 +347,6 @@ pub fn clear(root: &Root, dir: &TaskDir, task: &TaskState) {
         let _left_to_the_reaper = group.remove();
     }
     root.unmark_live(dir.id(), &task.spec.same_key);
-}
-
-fn timed_out() -> io::Error {
-    io::ErrorKind::TimedOut.into()
 }
 
 fn io_error(id: TaskId, doing: &'static str, source: io::Error) -> RecoverError {

@@ -38,6 +38,8 @@ pub struct Session {
     pub owner: ProcRef,
     /// When it was last opened.
     pub opened: Wall,
+    /// When something of it was last recorded.
+    pub last: Wall,
     /// Whether it was closed on purpose.
     pub closed: bool,
 }
@@ -154,6 +156,12 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
     Ok(session)
 }
 
+/// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
+#[must_use]
+pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
+    !read(root, id).ok().flatten().is_some_and(|session| session.is_live(boot))
+}
+
 /// Reads a session, `None` when it was never opened.
 ///
 /// # Errors
@@ -189,12 +197,13 @@ fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
                 return Err(JournalError::TooNew { found: format });
             }
             SessionRecord::Opened { boot, owner, wall, .. } => {
-                session =
-                    Some(Session { id: id.clone(), boot, owner, opened: wall, closed: false });
+                let (id, opened, last) = (id.clone(), wall, wall);
+                session = Some(Session { id, boot, owner, opened, last, closed: false });
             }
-            SessionRecord::Closed { .. } => {
+            SessionRecord::Closed { wall } => {
                 if let Some(session) = &mut session {
                     session.closed = true;
+                    session.last = session.last.max(wall);
                 }
             }
         }
@@ -205,8 +214,14 @@ fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
 /// Appends a record under the lock of the session's directory, which makes the writer the only one.
 fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), SessionError> {
     let io = |doing| move |source| io_error(id, doing, source);
-    let dir = root.session_dir(id.as_str(), true)?;
-    let _lock = root.lock_session(&dir)?;
+    let (dir, _lock) = loop {
+        let dir = root.session_dir(id.as_str(), true)?;
+        let lock = root.lock_session(&dir)?;
+        // The reaper may have removed it while the lock was waited for.
+        if file::is_linked(&dir).map_err(io("look at its directory"))? {
+            break (dir, lock);
+        }
+    };
     let fd = match file::open_at(&dir, NAME, file::Open::CreateNew) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             file::open_at(&dir, NAME, file::Open::ReadWrite)

@@ -477,14 +477,58 @@ impl Root {
     /// [`StoreError::Io`].
     pub fn session_dir(&self, name: &str, make: bool) -> Result<OwnedFd, StoreError> {
         let name = format!("{SESSIONS}/{name}");
-        if make {
-            match file::make_directory(&self.fd, &name) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => result.map_err(|source| self.io("create", &name, source))?,
+        let open = || file::open_at(&self.fd, &name, file::Open::Directory);
+        let opened = match open() {
+            Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
+                match file::make_directory(&self.fd, &name) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    result => result.map_err(|source| self.io("create", &name, source))?,
+                }
+                open()
             }
+            result => result,
+        };
+        opened.map_err(|error| self.io("open", &name, error))
+    }
+
+    /// Removes what is kept about a session of which `still` is true under its lock.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoPlace`]; [`StoreError::Io`].
+    pub fn remove_session(
+        &self,
+        name: &str,
+        still: impl FnOnce() -> bool,
+    ) -> Result<bool, StoreError> {
+        let dir = self.session_dir(name, false)?;
+        let _lock = self.lock_session(&dir)?;
+        if !still() {
+            return Ok(false);
         }
-        file::open_at(&self.fd, &name, file::Open::Directory)
-            .map_err(|error| self.io("open", &name, error))
+        let name = format!("{SESSIONS}/{name}");
+        empty(dir.as_fd())
+            .and_then(|()| file::remove_directory(&self.fd, &name))
+            .map_err(|error| self.io("remove", &name, error))?;
+        Ok(true)
+    }
+
+    /// Removes something that was set aside, by its name there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub fn remove_aside(&self, name: &str) -> Result<(), StoreError> {
+        let path = format!("{ASIDE}/{name}");
+        let removed = match file::remove(&self.fd, &path) {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                file::open_at(&self.fd, &path, file::Open::Directory)
+                    .and_then(|dir| empty(dir.as_fd()))
+                    .and_then(|()| file::remove_directory(&self.fd, &path))
+            }
+            result => result,
+        };
+        removed.map_err(|error| self.io("remove", &path, error))
     }
 
     /// Returns the names of all sessions that were ever opened, in order.

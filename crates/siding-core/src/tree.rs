@@ -1,5 +1,9 @@
 //! Which processes belong to a task.
 
+mod paced;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
@@ -13,6 +17,8 @@ use crate::cgroup::Group;
 use crate::store::Root;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
+
+pub use paced::PacedLook;
 
 /// Whether a process below a task belongs to another task, started inside it by `siding run`.
 ///
@@ -179,17 +185,19 @@ impl Grip {
                 Seen::Unheld(_) => grip.more = true,
             },
         );
-        if let Some(group) = Group::of(task) {
-            grip.add_grouped(
-                || {
-                    let mut members = group.members(root);
-                    members.retain(|process| process.pid != except);
-                    members
-                },
-                most,
-            );
-        }
+        grip.add_group(root, task, except, most);
         grip
+    }
+
+    /// Adds whoever is in the task's control group, where it has one.
+    fn add_group(&mut self, root: &Root, task: &TaskState, except: i32, most: usize) {
+        let Some(group) = Group::of(task) else { return };
+        let members = || {
+            let mut members = group.members(root);
+            members.retain(|process| process.pid != except);
+            members
+        };
+        self.add_grouped(members, most);
     }
 
     /// Adds whoever `members` finds in the task's control group, and asks again while all of those
@@ -347,81 +355,4 @@ pub fn command_of(pid: i32) -> String {
 /// Borrowed descriptors of held processes, for a poll.
 pub fn descriptors(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
     held.iter().map(AsFd::as_fd)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Child, Command, Stdio};
-
-    use siding_model::id::Kind;
-
-    use super::*;
-
-    /// A process with a task's mark. Ended when dropped.
-    struct Marked(Child);
-
-    impl Marked {
-        /// Returns once `line` has said something.
-        fn new(id: TaskId, line: &str) -> Self {
-            let line = format!("ulimit -R {}; {line}", id.birthmark().0);
-            let mut command = Command::new("bash");
-            command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut child = command.spawn().expect("there is a bash");
-            let mut told = [0];
-            let out = child.stdout.as_mut().expect("is piped");
-            std::io::Read::read_exact(out, &mut told).expect("it is marked");
-            Self(child)
-        }
-
-        fn process(&self) -> ProcRef {
-            let pid = i32::try_from(self.0.id()).expect("fits");
-            procfs::identify(pid).expect("not waited for")
-        }
-    }
-
-    impl Drop for Marked {
-        fn drop(&mut self) {
-            let _ended_already = self.0.kill();
-            let _status = self.0.wait();
-        }
-    }
-
-    fn id(number: u64) -> TaskId {
-        TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
-    }
-
-    #[test]
-    fn only_what_is_still_the_same_and_marked_is_held() {
-        let marked = Marked::new(id(77), "echo; read -r _");
-        let process = marked.process();
-        let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("is made");
-        let held = |id: TaskId, known: ProcRef| -> Vec<ProcRef> {
-            hold(&root, id, None, &[known]).iter().map(|held| held.process).collect()
-        };
-        assert_eq!(held(id(77), process), [process]);
-        let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
-        assert_eq!(held(id(77), earlier), [], "its number is another's now");
-        assert_eq!(held(id(78), process), [], "it is of another task");
-        assert_eq!(Marks::scan_for(id(77), 0).of(id(77)), [process]);
-        assert_eq!(Marks::scan_for(id(77), process.pid).of(id(77)), []);
-        drop(marked);
-        assert_eq!(held(id(77), process), [], "it has ended");
-    }
-
-    /// Each process lives for a moment and starts the next.
-    #[test]
-    fn one_that_moves_on_is_always_found() {
-        const LOOKS: usize = 100;
-        let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
-        let first = Marked::new(id(79), &format!("{hop}; echo; read -r _"));
-        let shell = first.process();
-        let is_found = || !Marks::scan_for(id(79), shell.pid).of(id(79)).is_empty();
-        while !is_found() {
-            assert!(lives(shell), "the shell has not started the first");
-        }
-        for look in 0..LOOKS {
-            assert!(is_found(), "look {look}");
-        }
-    }
 }

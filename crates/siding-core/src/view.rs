@@ -8,8 +8,9 @@ use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::Mono;
 use siding_model::record::OutputTotals;
-use siding_model::report::{OutputView, ProcessView, TaskView};
+use siding_model::report::{MonitorView, OutputView, ProcessView, TaskView};
 
+use crate::cgroup::Group;
 use crate::output::{self, Extent};
 use crate::store::{Root, TASKS, TaskDir};
 use crate::sys::{clock, procfs, sockets};
@@ -41,6 +42,11 @@ pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> Task
     let mut view = view(state, &pids, output_view(dir.path(), state, totals));
     // A stall is over with the first byte after it, which nobody has to write down.
     let stalled = state.stalled.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
+    if detail == Detail::Full && state.is_live() {
+        // On record before it was made, which may have failed.
+        view.cgroup =
+            state.cgroup.clone().filter(|_| Group::of(state).is_some_and(|group| group.exists()));
+    }
     view.attention = stalled
         .filter(|_| state.is_live())
         .map(|stalled| AttentionView::new(stalled, clock::mono()));
@@ -84,6 +90,8 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         attention: None,
         usage: state.closed.as_ref().and_then(|closed| closed.peaks.clone()),
         breaches: state.breaches.clone(),
+        cgroup: None,
+        monitor: MonitorView::of(state),
         stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,

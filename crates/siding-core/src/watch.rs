@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
+use siding_model::notice::Story;
 use siding_model::protocol::{Message, Request};
 
 use crate::journal_file::ReadError;
@@ -125,6 +126,19 @@ impl<'r> Watch<'r> {
         let dir = self.root.task(self.id)?;
         match dir.read() {
             Ok(folded) => Ok((dir, folded.state)),
+            Err(source) => Err(WatchError::Journal { id: self.id, source }),
+        }
+    }
+
+    /// Reads what is on record, and what of it is news.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::state`].
+    pub fn story(&self) -> Result<(TaskDir, Story), WatchError> {
+        let dir = self.root.task(self.id)?;
+        match dir.story() {
+            Ok(story) => Ok((dir, story)),
             Err(source) => Err(WatchError::Journal { id: self.id, source }),
         }
     }

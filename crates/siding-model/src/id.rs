@@ -10,6 +10,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, so an id survives being read aloud.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// What each byte stands for as a digit.
+const VALUES: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < ALPHABET.len() {
+        values[ALPHABET[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+const NO_DIGIT: u8 = u8::MAX;
 /// Characters after the kind's letter and the dash; 12 × 5 bits = 60 bits.
 const LENGTH: usize = 12;
 
@@ -79,11 +90,11 @@ impl TaskId {
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-", self.kind.letter())?;
-        for place in (0..LENGTH).rev() {
-            let digit = (self.bits >> (place * 5)) & 31;
-            write!(f, "{}", char::from(ALPHABET[digit as usize]))?;
+        let mut digits = [0; LENGTH];
+        for (place, digit) in digits.iter_mut().rev().enumerate() {
+            *digit = ALPHABET[(self.bits >> (place * 5)) as usize & 31];
         }
-        Ok(())
+        f.write_str(std::str::from_utf8(&digits).unwrap_or_default())
     }
 }
 
@@ -113,8 +124,11 @@ impl FromStr for TaskId {
         }
         let mut bits = 0;
         for digit in digits {
-            let value = ALPHABET.iter().position(|known| known == digit).ok_or_else(bad)?;
-            bits = bits << 5 | value as u64;
+            let value = VALUES[usize::from(*digit)];
+            if value == NO_DIGIT {
+                return Err(bad());
+            }
+            bits = bits << 5 | u64::from(value);
         }
         Self::new(kind, bits).ok_or_else(bad)
     }

@@ -96,8 +96,24 @@ pub struct Matched {
     pub records: u32,
     /// Lines they stand for.
     pub lines: u64,
+    /// How many of the lines had no record of their own.
+    pub together: u64,
+    /// How many of these only count: no record has their text.
+    pub dropped: u64,
     /// Stream offset behind the last of these: a rescuer goes on from there.
     pub to: u64,
+}
+
+impl Matched {
+    fn take(&mut self, lines: u64, dropped: u64, to: u64) {
+        self.records = self.records.saturating_add(1);
+        self.lines = self.lines.saturating_add(lines);
+        if lines > 1 {
+            self.together = self.together.saturating_add(lines);
+        }
+        self.dropped = self.dropped.saturating_add(dropped);
+        self.to = self.to.max(to);
+    }
 }
 
 impl TaskState {
@@ -149,13 +165,11 @@ impl TaskState {
                 self.last_at = at;
             }
             Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
-            Record::Matched { lines, to, .. } => {
+            Record::Matched { lines, dropped, to, .. } => {
                 if self.life.is_ended() {
                     return Err("`matched` after the end".to_owned());
                 }
-                self.matched.records = self.matched.records.saturating_add(1);
-                self.matched.lines = self.matched.lines.saturating_add(lines);
-                self.matched.to = self.matched.to.max(to);
+                self.matched.take(lines, dropped, to);
             }
             Record::Stalled(stalled) => self.stalled = Some(*stalled),
             Record::Limit(breach) => {
@@ -288,6 +302,11 @@ fn fold_records(bytes: &[u8], mut each: Each<'_>) -> Result<Folded, JournalError
 
 fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
     let corrupt = |why: String| JournalError::Corrupt { seq: 0, offset, why };
+    let (seq, json) = record::frame(line).map_err(|error| corrupt(error.to_string()))?;
+    // What it is stands in its usual place: then there is no need to go through it twice.
+    if seq == 0 && record::is_accepted_now(json) {
+        return record::parse(json).map_err(|error| corrupt(error.to_string()));
+    }
     // The format comes first: a newer journal may hold records that this build cannot parse.
     #[derive(Deserialize)]
     struct Header<'a> {
@@ -295,7 +314,6 @@ fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
         #[serde(default, borrow)]
         record: Cow<'a, str>,
     }
-    let (seq, json) = record::frame(line).map_err(|error| corrupt(error.to_string()))?;
     let header: Header = serde_json::from_slice(json)
         .map_err(|error| corrupt(format!("no format number: {error}")))?;
     if header.format > FORMAT {
@@ -334,7 +352,7 @@ impl<'a> Lines<'a> {
     fn next(&mut self) -> Option<(usize, &'a [u8])> {
         let rest = &self.bytes[self.offset..];
         let start = self.offset;
-        if let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+        if let Some(end) = newline(rest) {
             self.offset += end + 1;
             return Some((start, &rest[..end]));
         }
@@ -365,4 +383,11 @@ impl<'a> Lines<'a> {
         }
         next == expected
     }
+}
+
+/// Returns where the first line ends. Whole blocks are passed over quickly.
+fn newline(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    let block = bytes.chunks(BLOCK).position(|block| block.contains(&b'\n'))? * BLOCK;
+    Some(block + bytes[block..].iter().position(|&byte| byte == b'\n')?)
 }

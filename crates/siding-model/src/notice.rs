@@ -14,7 +14,7 @@ mod story;
 mod view;
 mod xml;
 
-pub use delivery::{Answer, DELIVERY_MAX, next_try};
+pub use delivery::{Answer, DELIVERY_MAX, next_try, retry_after};
 pub use id::{BadConsumer, BadNoticeId, Consumer, NoticeId};
 pub use order::Priority;
 pub use story::{Certainty, Kind, News, Notice, Story};

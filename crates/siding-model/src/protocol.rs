@@ -44,6 +44,9 @@ pub enum Request {
     Extend {
         /// Milliseconds after the start; what lies beyond the cap is cut.
         to_ms: u64,
+        /// How much later than now set, in place of that: of two who ask at once neither is lost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by_ms: Option<u64>,
     },
     /// Close the task's standard input. What was written before is read first.
     CloseStdin,

@@ -279,6 +279,24 @@ fn stated_crc(digits: &[u8]) -> Option<u32> {
 const EVENT: &[u8] = br#"{"record":"event","#;
 const CLOSED: &[u8] = br#"{"record":"closed","#;
 
+/// How the first record begins, as it is written in this format.
+const ACCEPTED: &[u8] = br#"{"record":"accepted","format":1,"#;
+const _: () = assert!(FORMAT == 1, "`ACCEPTED` says the format");
+
+/// Whether the body of a line begins as the first record does in this format.
+#[must_use]
+pub(crate) fn is_accepted_now(json: &[u8]) -> bool {
+    json.starts_with(ACCEPTED)
+}
+
+/// Reads JSON. What is text as a whole need not be looked at again text by text.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(json),
+    }
+}
+
 /// Reads the body of a line.
 ///
 /// # Errors
@@ -290,9 +308,9 @@ pub fn read_body(json: &[u8]) -> Result<Record, BadLine> {
     let record = if json.starts_with(EVENT) {
         read_event(json)
     } else if json.starts_with(CLOSED) {
-        serde_json::from_slice(json).map(Record::Closed)
+        parse(json).map(Record::Closed)
     } else {
-        serde_json::from_slice(json)
+        parse(json)
     };
     record.map_err(|error| BadLine::Unknown { why: error.to_string() })
 }
@@ -302,8 +320,8 @@ fn read_event(json: &[u8]) -> serde_json::Result<Record> {
     struct When {
         at: Mono,
     }
-    let When { at } = serde_json::from_slice(json)?;
-    Ok(Record::Event { at, event: serde_json::from_slice(json)? })
+    let When { at } = parse(json)?;
+    Ok(Record::Event { at, event: parse(json)? })
 }
 
 /// Reads one line, without its newline.

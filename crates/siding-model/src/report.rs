@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::evidence::AttentionView;
 use crate::history::Expectation;
 use crate::id::{Kind, SessionId, TaskId};
+use crate::journal::TaskState;
 use crate::lifecycle::Phase;
 use crate::limits::{Breach, Peaks};
 use crate::outcome::{Outcome, Placement, Why};
@@ -70,6 +71,10 @@ pub struct TaskView {
     pub usage: Option<Peaks>,
     /// Limits that it has passed, each as it was told last.
     pub breaches: Vec<Breach>,
+    /// Directory of its control group; null where it has none, once it has ended, and in lists.
+    pub cgroup: Option<String>,
+    /// What its monitor told; null where it has none.
+    pub monitor: Option<MonitorView>,
     /// What a stop ended; null when nothing had to be.
     pub stop_report: Option<StopReport>,
     /// Task with the same command and directory that ran before it.
@@ -182,6 +187,37 @@ impl From<Placement> for PlacementView {
                 Self { kind: PlacementKind::Background, why: Some(why) }
             }
         }
+    }
+}
+
+/// What a monitor told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MonitorView {
+    /// Regular expression of the lines that are told; null for every line.
+    pub pattern: Option<String>,
+    /// Lines that were told so far.
+    pub lines: u64,
+    /// Notices in which they were.
+    pub notices: u32,
+    /// How many of the lines shared a notice with others, since there were too many at once.
+    pub coalesced: u64,
+    /// How many of these were only counted: their text is in the output alone.
+    pub text_dropped: u64,
+}
+
+impl MonitorView {
+    /// Returns what the monitor of a task told, `None` where it has none.
+    #[must_use]
+    pub fn of(state: &TaskState) -> Option<Self> {
+        let told = state.matched;
+        state.spec.monitor.as_ref().map(|monitor| Self {
+            pattern: monitor.pattern.clone(),
+            lines: told.lines,
+            notices: told.records,
+            coalesced: told.together,
+            text_dropped: told.dropped,
+        })
     }
 }
 

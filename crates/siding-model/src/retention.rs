@@ -98,6 +98,13 @@ pub fn expired<Id: Copy + Ord>(ended: &[Ended<Id>], limits: &Limits, now: Wall) 
     delete
 }
 
+/// Whether a moment is at least so long ago. One in the future, after the clock was set back, is
+/// not.
+#[must_use]
+pub fn is_older(at: Wall, age: Duration, now: Wall) -> bool {
+    at <= now && self::age(at, now) >= age
+}
+
 fn age(at: Wall, now: Wall) -> Duration {
     // The difference of two i64 needs more than an i64.
     let ms = i128::from(now.0) - i128::from(at.0);

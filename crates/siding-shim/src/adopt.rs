@@ -7,17 +7,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::{self, Adoption, Handed};
+use siding_core::launch::{Adoption, Handed};
 use siding_core::link;
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::signals::SignalFd;
-use siding_core::sys::{clock, limit, poll, process, socket};
+use siding_core::sys::{clock, limit, memory, poll, socket};
 use siding_core::tree::Marks;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
-use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::Message;
 use siding_model::record::{Accepted, Adopted, FORMAT, Record};
 
@@ -25,14 +23,15 @@ use crate::callers::{Caller, Callers};
 use crate::ending::Ending;
 use crate::hosted::Hosted;
 use crate::keeper::Keeper;
-use crate::kin::{Kin, Stranger, own_pid};
+use crate::kin::{Kin, own_pid};
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::meter::Meter;
 use crate::pump::Pump;
+use crate::rounds;
 use crate::script::Reporter;
 use crate::stall::Stall;
-use crate::start::{CannotStart, Readied, Ready, when};
+use crate::start::{CannotStart, Ready, Shim, when};
 
 /// Takes a process on and keeps it.
 pub(crate) fn run(
@@ -45,7 +44,7 @@ pub(crate) fn run(
     let held = match Held::take(id, ready, handed) {
         Ok(held) => held,
         Err(error) => {
-            starter.tell(&error.told());
+            starter.tell(&error.message());
             return Err(error);
         }
     };
@@ -55,7 +54,9 @@ pub(crate) fn run(
     if !held.lasts(&lease) {
         return Ok(());
     }
-    held.put_on_record(lease)?.keep();
+    let (keeper, shim) = held.put_on_record(lease)?;
+    memory::give_back();
+    rounds::keep(vec![keeper], &shim.signals);
     Ok(())
 }
 
@@ -68,14 +69,12 @@ struct Held {
     /// The host's output file, where there is one.
     file: Option<OwnedFd>,
     adopted: Adopted,
-    own: ProcRef,
-    boot: BootId,
-    signals: SignalFd,
+    shim: Shim,
 }
 
 impl Held {
     fn take(id: TaskId, ready: Ready, handed: Handed) -> Result<Self, CannotStart> {
-        let Readied { own, boot, signals, .. } = ready.0?;
+        let shim = Shim::of(id, ready)?;
         let adoption = Adoption::read(handed.memory).map_err(when("read what it is to take on"))?;
         let leader = PidFd::open(adoption.process).map_err(when("hold the process"))?;
         // By its path: it is to make the task's directory, and perhaps its place, itself.
@@ -83,9 +82,7 @@ impl Held {
             .map_err(|error| when("open the state directory")(std::io::Error::other(error)))?;
         let (file, adopted) = Hosted::of(adoption.process.pid);
         limit::mark(adoption.process.pid, id.birthmark()).map_err(when("mark the process"))?;
-        let _found_by_title = limit::set_birthmark(id.birthmark());
-        process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
-        Ok(Self { root, adoption, leader, file, adopted, own, boot, signals })
+        Ok(Self { root, adoption, leader, file, adopted, shim })
     }
 
     /// Waits until it is clear whether this is to be recorded. False when everything has ended.
@@ -93,7 +90,7 @@ impl Held {
         let Adoption { spec, keep_after_ms, at, .. } = &self.adoption;
         let until = at.plus_ms((*keep_after_ms).min(spec.deadline_ms));
         loop {
-            let mut fds = vec![self.leader.as_fd(), self.signals.as_fd()];
+            let mut fds = vec![self.leader.as_fd(), self.shim.signals.as_fd()];
             fds.extend(lease.source());
             let now = clock::mono();
             let ready = poll::wait(&fds, Some(until.ms_since(now))).unwrap_or_default();
@@ -109,8 +106,8 @@ impl Held {
     }
 
     /// Writes down that it is a task.
-    fn put_on_record(self, lease: Lease) -> Result<Keeper, CannotStart> {
-        let Self { root, adoption, leader, file, adopted, own, boot, signals } = self;
+    fn put_on_record(self, lease: Lease) -> Result<(Keeper, Shim), CannotStart> {
+        let Self { root, adoption, leader, file, adopted, shim } = self;
         let Adoption { spec, at, wall, .. } = adoption;
         let id = spec.task_id;
         let broken = |doing| move |error| when(doing)(std::io::Error::other(error));
@@ -120,10 +117,10 @@ impl Held {
         let listener = listen(&dir)?;
         let accepted = Accepted {
             format: FORMAT,
-            boot,
+            boot: shim.boot.clone(),
             at,
             wall,
-            shim: own,
+            shim: shim.own,
             cgroup: None,
             adopted: Some(adopted),
             spec,
@@ -144,10 +141,9 @@ impl Held {
             state,
             log: Log::new(journal),
             pump,
-            kin: Kin::Strays { leader: Stranger::Adopted(leader), held: Vec::new() },
+            kin: Kin::adopted(leader),
             callers: Callers::default(),
             listener,
-            signals,
             lease,
             reporter: Reporter::Silent,
             input: None,
@@ -156,7 +152,7 @@ impl Held {
             meter,
         };
         keeper.happen(&Event::Spawned { leader: process });
-        Ok(keeper)
+        Ok((keeper, shim))
     }
 }
 

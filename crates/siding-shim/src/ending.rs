@@ -113,7 +113,7 @@ impl Ending {
     pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, task: &TaskState) -> Killed {
         let started = clock::mono();
         let (mut obeyed, mut moved, mut fewest) = (started, started, usize::MAX);
-        let members = kin.members(root, task);
+        let members = kin.members_now(root, task);
         let _in_the_first_round = self.signal_group(kin, members, Signal::KILL);
         self.kill_control_group(root, task);
         let mut leader = None;
@@ -123,11 +123,11 @@ impl Ending {
             if round % AGAIN == 0 {
                 killed.clear();
             }
-            let members = kin.members(root, task);
+            let members = kin.members_now(root, task);
             let living = self.kill_once(&members, &mut killed);
             // Only now are the dead taken away.
             if living.pids.is_empty() {
-                let look = kin.look(root, task);
+                let look = kin.look_now(root, task);
                 leader = leader.or(look.leader);
                 if look.tree == Tree::Empty {
                     break;

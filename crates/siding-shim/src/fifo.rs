@@ -1,9 +1,9 @@
 //! The output pump: from the task's FIFO into its one file.
 //!
-//! The FIFO holds one page while the task is quiet and grows while data flows: an ordinary user
-//! has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of them. The buffer
-//! exists only while data flows. Offsets in the file are stream offsets, whatever is released or
-//! lost.
+//! The kernel moves the bytes (`splice`): none is ever on the way, in the memory of a shim that may
+//! be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
+//! ordinary user has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of
+//! them. Offsets in the file are stream offsets, whatever is released or lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,7 +47,6 @@ pub(crate) struct Fifo {
     /// First failure to store something that has not been put on record yet.
     failure: Option<(u64, io::Error)>,
     failed_before: bool,
-    ends_line: bool,
     buffer: Option<Pages>,
     busy: bool,
     quiet_at: Option<Mono>,
@@ -77,10 +76,9 @@ impl Fifo {
             lost: 0,
             failure: None,
             failed_before: false,
-            ends_line: true,
             buffer: None,
             busy: false,
-            quiet_at: None,
+            quiet_at: Some(clock::mono().plus_ms(QUIET_AFTER_MS)),
             told: None,
         })
     }
@@ -112,6 +110,9 @@ impl Fifo {
 
     /// Returns the last bytes that were stored, at most `max` of them.
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
+        if self.offset == 0 {
+            return Vec::new();
+        }
         let mut bytes = vec![0; max];
         let from = self.offset.saturating_sub(max as u64);
         let count = file::read_at(&self.file, &mut bytes, from).unwrap_or(0);
@@ -132,32 +133,32 @@ impl Fifo {
         while self.offset < until && self.move_once() {}
     }
 
-    /// Lets go of what only a flow needs, once there has been silence.
-    pub(crate) fn rest(&mut self, now: Mono) {
-        if self.quiet_at.is_some_and(|at| now >= at) {
-            self.quiet_at = None;
+    /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
+    pub(crate) fn rest(&mut self, now: Mono) -> bool {
+        let rests = self.quiet_at.take_if(|at| now >= *at).is_some();
+        if rests {
             self.buffer = None;
             // Refused when something came just now; then the next rest does it.
             self.busy = self.busy && file::set_pipe_size(&self.fifo, QUIET_PIPE).is_err();
         }
+        rests
     }
 
     /// Writes a line of siding's own behind the task's output.
     pub(crate) fn say(&mut self, text: &str) {
-        let start = if self.ends_line { "" } else { "\n" };
+        let ends_line = self.tail(1).last().is_none_or(|last| *last == b'\n');
+        let start = if ends_line { "" } else { "\n" };
         self.store(format!("{start}[siding] {text}\n").as_bytes());
     }
 
+    /// Moves what is in the FIFO, at most a piece. Returns whether something was.
     fn move_once(&mut self) -> bool {
-        let Some(mut buffer) = self.buffer.take().or_else(|| Pages::new(BUFFER).ok()) else {
-            return false;
+        let count = match self.splice() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            // A full disk, or a file system that cannot: the task's output must go somewhere.
+            Err(_) => self.copy(),
+            Ok(count) => count,
         };
-        let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
-        if let Some(told) = &mut self.told {
-            told.feed(self.offset, &buffer[..count]);
-        }
-        self.store(&buffer[..count]);
-        self.buffer = Some(buffer);
         if count >= QUIET_PIPE && !self.busy {
             self.busy = true;
             let _used_up =
@@ -166,11 +167,48 @@ impl Fifo {
         count > 0
     }
 
+    /// Has the kernel move it, so that nothing is ever on the way: a shim that is killed loses
+    /// nothing.
+    fn splice(&mut self) -> io::Result<usize> {
+        let most = self.piece();
+        if self.is_full_with(most as u64) {
+            // Exactly what is coming: what fits is not to be released.
+            let coming = file::held_in_pipe(&self.fifo)?.min(most as u64);
+            self.release_middle(coming);
+        }
+        let count = file::move_from_pipe(&self.fifo, &self.file, self.offset, most)?;
+        let from = self.offset;
+        self.offset += count as u64;
+        if let Some(mut told) = self.told.take() {
+            told.feed(from, &self.tail(count));
+            self.told = Some(told);
+        }
+        Ok(count)
+    }
+
+    /// Moves it through this process. Returns how much.
+    fn copy(&mut self) -> usize {
+        let Some(mut buffer) = self.buffer.take().or_else(|| Pages::new(BUFFER).ok()) else {
+            return 0;
+        };
+        let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
+        if let Some(told) = &mut self.told {
+            told.feed(self.offset, &buffer[..count]);
+        }
+        self.store(&buffer[..count]);
+        self.buffer = Some(buffer);
+        count
+    }
+
+    /// Returns the most bytes that are stored at once: with the middle released before, no more is
+    /// kept than may be.
+    fn piece(&self) -> usize {
+        let half = usize::try_from(self.keep_tail / 2).unwrap_or(BUFFER);
+        half.clamp(BLOCK as usize, BUFFER)
+    }
+
     fn store(&mut self, bytes: &[u8]) {
-        let Some(last) = bytes.last() else { return };
-        self.ends_line = *last == b'\n';
-        let piece = usize::try_from(self.keep_tail / 2).unwrap_or(BUFFER).max(BLOCK as usize);
-        for piece in bytes.chunks(piece) {
+        for piece in bytes.chunks(self.piece()) {
             // Before it is written: not even for a moment is more kept than may be.
             self.release_middle(piece.len() as u64);
             if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
@@ -191,16 +229,26 @@ impl Fifo {
         }
     }
 
+    /// Whether head and tail are full when so many bytes are added.
+    fn is_full_with(&self, coming: u64) -> bool {
+        (self.offset + coming).saturating_sub(self.keep_tail) > self.released_to()
+    }
+
+    /// Returns where the tail begins, at the earliest.
+    fn released_to(&self) -> u64 {
+        self.gap.map_or(self.keep_head, |gap| gap.to)
+    }
+
     /// Keeps no more than head and tail together once `coming` bytes are added. Steps ahead, so
     /// that it does not have to be done for every write.
     fn release_middle(&mut self, coming: u64) {
-        let from = self.gap.map_or(self.keep_head, |gap| gap.to);
-        let due = (self.offset + coming).saturating_sub(self.keep_tail);
-        if due <= from {
+        if !self.is_full_with(coming) {
             return;
         }
+        let due = (self.offset + coming).saturating_sub(self.keep_tail);
         let step = RELEASE_STEP.min(self.keep_tail / 8).max(BLOCK);
         let to = align_up(due.saturating_add(step)).min(self.offset / BLOCK * BLOCK);
+        let from = self.released_to();
         if to > from && file::punch_hole(&self.file, from, to - from).is_ok() {
             self.gap = Some(Gap { from: self.keep_head, to });
         }

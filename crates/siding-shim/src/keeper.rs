@@ -1,17 +1,16 @@
-//! The shim's one loop: wait, find out what happened, let the model decide, do it.
+//! The keeper of a task: finds out what happened, lets the model decide, and does it.
 //!
 //! Everything that changes the task goes through [`Keeper::happen`]: the model's step, the record,
 //! the callers, then the effects, in this order.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::store::{Root, TaskDir};
-use siding_core::sys::signals::SignalFd;
-use siding_core::sys::{clock, poll};
+use siding_core::sys::{clock, memory};
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
-use siding_model::limits::OnLimit;
+use siding_model::limits::{Breach, OnLimit};
 use siding_model::outcome::{LeaderEnd, Why};
 use siding_model::process::Mono;
 use siding_model::protocol::{Message, Request};
@@ -30,7 +29,7 @@ use crate::pump::Pump;
 use crate::script::{Report, Reporter};
 use crate::stall::{Look, Scene, Stall};
 
-/// Everything a shim holds.
+/// Everything a shim holds for a task.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) root: Root,
@@ -41,7 +40,6 @@ pub(crate) struct Keeper {
     pub(crate) kin: Kin,
     pub(crate) callers: Callers,
     pub(crate) listener: OwnedFd,
-    pub(crate) signals: SignalFd,
     pub(crate) lease: Lease,
     /// Tells what is known of the leader beside its end.
     pub(crate) reporter: Reporter,
@@ -52,47 +50,45 @@ pub(crate) struct Keeper {
     pub(crate) meter: Meter,
 }
 
-/// What the poll woke for.
-#[derive(Debug, Default)]
-struct Ready {
-    signals: bool,
-    output: bool,
-    listener: bool,
-    owner: bool,
-    callers: Vec<bool>,
-    strays: bool,
-}
-
 impl Keeper {
-    /// Keeps the task until it has ended, and tells everybody.
-    pub(crate) fn keep(mut self) {
-        // A rescuer may find that the deadline passed, or the tree ended, while nobody kept it.
+    /// Finds out what happened before this shim came. A rescuer may find that the deadline passed,
+    /// or the tree ended, while nobody kept the task.
+    pub(crate) fn arrive(&mut self) {
         if self.kin.are_strays() {
             self.look();
         }
+    }
+
+    /// Does what is due by now. Returns whether the task lives.
+    pub(crate) fn turn(&mut self) -> bool {
         while self.state.is_live() {
             let now = clock::mono();
             if let Some(event) = self.state.life.due(now) {
                 self.happen(&event);
                 continue;
             }
-            self.pump.rest(now);
+            if self.pump.rest(now) {
+                memory::give_back();
+            }
             self.tell_lines(now);
             if self.lease.is_over(&self.root, &self.state.spec, now) {
                 self.stop("session", None, None);
                 continue;
             }
+            if self.kin.wake_at().is_some_and(|at| now >= at) {
+                self.look();
+                continue;
+            }
             self.look_at_hosts_output(now);
             self.look_for_a_stall(now);
             self.look_at_the_meter(now);
-            let ready = self.wait(now);
-            self.attend(&ready);
+            return self.state.is_live();
         }
-        self.leave();
+        false
     }
 
-    /// Blocks until something is due. The only place that does.
-    fn wait(&mut self, now: Mono) -> Ready {
+    /// Returns when the next turn is due, if nothing happens before.
+    pub(crate) fn wake_at(&mut self) -> Option<Mono> {
         let wake_at = [
             self.state.life.wake_at(),
             self.pump.wake_at(),
@@ -100,52 +96,48 @@ impl Keeper {
             self.lines_at(),
             self.stall.wake_at(&self.state),
             self.meter.wake_at(&self.state),
+            self.kin.wake_at(),
         ];
-        let timeout = wake_at.into_iter().flatten().min().map(|at| at.ms_since(now));
-        // Output that has to be looked for wakes nobody: something else is polled twice.
-        let output = self.pump.source().unwrap_or(self.signals.as_fd());
-        let mut fds = vec![self.signals.as_fd(), output, self.listener.as_fd()];
-        fds.extend(self.lease.source());
-        let callers_from = fds.len();
-        fds.extend(self.callers.sources());
-        let strays_from = fds.len();
-        let strays = self.kin.sources();
-        fds.extend(strays.iter().copied());
-        // It can only fail for want of kernel memory; then everything is simply looked at.
-        let ready = poll::wait(&fds, timeout).unwrap_or_else(|_| vec![true; fds.len()]);
-        Ready {
-            signals: ready[0],
-            output: ready[1],
-            listener: ready[2],
-            owner: self.lease.source().is_some() && ready[3],
-            callers: ready[callers_from..strays_from].to_vec(),
-            strays: ready[strays_from..].contains(&true),
-        }
+        wake_at.into_iter().flatten().min()
     }
 
-    fn attend(&mut self, ready: &Ready) {
-        if ready.output && self.pump.turn() {
+    /// Returns what to poll for this task.
+    pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        let mut sources = vec![self.listener.as_fd()];
+        sources.extend(self.pump.source());
+        sources.extend(self.lease.source());
+        sources.extend(self.callers.sources());
+        sources.extend(self.kin.sources());
+        sources
+    }
+
+    /// Attends to what has become ready, one answer for each of [`Self::sources`], and to signals
+    /// to this shim, where there were any.
+    pub(crate) fn attend(&mut self, ready: &[bool], signals: Option<&[Signal]>) {
+        let (listener, ready) = ready.split_at(1);
+        let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
+        let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
+        let (callers, strays) = ready.split_at(self.callers.len());
+        if output.contains(&true) && self.pump.turn() {
             self.output_moved();
         }
-        if ready.signals {
-            self.take_signals();
+        if let Some(signals) = signals {
+            self.take_signals(signals);
         }
-        if ready.strays && self.state.is_live() {
+        if strays.contains(&true) && self.state.is_live() {
             self.look();
         }
-        if ready.owner {
+        if owner.contains(&true) {
             self.lease.owner_ended(&self.state.spec);
         }
-        for index in
-            (0..self.callers.len()).filter(|index| ready.callers.get(*index) == Some(&true))
-        {
+        for (index, _) in callers.iter().enumerate().filter(|(_, ready)| **ready) {
             self.hear(index);
         }
         if self.callers.forget_gone() && self.state.is_live() {
             // Whoever waited is gone: nobody waits, and the task goes on.
             self.happen(&Event::Placed { why: Why::User });
         }
-        if ready.listener {
+        if listener.contains(&true) {
             self.callers.accept(&self.listener);
         }
     }
@@ -164,8 +156,9 @@ impl Keeper {
     fn look_for_a_stall(&mut self, now: Mono) {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
-        match self.stall.look(&scene, self.meter.wanted(), now) {
-            Look::Nothing => {}
+        match self.stall.look(&scene, self.meter.wanted(now), now) {
+            Look::NotYet => {}
+            Look::Nothing => memory::give_back(),
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
             Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
         }
@@ -177,18 +170,20 @@ impl Keeper {
         let seen = self.stall.take_uses();
         let Self { root, dir, state, pump, kin, .. } = self;
         let breaches = self.meter.look(&Scene { root, dir, state, pump, kin }, seen, now);
-        for breach in breaches {
-            let which = breach.which;
-            self.record(vec![Record::Limit(Box::new(breach))]);
-            if self.state.spec.limits.on_limit == OnLimit::Stop {
-                self.happen(&Event::LimitPassed { which });
-            }
+        breaches.into_iter().for_each(|breach| self.limit_passed(breach));
+    }
+
+    fn limit_passed(&mut self, breach: Breach) {
+        let which = breach.which;
+        self.record(vec![Record::Limit(Box::new(breach))]);
+        if self.state.spec.limits.on_limit == OnLimit::Stop {
+            self.happen(&Event::LimitPassed { which });
         }
     }
 
-    fn take_signals(&mut self) {
-        for signal in self.signals.take() {
-            if signal == Signal::TERM || signal == Signal::INT {
+    fn take_signals(&mut self, signals: &[Signal]) {
+        for signal in signals {
+            if [Signal::TERM, Signal::INT].contains(signal) {
                 // A shutdown, or a person who ends the shim: the task ends as if asked to.
                 self.stop("signal to its shim", None, None);
             }
@@ -201,6 +196,10 @@ impl Keeper {
     /// Looks at the tree after something in it died.
     fn look(&mut self) {
         let look = self.kin.look(&self.root, &self.state);
+        // Before the end, which would else be a signal from nobody.
+        if let Some(breach) = self.meter.ended_by_kernel(&self.state, clock::mono()) {
+            self.limit_passed(breach);
+        }
         match look.leader {
             Some(end) => self.leader_ended(end, look.tree),
             None if look.tree == Tree::Empty => self.tree_empty(),
@@ -358,7 +357,7 @@ impl Keeper {
                 self.happen(&Event::Placed { why });
                 Message::Done
             }
-            Request::Extend { to_ms } => self.extend(to_ms),
+            Request::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
             Request::CloseStdin => match self.input.take() {
                 Some(_closed) => Message::Done,
                 None => Message::Refused {
@@ -386,9 +385,12 @@ impl Keeper {
         self.callers.get(index).tell(&answer);
     }
 
-    fn extend(&mut self, to_ms: u64) -> Message {
-        let deadline = self.state.started.plus_ms(to_ms);
+    fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> Message {
         let before = self.state.life.deadline();
+        let deadline = match by_ms {
+            Some(more) => before.plus_ms(more),
+            None => self.state.started.plus_ms(to_ms),
+        };
         if self.happen(&Event::Extended { deadline })
             || before == deadline.min(self.state.life.cap())
         {
@@ -407,7 +409,7 @@ impl Keeper {
 
     /// Tells those who wait, makes the end durable and clears the stage, in this order: nobody
     /// waits for a disk.
-    fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         pause::at("ended");
         self.callers.tell_end();
         pause::at("told");

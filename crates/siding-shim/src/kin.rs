@@ -3,21 +3,24 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 
 use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
 use siding_core::sys::procfs;
-use siding_core::tree::{self, Grip};
+use siding_core::tree::{self, Grip, PacedLook};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::ProcRef;
+use siding_model::process::{Mono, ProcRef};
 
 /// Strays held by descriptor at once. More are found again when these have ended.
 const HELD: usize = 256;
+/// The same for each of many tasks: together they must not need more descriptors than there are.
+const HELD_OF_MANY: usize = 4;
 
 /// How the task's processes are known.
 #[derive(Debug)]
@@ -33,6 +36,10 @@ pub(crate) enum Kin {
         leader: Stranger,
         /// Some of the others, at least one while any lives.
         held: Vec<PidFd>,
+        /// The looks that are shared with the other tasks of this shim, where it has more.
+        looks: Option<Rc<PacedLook>>,
+        /// When a look may be taken that is due.
+        look_at: Option<Mono>,
     },
 }
 
@@ -114,15 +121,23 @@ impl Kin {
         task: &TaskState,
         leader: Stranger,
         known: &[ProcRef],
+        looks: Option<Rc<PacedLook>>,
     ) -> Self {
+        let most = most_held(looks.as_deref());
+        let known = &known[..known.len().min(most)];
         let mut held = tree::hold(root, task.spec.task_id, Group::of(task).as_ref(), known);
         held.retain(|held| held.process.pid != own_pid());
-        if held.is_empty() {
+        if held.is_empty() && looks.is_none() {
             // One that is not held is found by the look that comes before any verdict.
-            held = Grip::on(root, task, own_pid(), HELD).held;
+            held = Grip::on(root, task, own_pid(), most).held;
         }
-        held.truncate(HELD);
-        Self::Strays { leader, held }
+        Self::Strays { leader, held, looks, look_at: None }
+    }
+
+    /// Returns the strays of a task whose leader has just been adopted.
+    pub(crate) const fn adopted(leader: PidFd) -> Self {
+        let leader = Stranger::Adopted(leader);
+        Self::Strays { leader, held: Vec::new(), looks: None, look_at: None }
     }
 
     /// Notes who the leader is, where that was not on record.
@@ -135,8 +150,9 @@ impl Kin {
     /// Returns what to poll beside SIGCHLD.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         match self {
-            Self::Below { .. } => Vec::new(),
-            Self::Strays { leader, held } => {
+            // Who has died stays readable, and has been noticed.
+            Self::Below { .. } | Self::Strays { look_at: Some(_), .. } => Vec::new(),
+            Self::Strays { leader, held, .. } => {
                 leader.held().map(AsFd::as_fd).into_iter().chain(tree::descriptors(held)).collect()
             }
         }
@@ -147,19 +163,56 @@ impl Kin {
         matches!(self, Self::Strays { .. })
     }
 
-    /// Takes away what has died and says what is left.
+    /// Returns when to come back to [`Self::look`] whatever happens.
+    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+        match self {
+            Self::Strays { look_at, .. } => *look_at,
+            Self::Below { .. } => None,
+        }
+    }
+
+    /// Takes away what has died and says what is left. Nothing is new before [`Self::wake_at`],
+    /// where there is such a moment afterwards.
     pub(crate) fn look(&mut self, root: &Root, task: &TaskState) -> Look {
         match self {
             Self::Below { leader } => look_below(leader, root, mark_of(task)),
-            Self::Strays { leader, held } => look_at_strays(leader, held, root, task),
+            Self::Strays { leader, held, looks: Some(looks), look_at } => {
+                let found = look_with_others(leader, held, looks, root, task);
+                *look_at = found.as_ref().err().copied();
+                found.unwrap_or(Look { leader: None, tree: Tree::Alive })
+            }
+            Self::Strays { leader, held, looks: None, .. } => {
+                look_at_strays(leader, held, root, task, HELD)
+            }
+        }
+    }
+
+    /// The same without regard to others, for the kill.
+    pub(crate) fn look_now(&mut self, root: &Root, task: &TaskState) -> Look {
+        match self {
+            Self::Below { .. } => self.look(root, task),
+            Self::Strays { leader, held, looks, .. } => {
+                let most = most_held(looks.as_deref());
+                look_at_strays(leader, held, root, task, most)
+            }
+        }
+    }
+
+    /// Returns all living members now, or a moment ago where looks are shared.
+    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<i32> {
+        match self {
+            Self::Strays { looks: Some(looks), .. } => {
+                with_all_below(looks.strays(root, task, own_pid()))
+            }
+            Self::Below { .. } | Self::Strays { looks: None, .. } => self.members_now(root, task),
         }
     }
 
     /// Returns all living members now.
-    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<i32> {
+    pub(crate) fn members_now(&self, root: &Root, task: &TaskState) -> Vec<i32> {
         match self {
             Self::Below { .. } => below(root, mark_of(task)),
-            Self::Strays { .. } => strays_and_below(root, task),
+            Self::Strays { .. } => with_all_below(tree::strays(root, task, own_pid())),
         }
     }
 }
@@ -213,6 +266,7 @@ fn look_at_strays(
     held: &mut Vec<PidFd>,
     root: &Root,
     task: &TaskState,
+    most: usize,
 ) -> Look {
     let mut look = Look { leader: leader.take_end(), tree: Tree::Alive };
     let before = held.len();
@@ -223,7 +277,7 @@ fn look_at_strays(
     }
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
-        let grip = Grip::on(root, task, own_pid(), HELD);
+        let grip = Grip::on(root, task, own_pid(), most);
         if grip.is_empty() {
             look.tree = Tree::Empty;
         }
@@ -233,10 +287,40 @@ fn look_at_strays(
     look
 }
 
-/// Returns all strays and everything below them, whatever mark it has.
-fn strays_and_below(root: &Root, task: &TaskState) -> Vec<i32> {
+/// As [`look_at_strays`], by looks that serve other tasks too. Fails with the moment when to ask
+/// again.
+fn look_with_others(
+    leader: &mut Stranger,
+    held: &mut Vec<PidFd>,
+    looks: &PacedLook,
+    root: &Root,
+    task: &TaskState,
+) -> Result<Look, Mono> {
+    let mut tree = Tree::Alive;
+    if held.is_empty() || held.iter().any(PidFd::is_dead) {
+        let grip = looks.grip(root, task, own_pid(), HELD_OF_MANY)?;
+        if grip.is_empty() {
+            tree = Tree::Empty;
+        }
+        *held = grip.held;
+    }
+    // Only now: a leader that was seen to end must not be told as one that left others behind
+    // while that is not known.
+    let end = leader.take_end();
+    if leader.held().is_some() {
+        tree = Tree::Alive;
+    }
+    Ok(Look { leader: end, tree })
+}
+
+const fn most_held(looks: Option<&PacedLook>) -> usize {
+    if looks.is_some() { HELD_OF_MANY } else { HELD }
+}
+
+/// Adds to processes everything below them, whatever mark it has.
+fn with_all_below(strays: Vec<ProcRef>) -> Vec<i32> {
     let mut found = BTreeSet::new();
-    for process in tree::strays(root, task, own_pid()) {
+    for process in strays {
         found.insert(process.pid);
         found.extend(procfs::descendants(process.pid, |_| false));
     }

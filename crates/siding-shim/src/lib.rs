@@ -1,8 +1,8 @@
-//! The shim: the small process that keeps exactly one task.
+//! The shim: the small process that keeps one task, or several that are about to be stopped.
 //!
 //! It starts the leader, is the only writer of the task's journal and output, holds the deadline
 //! and the session's lease, answers whoever asks, ends the whole tree when its time is up, says
-//! how it ended, and leaves. It has one thread and blocks in one place, `keeper`'s poll. It must
+//! how it ended, and leaves. It has one thread and blocks in one place, the poll of `rounds`. It must
 //! never wait for anybody: not for a caller that does not read, not for an end of file.
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod monitor;
 mod pause;
 mod pump;
 mod rescue;
+mod rounds;
 mod script;
 mod stall;
 mod start;
@@ -42,6 +43,9 @@ pub fn main() -> u8 {
     let kept = match Handed::receive(&starter) {
         Ok(Some((Errand::Start(id), handed))) => start::run(id, ready, handed, starter),
         Ok(Some((Errand::Rescue(id), handed))) => rescue::run(id, ready, handed, starter),
+        Ok(Some((Errand::RescueAmong(id), handed))) => {
+            rescue::run_several(id, ready, handed, starter)
+        }
         Ok(Some((Errand::Adopt(id), handed))) => adopt::run(id, ready, handed, starter),
         Ok(None) => return 0,
         Err(_) => return USAGE,

@@ -4,18 +4,22 @@
 //! nothing; what its processes had used when they ended the kernel tells for free. One with limits
 //! is looked at in time. A look lets go of all it needs but the numbers of the last one.
 
+use siding_core::cgroup::{Group, Memory};
 use siding_core::probe::{self, Wanted};
 use siding_core::sys::{clock, machine, process};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::limits::{Breach, Gauges, Ledger, Limits, Pace, Peaks, ProcessUse, Usage};
+use siding_model::limits::{
+    Breach, Gauges, Ledger, Limits, OnLimit, Pace, Peaks, ProcessUse, Usage,
+};
 use siding_model::process::Mono;
 use siding_model::text;
 
 use crate::stall::Scene;
 
 /// Time between two looks at what costs more than the rest and is not limited, in milliseconds: the
-/// connections, for which the names of all descriptors are read, and the kernel's count of kills.
+/// connections, for which the names of all descriptors are read, the number of descriptors, and the
+/// kernel's count of kills.
 const RARELY_MS: u64 = 60_000;
 /// Columns of a process's name in a sentence.
 const NAME: usize = 60;
@@ -30,6 +34,8 @@ pub(crate) struct Meter {
     peaks: Peaks,
     /// When such a look was taken.
     rarely_at: Mono,
+    /// The task's group, where it counts memory.
+    group: Option<Group>,
     /// The kernel's count of kills for want of memory, at the look before the last and at the last:
     /// whoever it ends may take longer to die than there is between two looks.
     oom_kills: [Option<u64>; 2],
@@ -39,6 +45,7 @@ impl Meter {
     /// Begins with a task that has written so much.
     pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
         let limits = state.spec.limits;
+        let group = Group::of(state).filter(|group| Memory::of(group).is_some());
         Self {
             limits,
             gauges: Gauges::new(limits, now, written, &state.breaches),
@@ -46,7 +53,8 @@ impl Meter {
             pace: Pace::new(now),
             peaks: Peaks::default(),
             rarely_at: now,
-            oom_kills: [machine::oom_kills(); 2],
+            oom_kills: [oom_kills(group.as_ref()); 2],
+            group,
         }
     }
 
@@ -67,13 +75,15 @@ impl Meter {
             return Vec::new();
         }
         let began = clock::mono_us();
-        let rarely = now.ms_since(self.rarely_at) >= RARELY_MS;
+        let rarely = self.is_rare(now);
+        let wanted = self.wanted(now);
         if rarely {
             self.rarely_at = now;
-            self.oom_kills = [self.oom_kills[1], machine::oom_kills()];
+            self.oom_kills = [self.oom_kills[1], oom_kills(self.group.as_ref())];
         }
         let connections = rarely || self.limits.need_connections();
-        let usage = self.measure(scene, seen, connections, now);
+        let processes = seen.unwrap_or_else(|| scene.uses(wanted));
+        let usage = self.measure(scene, processes, connections, now);
         let mut moves = false;
         let mut breaches = Vec::new();
         if !self.limits.is_none() {
@@ -87,34 +97,50 @@ impl Meter {
 
     /// Looks for somebody who asks how much the task uses.
     pub(crate) fn ask(&mut self, scene: &Scene<'_>) -> Peaks {
-        let _only_the_peaks = self.measure(scene, None, true, clock::mono());
+        let processes = scene.uses(Wanted { runnable: false, fds: true });
+        let _only_the_peaks = self.measure(scene, processes, true, clock::mono());
         Peaks { sent: self.ledger.most(), ..self.peaks.clone() }
     }
 
     /// Returns the most that was seen, once the task has ended.
     pub(crate) fn total(&self) -> Peaks {
         let ended = process::ended_use();
+        // Who took over is not told what strangers had used: then nothing was seen, and not zero.
+        let seen = ended.resident_bytes > 0;
         Peaks {
-            memory_bytes: self.peaks.memory_bytes.max(Some(ended.resident_bytes)),
-            cpu_ms: self.peaks.cpu_ms.max(Some(ended.cpu_ms)),
+            memory_bytes: self.peaks.memory_bytes.max(seen.then_some(ended.resident_bytes)),
+            cpu_ms: self.peaks.cpu_ms.max(seen.then_some(ended.cpu_ms)),
             sent: self.ledger.most(),
             ..self.peaks.clone()
         }
     }
 
-    /// Whether the kernel has lately ended a process of this machine for want of memory.
+    /// Whether the kernel has lately ended a process for want of memory: one of the task's group,
+    /// or of this machine where the group does not count.
     pub(crate) fn saw_oom_kill(&self) -> bool {
-        matches!((self.oom_kills[0], machine::oom_kills()), (Some(before), Some(now)) if now > before)
+        let now = oom_kills(self.group.as_ref());
+        matches!((self.oom_kills[0], now), (Some(before), Some(now)) if now > before)
+    }
+
+    /// Returns what is to be put on record when the kernel has ended the task at the limit that it
+    /// was told to hold.
+    pub(crate) fn ended_by_kernel(&self, state: &TaskState, now: Mono) -> Option<Breach> {
+        let Limits { memory: limit, on_limit, .. } = self.limits;
+        if limit == 0 || on_limit != OnLimit::Stop || !runs(state) {
+            return None;
+        }
+        let killed = Memory::of(self.group.as_ref()?)?.killed()?;
+        let is_for_it = killed.at_own_limit && killed.processes > 0;
+        is_for_it.then(|| Breach::by_kernel(now, limit, killed.processes))
     }
 
     fn measure(
         &mut self,
         scene: &Scene<'_>,
-        seen: Option<Vec<ProcessUse>>,
+        processes: Vec<ProcessUse>,
         connections: bool,
         now: Mono,
     ) -> Usage {
-        let processes = seen.unwrap_or_else(|| scene.uses(self.wanted()));
         let connections =
             connections.then(|| probe::connections(&processes, |one| self.ledger.knows(one)));
         let mut usage = Usage {
@@ -125,8 +151,8 @@ impl Meter {
             connections: connections.flatten(),
             processes,
         };
-        if self.limits.memory > 0 && usage.resident_bytes() > self.limits.memory {
-            usage.shared_once_bytes = Some(probe::shared_once(&usage.processes));
+        if self.limits.memory > 0 {
+            usage.shared_once_bytes = self.shared_once(&usage);
         }
         if let Some(connections) = &usage.connections {
             self.ledger.take(now, connections);
@@ -135,9 +161,40 @@ impl Meter {
         usage
     }
 
+    /// Returns the memory of a look in which what is shared counts once, as far as that is needed
+    /// to hold it against the limit.
+    fn shared_once(&self, usage: &Usage) -> Option<u64> {
+        let (limit, resident) = (self.limits.memory, usage.resident_bytes());
+        // Far from the limit the group's number may have cache in it, which nobody uses.
+        let enough = limit - limit / 10;
+        let counted = self.group.as_ref().and_then(Memory::of).and_then(|group| group.used(enough));
+        match counted {
+            Some(bytes) if bytes < enough => Some(bytes.min(resident)),
+            Some(bytes) => Some(bytes),
+            None => (resident > limit).then(|| probe::shared_once(&usage.processes)),
+        }
+    }
+
     /// Returns what a look of somebody else has to ask for, to be of use here.
-    pub(crate) const fn wanted(&self) -> Wanted {
-        Wanted { runnable: self.limits.cpu_spin_ms > 0 }
+    pub(crate) fn wanted(&self, now: Mono) -> Wanted {
+        Wanted {
+            runnable: self.limits.cpu_spin_ms > 0,
+            fds: !self.limits.is_none() || self.peaks.fds.is_none() || self.is_rare(now),
+        }
+    }
+
+    /// Whether it is time for what is not looked at each time.
+    const fn is_rare(&self, now: Mono) -> bool {
+        now.ms_since(self.rarely_at) >= RARELY_MS
+    }
+}
+
+/// Returns how many processes the kernel has ended for want of memory: in the task's group where
+/// that counts, else on this machine.
+fn oom_kills(group: Option<&Group>) -> Option<u64> {
+    match group {
+        Some(group) => Some(Memory::of(group)?.killed()?.processes),
+        None => machine::oom_kills(),
     }
 }
 

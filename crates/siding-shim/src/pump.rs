@@ -111,11 +111,11 @@ impl Pump {
         }
     }
 
-    /// Lets go of what only a flow needs, once there has been silence.
-    pub(crate) fn rest(&mut self, now: Mono) {
+    /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
+    pub(crate) fn rest(&mut self, now: Mono) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.rest(now),
-            Self::Hosted(_) => {}
+            Self::Hosted(_) => false,
         }
     }
 

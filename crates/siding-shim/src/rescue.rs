@@ -6,12 +6,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
 use siding_core::journal_file::{self, JournalFile};
-use siding_core::launch::Handed;
+use siding_core::launch::{Errand, Gathering, Handed};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, file, procfs, socket};
-use siding_core::tree::TEXT_FILE;
+use siding_core::sys::{clock, file, poll, procfs, socket};
+use siding_core::tree::{PacedLook, TEXT_FILE};
 use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -32,9 +33,13 @@ use crate::log::Log;
 use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pump::Pump;
+use crate::rounds;
 use crate::script::Reporter;
 use crate::stall::Stall;
-use crate::start::{self, CannotStart, Ready, when};
+use crate::start::{CannotStart, Ready, Setting, Shim, when};
+
+/// How long the next of several errands may take, in milliseconds. The starter has them all at hand.
+const NEXT_WAIT_MS: u64 = 500;
 
 /// Keeps a task whose shim is dead.
 pub(crate) fn run(
@@ -46,8 +51,65 @@ pub(crate) fn run(
     let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
-    let (setting, _boot, memory) = start::settle(id, ready, handed)?;
-    let known = known_processes(&memory);
+    let shim = Shim::of(id, ready)?;
+    let mut keeper = take_over(shim.settle(id, handed), None, |message| starter.tell(&message))?;
+    keeper.callers = Callers::new(starter);
+    resume(&mut keeper);
+    rounds::keep(vec![keeper], &shim.signals);
+    Ok(())
+}
+
+/// Keeps tasks whose shims are dead and whose session is over: this one, and those that follow.
+///
+/// They are gathered first. That takes milliseconds, and a look that all of them need is then taken
+/// once.
+pub(crate) fn run_several(
+    id: TaskId,
+    ready: Ready,
+    handed: Handed,
+    starter: OwnedFd,
+) -> Result<(), CannotStart> {
+    let shim = Shim::of(id, ready)?;
+    let looks = Rc::new(PacedLook::default());
+    let mut keepers = Vec::new();
+    let mut next = Some((id, handed));
+    while let Some((id, handed)) = next {
+        let tell = |message| {
+            let packet = serde_json::to_vec(&message).unwrap_or_default();
+            // Who does not wait for the answer reads the journal.
+            let _gone = socket::send(&starter, &packet, false);
+        };
+        looks.admit(id);
+        match take_over(shim.settle(id, handed), Some(&looks), tell) {
+            Ok(keeper) => keepers.push(keeper),
+            Err(error) => tell(error.message()),
+        }
+        next = if keepers.len() < Gathering::MOST { next_errand(&starter) } else { None };
+    }
+    drop(starter);
+    keepers.iter_mut().for_each(resume);
+    rounds::keep(keepers, &shim.signals);
+    Ok(())
+}
+
+/// Waits a moment for the next of several errands. `None` when there are no more.
+fn next_errand(starter: &OwnedFd) -> Option<(TaskId, Handed)> {
+    let came = poll::wait(&[starter.as_fd()], Some(NEXT_WAIT_MS)).ok()?;
+    match came.contains(&true).then(|| Handed::receive(starter))? {
+        Ok(Some((Errand::RescueAmong(id), handed))) => Some((id, handed)),
+        Ok(Some((Errand::Start(_) | Errand::Rescue(_) | Errand::Adopt(_), _)) | None) | Err(_) => {
+            None
+        }
+    }
+}
+
+/// Takes over a task, and tells when that is on record.
+fn take_over(
+    setting: Setting,
+    looks: Option<&Rc<PacedLook>>,
+    tell: impl FnOnce(Message),
+) -> Result<Keeper, CannotStart> {
+    let known = known_processes(&setting.memory);
     let dir = setting.dir.as_fd();
     let folded = journal_file::read(dir)
         .map_err(|error| when("read the journal")(io::Error::other(error)))?;
@@ -62,33 +124,29 @@ pub(crate) fn run(
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
-    starter.tell(&Message::Record { seq, record: Some(Box::new(rescued)) });
+    tell(Message::Record { seq, record: Some(Box::new(rescued)) });
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let stranger = leader.map_or(Stranger::Gone, Stranger::of_record);
-    let kin = Kin::strays(&setting.root, &state, stranger, &known);
+    let kin = Kin::strays(&setting.root, &state, stranger, &known, looks.cloned());
     let lease = Lease::take(&setting.root, &state.spec);
     let stall = Stall::new(&state, pump.bytes(), clock::mono());
     let meter = Meter::new(&state, pump.bytes(), clock::mono());
-    let mut keeper = Keeper {
+    Ok(Keeper {
         root: setting.root,
         dir: setting.dir,
         state,
         log: Log::new(journal),
         pump,
         kin,
-        callers: Callers::new(starter),
+        callers: Callers::default(),
         listener,
-        signals: setting.signals,
         lease,
         reporter: Reporter::Silent,
         input: None,
         ending: Ending::default(),
         stall,
         meter,
-    };
-    resume(&mut keeper);
-    keeper.keep();
-    Ok(())
+    })
 }
 
 /// Returns the processes that whoever started this shim has found. Without them it looks itself.

@@ -38,6 +38,8 @@ pub(crate) struct Scene<'k> {
 /// What is to be done about what was seen.
 #[derive(Debug)]
 pub(crate) enum Look {
+    /// It was not time to look.
+    NotYet,
     /// Nothing.
     Nothing,
     /// Those who asked are to be told.
@@ -102,14 +104,15 @@ impl Stall {
     /// Looks, when it is time to. `wanted` is what the meter needs of it.
     pub(crate) fn look(&mut self, scene: &Scene<'_>, wanted: Wanted, now: Mono) -> Look {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
-            return Look::Nothing;
+            return Look::NotYet;
         }
         let sample = self.sample(scene);
         self.uses = Some(probe::uses_in(&sample, wanted));
         if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
-            let judged = scene.judge(&first, &sample);
+            let tail = scene.tail();
+            let judged = scene.judge(&first, &sample, &tail);
             self.hold(judged.key(), first.at);
-            return Look::Answer(Box::new(self.evidence(scene, &sample, judged, now)));
+            return Look::Answer(Box::new(self.evidence(scene, &sample, judged, tail, now)));
         }
         let Some(first) = self.before.take() else {
             let first_found =
@@ -118,7 +121,8 @@ impl Stall {
             self.before = Some(sample);
             return Look::Nothing;
         };
-        let judged = scene.judge(&first, &sample);
+        let tail = scene.tail();
+        let judged = scene.judge(&first, &sample, &tail);
         let since = self.hold(judged.key(), first.at);
         let found = if judged.is_urgent() {
             Found::Certainty { since }
@@ -128,7 +132,7 @@ impl Stall {
             Found::Patience
         };
         if self.watch.looked(now, found) {
-            let evidence = self.evidence(scene, &sample, judged, now);
+            let evidence = self.evidence(scene, &sample, judged, tail, now);
             let output_bytes = scene.pump.bytes();
             return Look::Stalled(Box::new(Stalled { at: now, output_bytes, evidence }));
         }
@@ -155,6 +159,7 @@ impl Stall {
         scene: &Scene<'_>,
         sample: &Sample,
         judged: Judgement,
+        tail: Tail,
         now: Mono,
     ) -> Evidence {
         let spec = &scene.state.spec;
@@ -166,7 +171,7 @@ impl Stall {
             silent_ms: self.watch.silent_ms(now),
             cpu_permille: judged.cpu_permille,
             chain: probe::links(sample, &judged, &|pid| scene.command(pid)),
-            tail: scene.tail().line,
+            tail: tail.line,
             advice: judged.advice(spec.task_id, spec.stdin),
         }
     }
@@ -194,8 +199,8 @@ impl Scene<'_> {
         Tail::read(&self.pump.tail(TAIL_BYTES))
     }
 
-    fn judge(&self, first: &Sample, second: &Sample) -> Judgement {
-        judge(first, second, self.leader(), &self.tail())
+    fn judge(&self, first: &Sample, second: &Sample, tail: &Tail) -> Judgement {
+        judge(first, second, self.leader(), tail)
     }
 
     fn leader(&self) -> Option<i32> {

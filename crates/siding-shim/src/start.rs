@@ -6,13 +6,14 @@
 use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::cgroup::{self, Group};
 use siding_core::journal_file::JournalFile;
 use siding_core::launch::{self, Birth, Handed};
 use siding_core::store::{Root, TaskDir};
+use siding_core::sys::process::Title;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
@@ -20,6 +21,7 @@ use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
+use siding_model::limits::OnLimit;
 use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::Message;
 use siding_model::record::{Accepted, FORMAT, Record};
@@ -37,6 +39,7 @@ use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
+use crate::rounds;
 use crate::script::{Reporter, Script, move_high};
 use crate::stall::Stall;
 
@@ -50,17 +53,17 @@ pub(crate) struct CannotStart {
     source: io::Error,
 }
 
-impl CannotStart {
-    /// Returns it as it is told to whoever started the shim.
-    pub(crate) fn told(&self) -> Message {
-        let errno = self.source.raw_os_error().unwrap_or(0);
-        Message::CannotStart { doing: self.to_string(), errno }
-    }
-}
-
 impl fmt::Display for CannotStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {}: {}", self.doing, self.source)
+    }
+}
+
+impl CannotStart {
+    /// Returns what the starter is told.
+    pub(crate) fn message(&self) -> Message {
+        let errno = self.source.raw_os_error().unwrap_or(0);
+        Message::CannotStart { doing: self.to_string(), errno }
     }
 }
 
@@ -71,15 +74,16 @@ pub(crate) fn when(doing: &'static str) -> impl Fn(io::Error) -> CannotStart {
 
 /// A process that has become a keeper and waits for what to keep.
 #[derive(Debug)]
-pub(crate) struct Ready(pub(crate) Result<Readied, CannotStart>);
+pub(crate) struct Ready(Result<Readied, CannotStart>);
 
 /// What it has then.
 #[derive(Debug)]
-pub(crate) struct Readied {
-    pub(crate) own: ProcRef,
-    pub(crate) boot: BootId,
-    pub(crate) signals: SignalFd,
+struct Readied {
+    own: ProcRef,
+    boot: BootId,
+    signals: SignalFd,
     cgroup: Option<cgroup::Own>,
+    title: Option<Title>,
 }
 
 impl Ready {
@@ -104,37 +108,50 @@ impl Ready {
         // task's group.
         let cgroup = cgroup::Own::find();
         let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
-        Ok(Readied { own, boot, signals, cgroup })
+        Ok(Readied { own, boot, signals, cgroup, title: Title::find() })
     }
 }
 
-/// What every shim has when it begins.
+/// What a shim has for a task when it begins.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) root: Root,
     pub(crate) dir: TaskDir,
     pub(crate) own: ProcRef,
-    pub(crate) signals: SignalFd,
-    /// Whether the task's processes can be marked.
-    pub(crate) marked: bool,
-    /// The control group of whoever started this shim.
-    pub(crate) cgroup: Option<cgroup::Own>,
+    pub(crate) memory: OwnedFd,
 }
 
-/// Takes over the directories, and becomes the keeper of this task. Returns the boot and the
-/// memory as well.
-pub(crate) fn settle(
-    id: TaskId,
-    ready: Ready,
-    handed: Handed,
-) -> Result<(Setting, BootId, OwnedFd), CannotStart> {
-    let Readied { own, boot, signals, cgroup } = ready.0?;
-    let root = Root::inherited(PathBuf::new(), handed.root);
-    let dir = TaskDir::inherited(id, handed.dir, handed.place);
-    // The shim of a task inside a task would else be taken for one of the outer task's processes.
-    let marked = limit::set_birthmark(id.birthmark()).is_ok();
-    process::set_title(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
-    Ok((Setting { root, dir, own, signals, marked, cgroup }, boot, handed.memory))
+/// A process that keeps tasks.
+#[derive(Debug)]
+pub(crate) struct Shim {
+    pub(crate) own: ProcRef,
+    pub(crate) signals: SignalFd,
+    pub(crate) boot: BootId,
+    /// Whether the task's processes can be marked.
+    marked: bool,
+    /// The control group of whoever started this shim.
+    cgroup: Option<cgroup::Own>,
+}
+
+impl Shim {
+    /// Becomes the keeper of this task, maybe among others.
+    pub(crate) fn of(id: TaskId, ready: Ready) -> Result<Self, CannotStart> {
+        let Readied { own, boot, signals, cgroup, title } = ready.0?;
+        // The shim of a task inside a task would else be taken for one of the outer task's
+        // processes.
+        let marked = limit::set_birthmark(id.birthmark()).is_ok();
+        if let Some(title) = title {
+            title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+        }
+        Ok(Self { own, signals, boot, marked, cgroup })
+    }
+
+    /// Takes over the directories of a task.
+    pub(crate) fn settle(&self, id: TaskId, handed: Handed) -> Setting {
+        let root = Root::inherited(PathBuf::new(), handed.root);
+        let dir = TaskDir::inherited(id, handed.dir, handed.place);
+        Setting { root, dir, own: self.own, memory: handed.memory }
+    }
 }
 
 /// Runs a new task.
@@ -151,7 +168,7 @@ pub(crate) fn run(
             Ok(())
         }
         Err(error) => {
-            starter.tell(&error.told());
+            starter.tell(&error.message());
             Err(error)
         }
     }
@@ -160,6 +177,7 @@ pub(crate) fn run(
 /// A task that is on record and has all it needs, but no process.
 #[derive(Debug)]
 struct Begun {
+    shim: Shim,
     setting: Setting,
     state: TaskState,
     environment: Vec<CString>,
@@ -188,19 +206,20 @@ struct Plumbing {
 }
 
 fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart> {
-    let (setting, boot, memory) = settle(id, ready, handed)?;
+    let shim = Shim::of(id, ready)?;
+    let setting = shim.settle(id, handed);
     let Birth { spec, environment } =
-        Birth::read(memory).map_err(when("read the specification"))?;
+        Birth::read(&setting.memory).map_err(when("read the specification"))?;
     pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
         format: FORMAT,
-        boot,
+        boot: shim.boot.clone(),
         at: clock::mono(),
         wall: clock::wall(),
-        shim: setting.own,
-        cgroup: setting.cgroup.as_ref().and_then(|own| own.group_for(id)),
+        shim: shim.own,
+        cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id, spec.limits.memory > 0)),
         adopted: None,
         spec,
     };
@@ -220,7 +239,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     let log = Log::new(journal);
-    Ok(Begun { setting, state, environment, log, pump, listener, plumbing, spare })
+    Ok(Begun { shim, setting, state, environment, log, pump, listener, plumbing, spare })
 }
 
 impl Plumbing {
@@ -255,10 +274,10 @@ impl Plumbing {
 
 impl Begun {
     fn run(self, starter: Caller) {
-        let Self { setting, state, environment, log, pump, listener, plumbing, spare } = self;
+        let Self { shim, setting, state, environment, log, pump, listener, plumbing, spare } = self;
         pause::at("ready");
         drop(spare);
-        let started = start_leader(&state, &environment, &plumbing, setting.marked);
+        let started = start_leader(&state, &environment, &plumbing, shim.marked);
         drop(environment);
         pause::at("spawned");
         let (event, reporter) = match started {
@@ -282,7 +301,6 @@ impl Begun {
             kin: Kin::Below { leader },
             callers: Callers::new(starter),
             listener,
-            signals: setting.signals,
             lease,
             reporter,
             input: plumbing.input,
@@ -294,7 +312,7 @@ impl Begun {
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));
         keeper.happen(&event);
         pause::at("running");
-        keeper.keep();
+        rounds::keep(vec![keeper], &shim.signals);
     }
 }
 
@@ -311,6 +329,9 @@ fn start_leader(
     })?;
     // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
     let group = Group::of(task).and_then(|group| group.make().ok());
+    if let Some(group) = &group {
+        hold_memory(spec, group.as_fd());
+    }
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
@@ -349,6 +370,14 @@ fn start_leader(
         Command::Argv { argv } => {
             Ok((start(&program(argv)?, environment, None)?, Reporter::Silent))
         }
+    }
+}
+
+/// Lets the kernel hold the limit on memory of a task that is to be stopped at it, where the task's
+/// group can. Else, and where that fails, its use is watched.
+fn hold_memory(spec: &TaskSpec, group: BorrowedFd<'_>) {
+    if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
+        let _watched = cgroup::Memory::at(group).map(|memory| memory.bound(spec.limits.memory));
     }
 }
 

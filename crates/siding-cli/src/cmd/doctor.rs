@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::doctor::{self, Check, State, Verdict, Weight};
 use siding_core::settings::{self, Environment};
@@ -32,7 +33,8 @@ pub(crate) struct Args {
 }
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "doctor")]
 struct Examination {
     verdict: Verdict,
     state_dir: Option<String>,
@@ -109,5 +111,10 @@ mod tests {
         assert_eq!(text.matches("without it:").count(), 1, "{text}");
         assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        crate::render::schema::assert_committed::<Examination>("doctor");
     }
 }

@@ -30,7 +30,7 @@ const ANSWER_MS: u64 = 10_000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding extend b-4k7q 30m       thirty minutes more than it has now
+  siding extend b-4k7q 30m       thirty minutes more; twice is an hour
   siding extend b-4k7q --to 2h   two hours in all, counted from its start
   siding extend b-4k7q --to 5m   less is possible too, as long as it lies ahead")]
 pub(crate) struct Args {
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// How much later than now set, such as 30m
     #[arg(
         value_name = "DURATION",
-        value_parser = super::span,
+        value_parser = later,
         required_unless_present = "to",
         conflicts_with = "to"
     )]
@@ -60,7 +60,8 @@ impl Args {
         let mut watch = Watch::open(&root, PROGRAM, id)?;
         let (_, before) = watch.state()?;
         let wanted_ms = self.wanted_ms(&before);
-        let moved = match watch.ask(&Request::Extend { to_ms: wanted_ms }, ANSWER_MS) {
+        let by_ms = self.more.map(millis);
+        let moved = match watch.ask(&Request::Extend { to_ms: wanted_ms, by_ms }, ANSWER_MS) {
             Err(WatchError::Ask { source: AskError::Refused { why }, .. }) => {
                 return Err(refused(id, &why));
             }
@@ -86,13 +87,21 @@ impl Args {
 
     /// Returns the deadline that is asked for, in milliseconds after the start.
     fn wanted_ms(&self, state: &TaskState) -> u64 {
-        let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let now_set = state.life.deadline().ms_since(state.started);
         match (self.to, self.more) {
-            (Some(to), _) => ms(to),
-            (None, more) => now_set.saturating_add(more.map_or(0, ms)),
+            (Some(to), _) => millis(to),
+            (None, more) => now_set.saturating_add(more.map_or(0, millis)),
         }
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Reads how much later. A plus before it says no more than its absence.
+fn later(text: &str) -> Result<Duration, String> {
+    super::span(text.strip_prefix('+').unwrap_or(text))
 }
 
 fn refused(id: TaskId, why: &str) -> Failure {

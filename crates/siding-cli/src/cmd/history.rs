@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use siding_core::sys::clock;
 use siding_model::history::{Length, Run, RunView};
+use siding_model::size::human as size;
 use siding_model::span::human;
 
 use crate::context;
@@ -22,7 +23,8 @@ pub(super) use words::{ago, filter, nothing, place, places};
 /// Runs that are listed without --limit.
 const LISTED: usize = 20;
 
-/// Shows how earlier runs of commands went: when, how long, and how they ended.
+/// Shows how earlier runs of commands went: when, how long, with how much memory, and how they
+/// ended.
 ///
 /// Runs are remembered by their command and directory, also when the task itself has been removed.
 /// Blanks do not count, and of assignments before a command only the names.
@@ -82,12 +84,21 @@ fn table(runs: &[Run], colour: Colour) -> String {
     let row = |run: &Run| {
         let took = run.ran_ms.map_or_else(|| "-".to_owned(), |ms| human(Duration::from_millis(ms)));
         let over = if matches!(run.length(), Length::AtLeast(_)) { ">" } else { "" };
-        let cells =
-            [ago(run.ended, now), format!("{over}{took}"), render::short_outcome(&run.outcome)];
+        let cells = [
+            ago(run.ended, now),
+            format!("{over}{took}"),
+            run.peak_memory.map_or_else(|| "-".to_owned(), size),
+            render::short_outcome(&run.outcome),
+        ];
         (cells, place(&run.command, &run.cwd, places))
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
-    let titles = [("WHEN", Side::Right), ("TOOK", Side::Right), ("HOW", Side::Left)];
+    let titles = [
+        ("WHEN", Side::Right),
+        ("TOOK", Side::Right),
+        ("MEMORY", Side::Right),
+        ("HOW", Side::Left),
+    ];
     grid(titles, "COMMAND", &rows, colour)
 }
 

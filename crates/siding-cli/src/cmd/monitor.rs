@@ -39,6 +39,10 @@ pub(crate) struct Args {
     /// No timeout but the cap on every task (max_elapsed_hard_cap)
     #[arg(long)]
     persistent: bool,
+    /// How long it may be silent before what it does is put on record; `0s` never looks
+    /// (default: stall_after, 45s)
+    #[arg(long, value_name = "D")]
+    stall_after: Option<String>,
     /// Session that is told and owns the task (default: $SIDING_SESSION)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -75,6 +79,7 @@ impl Args {
         let mut run = run::Args::default();
         run.timeout = Some(self.timeout()?);
         run.background = true;
+        run.stall_after = self.stall_after;
         run.session = self.session;
         run.cwd = self.cwd;
         run.env = self.env;

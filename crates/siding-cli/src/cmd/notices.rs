@@ -1,9 +1,11 @@
 //! `siding notices`: what a session's tasks have to tell, once each.
 
 mod ack;
+mod losses;
 mod people;
 mod request;
 mod text;
+mod trouble;
 mod webhook;
 
 use std::collections::HashSet;

@@ -1,5 +1,6 @@
 //! `siding ps`: which tasks there are.
 
+use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use siding_core::journal_file::ReadError;
@@ -50,19 +51,12 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let recovered = context::recover_all(&root)?;
-        let Found { mut views, unopened, unread } = self.look(&root)?;
-        if let Some(session) = &self.session {
-            views.retain(|view| view.session_id == *session);
-        }
-        if self.running {
-            views.retain(|view| view.outcome.is_none());
-        }
-        sort(&mut views);
-        past::expect(&root, &mut views);
+        let found = self.look(&root)?;
+        let unread = found.unread;
         if self.json {
-            render::json::print_list(&views)?;
+            print_json(&root, found)?;
         } else {
-            self.print(&views, unopened)?;
+            self.print(&root, found)?;
         }
         Ok(if recovered && unread == 0 {
             ExitCode::SUCCESS
@@ -83,16 +77,34 @@ impl Args {
         ids.sort_unstable();
         ids.dedup();
         let unopened = kept.saturating_sub(ids.len());
-        let mut found = Found { views: Vec::with_capacity(ids.len()), unopened, unread: 0 };
-        for (id, view) in listing::views(root, &ids)? {
-            match view {
-                Ok(view) => found.views.extend(view),
+        let mut found = Found { unopened, ..Found::default() };
+        for (id, row) in listing::views(root, &ids, |view| self.row(view))? {
+            match row {
+                Ok(Some(Row::View(view))) => found.views.push(*view),
+                Ok(Some(Row::Text(ended))) => found.ended.push(ended),
+                Ok(Some(Row::Other) | None) => {}
                 Err(error) => {
                     found.unread += usize::from(report(root, id, &error) == Report::Failed)
                 }
             }
         }
+        sort(&mut found.views);
+        found.ended.sort_unstable();
         Ok(found)
+    }
+
+    /// Returns what is kept of a task until it is printed.
+    fn row(&self, view: TaskView) -> Row {
+        let is_asked_for = self.session.as_ref().is_none_or(|session| view.session_id == *session);
+        if !is_asked_for || (self.running && view.outcome.is_some()) {
+            return Row::Other;
+        }
+        if self.json && view.outcome.is_some() {
+            let text = render::json::element(&view);
+            let moment = view.ended_at.unwrap_or(view.started_at);
+            return Row::Text(Ended { moment: Reverse(moment), task_id: view.task_id, text });
+        }
+        Row::View(Box::new(view))
     }
 
     /// Whether only the last of those that have ended are shown.
@@ -100,11 +112,13 @@ impl Args {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
 
-    fn print(&self, views: &[TaskView], unopened: usize) -> Result<(), Failure> {
+    fn print(&self, root: &Root, found: Found) -> Result<(), Failure> {
+        let Found { mut views, unopened, .. } = found;
         if views.is_empty() {
             eprintln!("siding: no tasks; `siding run -- COMMAND` starts one");
             return Ok(());
         }
+        past::expect(root, &mut views);
         let running = views.iter().take_while(|view| view.outcome.is_none()).count();
         let shown = if self.is_short() { views.len().min(running + RECENT) } else { views.len() };
         out::print(&render::table(&views[..shown], Colour::of_stdout()))?;
@@ -116,9 +130,37 @@ impl Args {
     }
 }
 
-/// What there is.
+/// Prints a list: what runs, then what has ended.
+fn print_json(root: &Root, found: Found) -> Result<(), Failure> {
+    let Found { mut views, ended, .. } = found;
+    past::expect(root, &mut views);
+    let views = views.iter().map(render::json::element);
+    render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
+}
+
+/// A task as far as it is kept until it is printed.
+enum Row {
+    View(Box<TaskView>),
+    /// It is printed as JSON, and nothing can change in it.
+    Text(Ended),
+    /// It was not asked for.
+    Other,
+}
+
+/// A task that has ended, in words. In order: the last to end first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Ended {
+    moment: Reverse<String>,
+    task_id: TaskId,
+    text: Vec<u8>,
+}
+
+/// What there is, in the order in which it is printed.
+#[derive(Default)]
 struct Found {
     views: Vec<TaskView>,
+    /// Those that have ended, where they are printed as JSON.
+    ended: Vec<Ended>,
     /// Tasks that ended so long ago that they were not looked at.
     unopened: usize,
     /// Tasks that could not be read.

@@ -2,8 +2,10 @@
 
 mod words;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::reap::{self, Orphans, ReapError, Step};
 use siding_core::store::Root;
@@ -52,11 +54,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
+/// What `--json` prints. `docs/schema/reap.schema.json` is the contract.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "reap")]
 struct Reaped<'s> {
+    /// Whether nothing was done, and this is only what would be.
     dry_run: bool,
-    counts: std::collections::BTreeMap<&'static str, usize>,
+    /// How many steps of each kind there are.
+    counts: BTreeMap<&'static str, usize>,
+    /// What was done, in order.
     steps: &'s [Step],
 }
 
@@ -118,5 +124,15 @@ impl From<ReapError> for Failure {
             ReapError::Store(error) => error.into(),
             boot @ ReapError::Boot(_) => Self::new(boot),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        crate::render::schema::assert_committed::<Reaped<'static>>("reap");
     }
 }

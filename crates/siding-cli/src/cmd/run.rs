@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use siding_core::launch::Shim;
+use siding_core::output;
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
@@ -53,6 +54,10 @@ pub(crate) struct Args {
     /// the timeout stops, unless this says one thing for both
     #[arg(long, value_name = "WHAT")]
     on_timeout: Option<OnTimeout>,
+    /// How long it may be silent before what it does is put on record; `0s` never looks
+    /// (default: stall_after, 45s)
+    #[arg(long, value_name = "D")]
+    pub(super) stall_after: Option<String>,
     /// Time between the polite signal and the kill (default: kill_grace, 10s)
     #[arg(long, value_name = "D")]
     grace: Option<String>,
@@ -168,7 +173,7 @@ impl Args {
             self.print_text(&root, &task, &plan)?
         };
         if left.is_none() && reader == out::Reader::There {
-            context::returned(&root, &task.state);
+            context::returned(&root, &task);
         }
         Ok(match left {
             Some(signal) => ExitCode::from(
@@ -188,11 +193,12 @@ impl Args {
     ) -> Result<out::Reader, Failure> {
         let mut view = task.view(root, Detail::Full);
         expect(root, &mut view);
-        let excerpt = siding_core::output::excerpt(
-            &task.dir,
-            task.state.spec.keep_head,
-            plan.output_max_bytes,
-        );
+        let keep_head = task.state.spec.keep_head;
+        let is_over = view.outcome.is_some() || view.leader_outcome.is_some();
+        let excerpt = match is_over {
+            true => output::excerpt(&task.dir, keep_head, plan.output_max_bytes),
+            false => output::so_far(&task.dir, keep_head, plan.handover_max_bytes),
+        };
         if let Ok(excerpt) = excerpt {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;

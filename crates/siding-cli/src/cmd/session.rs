@@ -7,6 +7,8 @@ mod open;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use schemars::JsonSchema;
+use serde::Serialize;
 use siding_core::reap::Step;
 use siding_core::session::Session;
 use siding_core::store::Root;
@@ -63,7 +65,7 @@ fn running(root: &Root) -> Result<Vec<TaskSpec>, Failure> {
 }
 
 /// How a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Standing {
     /// Its owner lives.
@@ -96,16 +98,22 @@ impl Standing {
 }
 
 /// What `--json` prints about a session.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "session")]
 struct SessionView {
+    /// Name of the session.
     session_id: SessionId,
-    /// `None` for the implicit session and for one that cannot be read.
+    /// The process whose end is its end; null for the implicit session and for one that cannot be
+    /// read.
     owner_pid: Option<i32>,
+    /// How it stands.
     state: Standing,
+    /// When it was last opened, RFC 3339; null where `owner_pid` is.
+    #[schemars(extend("format" = "date-time"))]
     opened_at: Option<String>,
     /// Tasks that have not ended.
     running: Vec<TaskId>,
-    /// What was cleared when it was opened.
+    /// What was cleared when it was opened; only there then.
     #[serde(skip_serializing_if = "Option::is_none")]
     reaped: Option<Vec<Step>>,
 }
@@ -126,4 +134,14 @@ impl SessionView {
 /// Reads a session's name.
 fn name(text: &str) -> Result<SessionId, String> {
     text.parse().map_err(|error: siding_model::id::BadSessionId| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        crate::render::schema::assert_committed::<SessionView>("session");
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use siding_core::sys::clock;
 use siding_model::history::{Quantile, StatsView, Summary};
+use siding_model::size::human as size;
 use siding_model::span::human;
 
 use super::history::{ago, filter, nothing, place, places};
@@ -19,7 +20,8 @@ use crate::render::{self, out, spark};
 /// Commands that are listed without --limit.
 const LISTED: usize = 20;
 
-/// Shows what is usual for each command: runs, median, p90, how many succeed, the last ones.
+/// Shows what is usual for each command: runs, median, p90, how many succeed, memory, the last
+/// ones.
 ///
 /// Half of the runs take no longer than the median, nine of ten no longer than the p90; old runs
 /// count less. With fewer than 3 runs that say something nothing is usual. A run that something
@@ -32,8 +34,9 @@ Examples:
   siding stats --cwd .          those in this directory
   siding stats --json           all that is remembered, as a list
 
-OK is the share that exited with 0, of those that nobody stopped. RECENT are the
-lengths of the last ten runs, the newest on the right.")]
+OK is the share that exited with 0, of those that nobody stopped. MEMORY is the
+most that any of them was seen to take. RECENT are the lengths of the last ten
+runs, the newest on the right.")]
 pub(crate) struct Args {
     /// The command, or its first words
     #[arg(value_name = "COMMAND")]
@@ -84,6 +87,7 @@ fn table(summaries: &[Summary], colour: Colour) -> String {
             quantile(usual.map(|usual| usual.median)),
             quantile(usual.map(|usual| usual.p90)),
             summary.success_rate().map_or_else(|| "-".to_owned(), percent),
+            summary.peak_memory.map_or_else(|| "-".to_owned(), size),
             ago(summary.last.ended, now),
             spark(&summary.recent),
         ];
@@ -95,6 +99,7 @@ fn table(summaries: &[Summary], colour: Colour) -> String {
         ("MEDIAN", Side::Right),
         ("P90", Side::Right),
         ("OK", Side::Right),
+        ("MEMORY", Side::Right),
         ("LAST", Side::Right),
         ("RECENT", Side::Right),
     ];
@@ -146,13 +151,14 @@ mod tests {
             failed: 1,
             expectation: Some(usual),
             recent: vec![1, 4, 7],
+            peak_memory: Some(212 << 20),
             last,
         };
         let text = table(&[summary], Colour::Off);
         assert_eq!(
             text,
-            "RUNS  MEDIAN      P90   OK    LAST  RECENT  COMMAND\n   \
-             4  4m 10s  >5m 10s  66%  0s ago     ▂▅█  cargo test\n"
+            "RUNS  MEDIAN      P90   OK  MEMORY    LAST  RECENT  COMMAND\n   \
+             4  4m 10s  >5m 10s  66%  212MiB  0s ago     ▂▅█  cargo test\n"
         );
     }
 }

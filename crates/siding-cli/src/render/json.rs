@@ -9,10 +9,9 @@ use crate::failure::Failure;
 
 /// Bytes written at once.
 const BLOCK: usize = 64 << 10;
-/// Values of a long list that one thread puts into words at once, about half a megabyte of tasks,
-/// and threads that do.
-const SHARE: usize = 1000;
-const THREADS: usize = 4;
+
+/// Bytes of most values of a list.
+const ELEMENT: usize = 1 << 10;
 
 /// Prints a value as one line.
 pub(crate) fn print(value: &impl Serialize) -> Result<(), Failure> {
@@ -31,49 +30,31 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(line.map_err(|error| Failure::new(format!("could not print: {error}")))? + "\n")
 }
 
-/// Prints a list as one line. One of ten thousand tasks takes megabytes, so it is never there as a
-/// whole, and several threads put it into words.
-pub(crate) fn print_list(values: &[impl Serialize + Sync]) -> Result<(), Failure> {
+/// Prints texts, each a value as JSON, as one list on one line.
+pub(crate) fn print_list<T: AsRef<[u8]>>(
+    values: impl IntoIterator<Item = T>,
+) -> Result<(), Failure> {
     out::result(write_list(values)).map(drop)
 }
 
-fn write_list(values: &[impl Serialize + Sync]) -> io::Result<()> {
-    if values.len() <= SHARE {
-        return write(&values);
-    }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let mut out = io::stdout().lock();
-    let mut before = "[";
-    for round in values.chunks(SHARE * threads) {
-        let texts = std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                round.chunks(SHARE).map(|share| scope.spawn(|| elements(share))).collect();
-            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
-                Ok(text) => text,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            workers.into_iter().map(join).collect::<io::Result<Vec<_>>>()
-        })?;
-        for text in texts {
-            out.write_all(before.as_bytes())?;
-            out.write_all(&text)?;
-            before = ",";
+fn write_list<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
+    out.write_all(b"[")?;
+    for (index, text) in values.into_iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
         }
+        out.write_all(text.as_ref())?;
     }
     out.write_all(b"]\n")?;
     out.flush()
 }
 
-/// Returns values as they stand in a list, with commas between them.
-fn elements(values: &[impl Serialize]) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    for value in values {
-        if !text.is_empty() {
-            text.push(b',');
-        }
-        serde_json::to_writer(&mut text, value)?;
-    }
-    Ok(text)
+/// Returns a value as it stands in a list.
+pub(crate) fn element(value: &impl Serialize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(ELEMENT);
+    serde_json::to_writer(&mut text, value).expect("memory takes all, and all keys are texts");
+    text
 }
 
 fn write(value: &impl Serialize) -> io::Result<()> {

@@ -4,6 +4,7 @@
 //! processes) is shown by `one_line`, so that it can neither move the cursor nor forge a line.
 
 mod advice;
+mod attention;
 mod bar;
 mod left;
 pub(crate) mod paint;

@@ -42,6 +42,8 @@ pub(crate) fn running() -> TaskView {
         attention: None,
         usage: None,
         breaches: Vec::new(),
+        cgroup: None,
+        monitor: None,
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

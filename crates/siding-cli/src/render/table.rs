@@ -8,6 +8,7 @@ use siding_model::span::human;
 use siding_model::text::one_line;
 
 use super::COLUMNS;
+use super::attention;
 use super::bar::bar;
 use super::paint::{Colour, Paint};
 use super::state;
@@ -47,10 +48,15 @@ impl Column {
     }
 }
 
-/// Returns a table of tasks, in their order. Sessions and ports have columns where there are any.
+/// Returns a table of tasks, in their order. What needs attention, sessions and ports have columns
+/// where there are any.
 pub(crate) fn table(views: &[TaskView], colour: Colour) -> String {
     let mut columns = columns(views);
-    columns.splice(3..3, usual(views, COLUMNS.saturating_sub(COMMAND_MIN + used(&columns))));
+    let behind_elapsed = columns.iter().take_while(|column| column.title != "ELAPSED").count() + 1;
+    columns.splice(
+        behind_elapsed..behind_elapsed,
+        usual(views, COLUMNS.saturating_sub(COMMAND_MIN + used(&columns))),
+    );
     let widths: Vec<usize> = columns.iter().map(Column::width).collect();
     let used = used(&columns);
     let room = COLUMNS.saturating_sub(used).max(COMMAND_MIN);
@@ -64,10 +70,10 @@ pub(crate) fn table(views: &[TaskView], colour: Colour) -> String {
     for (row, view) in views.iter().enumerate() {
         for (column, width) in columns.iter().zip(&widths) {
             let cell = column.pad(&column.cells[row], *width);
-            let painted = if column.title == "STATE" {
-                colour.paint(state::paint(view), &cell)
-            } else {
-                cell
+            let painted = match column.title {
+                "STATE" => colour.paint(state::paint(view), &cell),
+                "ATTENTION" => colour.paint(Paint::Bad, &cell),
+                _ => cell,
             };
             text.push_str(&painted);
             text.push_str("  ");
@@ -84,6 +90,10 @@ fn columns(views: &[TaskView]) -> Vec<Column> {
         Column::new("STATE", views, state::short),
         Column::new("ELAPSED", views, state::elapsed).right(),
     ];
+    if views.iter().any(|view| attention::mark(view).is_some()) {
+        let mark = |view: &TaskView| attention::mark(view).unwrap_or_default().to_owned();
+        columns.insert(2, Column::new("ATTENTION", views, mark));
+    }
     if views.iter().any(|view| !view.session_id.is_implicit()) {
         columns.push(Column::new("SESSION", views, |view| {
             one_line(view.session_id.as_str(), SESSION_MAX)
@@ -132,6 +142,7 @@ fn command(view: &TaskView, room: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::evidence::Verdict;
     use siding_model::outcome::Outcome;
 
     use super::super::sample::{HOSTILE, ended, running};
@@ -190,6 +201,23 @@ mod tests {
         }
         let text = table(&[TaskView { elapsed_ms: 1, ..running() }], Colour::Off);
         assert!(text.lines().all(|line| line == one_line(line, COLUMNS)));
+    }
+
+    #[test]
+    fn what_needs_attention_is_marked_on_a_screen() {
+        let mut asking = running();
+        asking.attention = Some(super::attention::tests::stalled(Verdict::InputWait));
+        asking.command = "npm init and so on, longer than there is room for on one line".to_owned();
+        let views = [asking.clone(), running(), ended(Outcome::Exited { code: 7 })];
+        assert_eq!(
+            table(&views, Colour::Off),
+            "ID              STATE     ATTENTION    ELAPSED  OUTPUT  COMMAND\n\
+             b-4k7q0n2m8x5t  running   needs input      15s  1.4KiB  npm init and so on, lon…\n\
+             b-4k7q0n2m8x5t  running                    15s  1.4KiB  npm test\n\
+             b-4k7q0n2m8x5t  exited 7                   15s  1.4KiB  npm test\n"
+        );
+        let text = table(&[asking], Colour::On);
+        assert!(text.contains("\x1b[31mneeds input\x1b[m"), "{text:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use siding_core::sys::clock;
 use siding_model::record::StopReport;
-use siding_model::report::{PlacementKind, TaskView};
+use siding_model::report::{MonitorView, PlacementKind, TaskView};
 use siding_model::size::human as size;
 use siding_model::span::{exact, human};
 use siding_model::text::one_line;
@@ -126,6 +126,9 @@ impl Sheet {
             };
             self.line("shim", &format!("{pid}{rescues}"));
         }
+        if let Some(group) = &view.cgroup {
+            self.line("cgroup", &one_line(group, usize::MAX));
+        }
     }
 
     fn output(&mut self, view: &TaskView) {
@@ -139,6 +142,12 @@ impl Sheet {
         };
         self.line("output", &format!("{} bytes{gap}{lost}", output.bytes));
         self.line("", &one_line(&output.path, usize::MAX));
+        if let Some(monitor) = &view.monitor {
+            self.block("told", &words(&told(monitor), VALUE));
+            if let Some(pattern) = &monitor.pattern {
+                self.line("", &one_line(&format!("of those that match {pattern}"), VALUE));
+            }
+        }
     }
 
     fn usage(&mut self, view: &TaskView) {
@@ -251,6 +260,21 @@ impl Sheet {
     }
 }
 
+/// Returns what a monitor told, in words: `212 lines in 7 notices; 207 of them together`.
+fn told(monitor: &MonitorView) -> String {
+    let MonitorView { lines, notices, coalesced, text_dropped, .. } = monitor;
+    let plural = |count: bool| if count { "" } else { "s" };
+    let mut text =
+        format!("{lines} line{} in {notices} notice{}", plural(*lines == 1), plural(*notices == 1));
+    if *coalesced > 0 {
+        text += &format!("; {coalesced} of them together with others");
+    }
+    if *text_dropped > 0 {
+        text += &format!(", {text_dropped} only counted");
+    }
+    text
+}
+
 fn more(total: usize, shown: usize) -> Option<String> {
     total.checked_sub(shown).filter(|more| *more > 0).map(|more| format!("… and {more} more"))
 }
@@ -319,12 +343,30 @@ mod tests {
     }
 
     #[test]
+    fn a_monitor_says_how_much_it_told() {
+        let mut monitor =
+            MonitorView { pattern: None, lines: 1, notices: 1, coalesced: 0, text_dropped: 0 };
+        assert_eq!(told(&monitor), "1 line in 1 notice");
+        monitor = MonitorView { lines: 212, notices: 7, coalesced: 207, ..monitor };
+        assert_eq!(told(&monitor), "212 lines in 7 notices; 207 of them together with others");
+        monitor.text_dropped = 90;
+        assert!(told(&monitor).ends_with("with others, 90 only counted"));
+    }
+
+    #[test]
     fn no_line_is_wider_than_the_screen_or_forged() {
         let mut view = running();
         view.command = HOSTILE.repeat(9);
         view.name = Some(HOSTILE.to_owned());
         view.processes = (1..40).map(|pid| process(pid, HOSTILE)).collect();
         view.listening = (10_000..10_050).collect();
+        view.monitor = Some(MonitorView {
+            pattern: Some(HOSTILE.to_owned()),
+            lines: u64::MAX,
+            notices: u32::MAX,
+            coalesced: u64::MAX,
+            text_dropped: u64::MAX,
+        });
         view.outcome = Some(Outcome::Lost { why: HOSTILE.to_owned() });
         view.leader_outcome = Some(Outcome::FailedToStart { error: HOSTILE.to_owned() });
         view.pipeline_statuses = Some(vec![141; 100]);
@@ -338,7 +380,7 @@ mod tests {
             ports_freed: (10_000..10_050).collect(),
         });
         let text = task(&view, Colour::Off);
-        assert!(text.lines().count() < 70);
+        assert!(text.lines().count() < 75);
         for line in text.lines() {
             assert_eq!(line, one_line(line, COLUMNS));
         }

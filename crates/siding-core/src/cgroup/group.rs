@@ -41,6 +41,12 @@ impl Group {
         file::open_directory(&self.dir)
     }
 
+    /// Returns its directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
     /// Whether it is there.
     #[must_use]
     pub fn exists(&self) -> bool {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use siding_model::id::TaskId;
 
 use super::{name, task_of};
-use crate::sys::{cgroupfs, process};
+use crate::sys::{cgroupfs, process, procfs};
 
 /// Where the hierarchy is found on nearly every machine: alone, or beside those of version 1. They
 /// are tried first, since the kernel takes its time to write down a long table of mounts.
@@ -37,7 +37,7 @@ impl Own {
     /// Finds it, `None` where no hierarchy of version 2 shows this process.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let groups = procfs::own_groups().ok()?;
         let path = Path::new(v2_path(&groups)?).to_owned();
         let usual = USUAL_MOUNTS.iter().map(Path::new).find(|mount| cgroupfs::is_here(mount));
         let mount = match usual {
@@ -63,11 +63,9 @@ impl Own {
     /// Says whether groups may be made there.
     #[must_use]
     pub fn delegation(&self) -> Delegation {
-        let home = self.home();
-        let own = process::effective_uid();
-        if !std::fs::metadata(&home).is_ok_and(|facts| facts.uid() == own) {
+        if !owned_by_us(&self.home()) {
             Delegation::Foreign
-        } else if own == 0 && !self.is_left_to_root() {
+        } else if process::effective_uid() == 0 && !self.is_left_to_root() {
             Delegation::Managed
         } else {
             Delegation::Ours
@@ -83,11 +81,37 @@ impl Own {
     }
 
     /// Returns the directory of the group that a task is to get, `None` when it cannot have one.
+    /// With `memory` it is one in which memory is counted, where there is such a place.
     #[must_use]
-    pub fn group_for(&self, id: TaskId) -> Option<String> {
-        let is_ours = self.delegation() == Delegation::Ours;
-        let group = is_ours.then(|| self.home().join(name(id)))?;
+    pub fn group_for(&self, id: TaskId, memory: bool) -> Option<String> {
+        if self.delegation() != Delegation::Ours {
+            return None;
+        }
+        let home = self.home();
+        let place = if memory { self.place_with_memory(&home) } else { None };
+        let group = place.unwrap_or(home).join(name(id));
         group.into_os_string().into_string().ok()
+    }
+
+    /// Returns where the groups of tasks have a memory controller: at home, or one above.
+    ///
+    /// The kernel gives none to groups below one with processes in it (the rule of "no internal
+    /// processes"), and at home is this process. Who wants it puts the host into a group inside
+    /// the delegated one, as systemd does with `DelegateSubgroup=`: then there is a place beside
+    /// the host, within the same delegation. Not where the host's own group has limits, which its
+    /// tasks would leave.
+    fn place_with_memory(&self, home: &Path) -> Option<PathBuf> {
+        if home == self.mount {
+            return counts_memory_below(home).then(|| home.to_owned());
+        }
+        if makes_count_memory_below(home) {
+            return Some(home.to_owned());
+        }
+        let above = home.parent().filter(|above| *above != self.mount)?;
+        let is_ours = owned_by_us(above)
+            && (process::effective_uid() != 0 || cgroupfs::is_marked_delegated(above));
+        let fits = is_ours && has_no_limits(home) && makes_count_memory_below(above);
+        fits.then(|| above.to_owned())
     }
 
     /// Moves this process out of the group of a task inside which it was started, so that it does
@@ -103,6 +127,36 @@ impl Own {
         }
         cgroupfs::enter(cgroupfs::open(&self.home())?)
     }
+}
+
+fn owned_by_us(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|facts| facts.uid() == process::effective_uid())
+}
+
+/// Whether the groups right below this one have a memory controller.
+fn counts_memory_below(dir: &Path) -> bool {
+    lists_memory(&dir.join("cgroup.subtree_control"))
+}
+
+/// The same, and sees to it where that is possible: only in a group without processes.
+fn makes_count_memory_below(dir: &Path) -> bool {
+    counts_memory_below(dir)
+        || lists_memory(&dir.join("cgroup.controllers"))
+            && std::fs::write(dir.join("cgroup.subtree_control"), "+memory").is_ok()
+}
+
+fn lists_memory(file: &Path) -> bool {
+    let list = std::fs::read_to_string(file).unwrap_or_default();
+    list.split_ascii_whitespace().any(|controller| controller == "memory")
+}
+
+/// Whether nothing holds this group back in particular.
+fn has_no_limits(dir: &Path) -> bool {
+    ["memory.max", "memory.high", "pids.max", "cpu.max"].into_iter().all(|name| {
+        // A controller that is not there limits nothing.
+        std::fs::read_to_string(dir.join(name)).is_ok_and(|text| text.starts_with("max"))
+            || !dir.join(name).exists()
+    })
 }
 
 /// Returns the part of a group's path that lies above every task's group.
@@ -168,6 +222,41 @@ mod tests {
         assert_eq!(outside(format!("/{TASK}")), "/");
         assert_eq!(outside(format!("/a/{TASK}")), "/a");
         assert_eq!(outside(format!("/a/{TASK}/own/{TASK}/x")), "/a");
+    }
+
+    /// A hierarchy of plain files: no machine of ours has a controller to give away.
+    #[test]
+    fn memory_is_counted_at_home_or_beside_the_host() {
+        let tree = tempfile::tempdir().expect("a directory");
+        let (unit, host) = (tree.path().join("unit"), tree.path().join("unit/host"));
+        std::fs::create_dir_all(&host).expect("own directory");
+        let write = |dir: &Path, name: &str, text: &str| {
+            std::fs::write(dir.join(name), text).expect("own directory");
+        };
+        let own = Own { mount: tree.path().to_owned(), path: PathBuf::from("/unit/host") };
+        let place = || own.place_with_memory(&own.home());
+        assert_eq!(place(), None, "nobody has a controller");
+        write(&host, "cgroup.subtree_control", "cpu memory pids\n");
+        assert_eq!(place(), Some(host.clone()), "given already");
+        write(&host, "cgroup.subtree_control", "");
+        write(&host, "cgroup.controllers", "cpu memory\n");
+        assert_eq!(place(), Some(host.clone()), "seen to");
+        assert!(
+            counts_memory_below(&host.clone()) || lists_memory(&host.join("cgroup.controllers"))
+        );
+        let asked = std::fs::read_to_string(host.join("cgroup.subtree_control"));
+        assert_eq!(asked.expect("is there"), "+memory");
+
+        // As where the host is in it: nothing may be written there.
+        std::fs::remove_file(host.join("cgroup.controllers")).expect("own file");
+        std::fs::remove_file(host.join("cgroup.subtree_control")).expect("own file");
+        write(&unit, "cgroup.subtree_control", "memory\n");
+        let is_user = process::effective_uid() != 0;
+        assert_eq!(place(), is_user.then(|| unit.clone()), "root needs the mark of a delegation");
+        write(&host, "memory.max", "max\n");
+        assert_eq!(place(), is_user.then(|| unit.clone()));
+        write(&host, "memory.max", "4096\n");
+        assert_eq!(place(), None, "its tasks would leave a limit");
     }
 
     #[test]

@@ -26,6 +26,8 @@ const FORMAT: u32 = 1;
 const LINE_NAMES: usize = 100;
 /// Bytes at the end that hold the last whole line: 100 names of at most 35 bytes, twice.
 const TAIL: u64 = 8 << 10;
+/// Bytes that hold the first line.
+const FIRST: usize = 256;
 /// Bytes below which nothing is written anew.
 const SMALL: u64 = 64 << 10;
 /// Longest file that is read.
@@ -138,9 +140,8 @@ pub(super) fn add(
     }
     let dir = root.session_dir(session.as_str(), true)?;
     file::lock(&dir).map_err(io_of(session, "lock its directory"))?;
-    let end = shrink(root, session, &dir)?;
-    let (fd, end) = match end {
-        Some(end) => (open(&dir).map_err(io_of(session, "open its acks"))?, end),
+    let (fd, end) = match shrink(root, session, &dir)? {
+        Some(there) => there,
         None => begin(&dir, &[]).map_err(io_of(session, "make its acks"))?,
     };
     let mut bytes = if end.torn { vec![b'\n'] } else { Vec::new() };
@@ -163,28 +164,30 @@ struct End {
     torn: bool,
 }
 
-fn open(dir: &OwnedFd) -> io::Result<OwnedFd> {
-    file::open_at(dir, NAME, file::Open::ReadWrite)
-}
-
-/// Returns the end of the file, `None` when there is none. Writes it anew when it has become long.
-fn shrink(root: &Root, session: &SessionId, dir: &OwnedFd) -> Result<Option<End>, NoticesError> {
-    let fd = match open(dir) {
+/// Returns the file and its end, `None` when there is none. Writes it anew when it has become long.
+fn shrink(
+    root: &Root,
+    session: &SessionId,
+    dir: &OwnedFd,
+) -> Result<Option<(OwnedFd, End)>, NoticesError> {
+    let fd = match file::open_at(dir, NAME, file::Open::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(io_of(session, "open its acks"))?,
     };
     let len = file::facts(&fd).map_err(io_of(session, "look at its acks"))?.len;
     if len > SMALL {
-        let bytes = read_file(dir).map_err(io_of(session, "read its acks"))?;
-        let acks = Acks::fold(session, &bytes)?;
-        if len > kept(&bytes).saturating_mul(2) {
+        let kept = kept(&fd).map_err(io_of(session, "read its acks"))?;
+        if len > kept.saturating_mul(2) {
+            let bytes = read_file(dir).map_err(io_of(session, "read its acks"))?;
+            let acks = Acks::fold(session, &bytes)?;
             let tasks = root.all_tasks()?.into_iter().collect();
             let lines = acks.lines_of(&tasks);
             let begun = begin(dir, &lines).map_err(io_of(session, "shorten its acks"))?;
-            return Ok(Some(begun.1));
+            return Ok(Some(begun));
         }
     }
-    end_of(&fd, len).map(Some).map_err(io_of(session, "read its acks"))
+    let end = end_of(&fd, len).map_err(io_of(session, "read its acks"))?;
+    Ok(Some((fd, end)))
 }
 
 /// Makes a file with these lines, in the place of the one that is there.
@@ -218,11 +221,14 @@ fn end_of(fd: &OwnedFd, len: u64) -> io::Result<End> {
     Ok(End { len, next_seq, torn: !tail.is_empty() && !tail.ends_with(b"\n") })
 }
 
-fn kept(bytes: &[u8]) -> u64 {
-    match whole_lines(bytes).next() {
+/// Returns what the first line says of the file's length when it was written anew.
+fn kept(fd: &OwnedFd) -> io::Result<u64> {
+    let mut bytes = [0; FIRST];
+    let count = file::read_at(fd.as_fd(), &mut bytes, 0)?;
+    Ok(match whole_lines(&bytes[..count]).next() {
         Some(Line::Acks { kept, .. }) => kept,
         Some(Line::Told { .. }) | None => 0,
-    }
+    })
 }
 
 fn told_lines(consumer: Option<&Consumer>, notices: &[NoticeId]) -> Vec<Line> {

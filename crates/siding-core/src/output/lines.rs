@@ -1,9 +1,10 @@
 //! Raw bytes to lines of readable text, each with its place in the stream.
 
+use std::borrow::Cow;
 use std::io;
 
 use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Folder, Repeats};
+use siding_model::text::{FoldOptions, Folder, Repeats, visible};
 
 use super::chunks::{Flow, Piece};
 
@@ -133,7 +134,8 @@ impl<S: Sink> Lines<S> {
         let ended = self.out.ends_with('\n');
         // What is given out before its line ends lacks what the folder still holds.
         let to = if ended { self.to } else { self.to.min(self.from + self.out.len() as u64) };
-        let line = Line { from: self.from, to, text: &self.out, begins: self.begins };
+        let text = &shown(&self.out);
+        let line = Line { from: self.from, to, text, begins: self.begins };
         let flow = self.sink.line(line)?;
         self.out.clear();
         self.from = to;
@@ -147,7 +149,8 @@ impl<S: Sink> Lines<S> {
         let flow = if self.out.is_empty() {
             Flow::On
         } else {
-            let line = Line { from: self.from, to: self.to, text: &self.out, begins: self.begins };
+            let text = &shown(&self.out);
+            let line = Line { from: self.from, to: self.to, text, begins: self.begins };
             self.sink.line(line)?
         };
         self.out.clear();
@@ -155,6 +158,13 @@ impl<S: Sink> Lines<S> {
         self.begins = true;
         Ok(flow)
     }
+}
+
+/// Returns folded text with what would hide in it, or turn it round, made visible: neither a person
+/// nor a model may be shown something else than what is there.
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
+    // Of ASCII the folder has left nothing that would.
+    if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(visible(text)) }
 }
 
 fn folder() -> Folder {

@@ -8,7 +8,7 @@ use siding_model::text::{FoldOptions, Repeats as Fold, fold};
 use super::chunks::{Chunks, Flow};
 use super::ends::{Content, Ends};
 use super::extent::gap_of;
-use super::lines::{Lines, Sink};
+use super::lines::{Lines, Sink, shown};
 use super::page::Page;
 use super::places;
 use super::pour::Pour;
@@ -256,11 +256,12 @@ fn read_page(
 fn piece_of_line(chunks: &Chunks, from: u64, max: usize) -> io::Result<(String, u64, bool)> {
     let mut bytes = vec![0; max];
     let count = chunks.fill(&mut bytes, from)?;
-    // A byte that has to be shown by another character takes at most three.
-    for most in [count, count / 3] {
+    // What has to be shown by other characters takes at most four times as much.
+    for most in [count, count / 4] {
         let settled = places::settled(&bytes[..most]);
         let used = if settled == 0 { most } else { settled };
         let text = fold(&bytes[..used], FoldOptions { repeats: Fold::Count });
+        let text = shown(&text).into_owned();
         if text.len() <= max {
             return Ok((text, from + used as u64, true));
         }

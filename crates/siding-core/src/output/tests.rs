@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 use regex::Regex;
 use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Repeats, fold};
+use siding_model::text::{FoldOptions, Repeats, fold, visible};
 
 use super::*;
 use crate::store::{Root, TaskDir};
@@ -100,6 +100,71 @@ fn what_is_left_out_is_named_by_its_offsets() {
     );
     assert!(output.starts_with(head) && head.ends_with('\n'));
     assert!(output.ends_with(tail) && tail.starts_with("line "));
+}
+
+#[test]
+fn what_goes_on_is_shown_whole_or_with_its_errors_first() {
+    let small = Stage::new(b"one\nerror: two\n\x1b[31mthree\x1b[m\n10%\r20%\r30%\n");
+    let shown = so_far(&small.dir, HEAD, 4096).unwrap();
+    assert_eq!((&*shown.text, shown.truncated), ("one\nerror: two\nthree\n30%\n", false));
+    let text = |from: &str| {
+        numbered(0..900) + from + &numbered(900..2000) + "error: at the end\n" + &numbered(0..3)
+    };
+    let quiet = Stage::new(text("").as_bytes());
+    let shown = so_far(&quiet.dir, HEAD, 2000).unwrap();
+    assert_eq!(shown, excerpt(&quiet.dir, HEAD, 2000).unwrap(), "its errors are in the end");
+    let errors = "error: early\nsrc/a.c:3: error: x\nerror: early\n";
+    let loud = Stage::new(text(errors).as_bytes());
+    let shown = so_far(&loud.dir, HEAD, 2000).unwrap();
+    assert!(shown.truncated && shown.text.len() <= 2000, "{}", shown.text.len());
+    let first =
+        "error: early\nsrc/a.c:3: error: x\n… these looked like errors; the output follows …\n";
+    let rest = shown.text.strip_prefix(first).unwrap_or_else(|| panic!("{}", shown.text));
+    assert_eq!(rest, excerpt(&loud.dir, HEAD, 1500).unwrap().text);
+    assert!(rest.contains("bytes left out, from offset"), "{rest}");
+    let many: String = (0..500).map(|n| format!("error: number {n}\n")).collect();
+    let many = Stage::new((many + &numbered(0..2000)).as_bytes());
+    let shown = so_far(&many.dir, HEAD, 1000).unwrap();
+    assert!(shown.text.len() <= 1000, "{}", shown.text.len());
+    assert!(shown.text.starts_with("error: number "), "{}", shown.text);
+}
+
+/// SPEC 4.3: what hides or turns the direction of writing is shown as what it is; letters of every
+/// script stay, and the raw bytes too.
+#[test]
+fn nothing_hides_in_what_is_shown() {
+    let text = "a\u{202e}b\u{200b}c\u{2066}d\u{feff}\nüñ 漢字 שלום\ntail\u{ad}";
+    let stage = Stage::new(text.as_bytes());
+    let seen = "a\\u{202e}b\\u{200b}c\\u{2066}d\\u{feff}\nüñ 漢字 שלום\ntail\\u{ad}";
+    assert_eq!(stage.read(HEAD, &whole()).0, seen);
+    assert_eq!(stage.read(HEAD, &sized(Size::Ends(1000))).0, seen);
+    assert_eq!(stage.read(HEAD, &sized(Size::Page(1000))).0, seen);
+    let mut followed = String::new();
+    let mut following = Following::new(0, &Choose::Everything, |part: &str| {
+        followed.push_str(part);
+        Ok(())
+    });
+    following.more(&stage.dir).unwrap();
+    following.finish().unwrap();
+    assert_eq!(followed, seen);
+    let mut raw = Vec::new();
+    copy(&stage.dir, 0, |bytes| {
+        raw.extend_from_slice(bytes);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(raw, text.as_bytes());
+    // A line longer than a page loses nothing, however much longer its text is than its bytes.
+    let stage = Stage::new("\u{34f}".repeat(500).as_bytes());
+    let (mut from, mut pages) = (0, String::new());
+    while from < 1000 {
+        let query = Query { from, ..sized(Size::Page(64)) };
+        let (text, reading) = stage.read(HEAD, &query);
+        pages.push_str(&text);
+        assert!(reading.next > from && text.len() <= 64);
+        from = reading.next;
+    }
+    assert_eq!(pages.matches("\\u{34f}").count(), 500, "{pages}");
 }
 
 #[test]
@@ -306,7 +371,7 @@ proptest! {
     fn the_whole_is_what_the_model_makes_of_it(output in some_output()) {
         let stage = Stage::new(&output);
         let (text, reading) = stage.read(HEAD, &whole());
-        prop_assert_eq!(text, fold(&output, FoldOptions { repeats: Repeats::Count }));
+        prop_assert_eq!(text, visible(&fold(&output, FoldOptions { repeats: Repeats::Count })));
         prop_assert_eq!(reading.next, output.len() as u64);
     }
 
@@ -314,7 +379,7 @@ proptest! {
     fn ends_keep_their_size_and_say_what_they_lack(output in some_output(), max in 1_usize..3000) {
         let stage = Stage::new(&output);
         let (text, reading) = stage.read(HEAD, &sized(Size::Ends(max)));
-        let all = fold(&output, FoldOptions { repeats: Repeats::Count });
+        let all = visible(&fold(&output, FoldOptions { repeats: Repeats::Count }));
         prop_assert!(text.len() <= max);
         prop_assert_eq!(!reading.truncated, text == all);
     }
@@ -328,7 +393,8 @@ proptest! {
             let (text, reading) = stage.read(HEAD, &query);
             prop_assert!(text.len() <= max && reading.next > from, "{} of {max} bytes, {from} to {}: {text:?}", text.len(), reading.next);
             let part = &output[usize::try_from(from).unwrap()..usize::try_from(reading.next).unwrap()];
-            prop_assert_eq!(&text, &fold(part, FoldOptions { repeats: Repeats::Count }));
+            let part_text = fold(part, FoldOptions { repeats: Repeats::Count });
+            prop_assert_eq!(&text, &visible(&part_text));
             raw.extend_from_slice(part);
             from = reading.next;
         }

@@ -16,6 +16,8 @@ const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 pub struct Wanted {
     /// For how long each could have run.
     pub runnable: bool,
+    /// How many descriptors each has open.
+    pub fds: bool,
 }
 
 /// Looks at everything below a process, as [`super::below`] does.
@@ -61,7 +63,7 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
         resident_bytes,
         cpu_ms: ticks.saturating_mul(TICK_MS),
         runnable_ms: runnable.unwrap_or(0) / 1_000_000,
-        fds: procfs::open_descriptors(pid),
+        fds: if wanted.fds { procfs::open_descriptors(pid) } else { 0 },
     }
 }
 
@@ -69,7 +71,8 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
 /// one that may not be looked into all counts. Costs 17 to 230 µs
 /// a process, so it is asked for only when the resident sizes are over the limit.
 ///
-/// The one place to ask for memory: a task with a control group of its own has a better answer.
+/// A task with a control group that counts memory has a better answer: see
+/// [`Memory::used`](crate::cgroup::Memory::used).
 #[must_use]
 pub fn shared_once(uses: &[ProcessUse]) -> u64 {
     let of = |one: &ProcessUse| {

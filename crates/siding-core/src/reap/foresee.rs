@@ -6,7 +6,7 @@ use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
 use siding_model::retention::Limits;
 
-use super::{ReapError, Standing, Step, Survey, leaving, leftovers, look, strays};
+use super::{ReapError, Standing, Step, Survey, forgotten, leaving, leftovers, look, strays};
 use crate::store::Root;
 use crate::sys::procfs;
 use crate::tree::{self, SharedLook};
@@ -33,6 +33,10 @@ pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError
     steps.extend(unborn.into_iter().map(|task_id| Step::NeverStarted { task_id }));
     let claims = leftovers::stale_claims(root)?;
     steps.extend(claims.into_iter().map(|(name, task)| Step::Unclaimed { name, task }));
+    steps.extend(forgotten::over(root, &survey, limits).iter().map(forgotten::Forgotten::step));
+    steps.extend(
+        forgotten::old_aside(root, &HashSet::new(), limits).into_iter().map(|old| old.step()),
+    );
     Ok(steps)
 }
 

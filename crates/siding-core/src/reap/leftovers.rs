@@ -15,7 +15,7 @@ use crate::store::{Root, StoreError};
 use crate::sys::{clock, file, procfs};
 
 /// Directories of the root (`docs/format.md`) that are read here entry by entry.
-const ASIDE: &str = "aside";
+pub(super) const ASIDE: &str = "aside";
 const SAME: &str = "same";
 
 /// Age in milliseconds from which on a task without a record and without a live mark is a
@@ -222,7 +222,7 @@ pub(super) fn set_aside(root: &Root) -> Vec<(TaskId, String)> {
     names.iter().filter_map(|name| Some((parse(name)?, format!("{ASIDE}/{name}")))).collect()
 }
 
-fn names_in(root: &Root, directory: &str) -> Result<Vec<String>, StoreError> {
+pub(super) fn names_in(root: &Root, directory: &str) -> Result<Vec<String>, StoreError> {
     file::open_at(root, directory, file::Open::Directory).and_then(file::names).map_err(|source| {
         StoreError::Io { doing: "list", path: root.path().join(directory), source }
     })

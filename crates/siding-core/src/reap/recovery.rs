@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use siding_model::id::TaskId;
 
 use super::{ReapError, Standing, Step, Survey, outcome_of};
-use crate::recover::{Found, RecoverError, Recovery};
+use crate::recover::{Crowd, Found, RecoverError, Recovery};
 use crate::store::Root;
 use crate::sys::procfs;
 
@@ -44,29 +44,38 @@ pub(super) fn unmarked(
 
 fn recover(root: &Root, program: &CStr, ids: &[TaskId]) -> Result<Vec<Step>, ReapError> {
     let recovery = Recovery::new(root, program)?;
+    let mut steps = Vec::new();
+    let mut in_turn = |ids: &[TaskId]| {
+        let mut crowd = Crowd::new(&recovery);
+        let mut each = |(id, found)| steps.extend(step(root, id, found));
+        ids.iter().for_each(|id| crowd.task(*id, &mut each));
+        crowd.rest(&mut each);
+    };
     if ids.len() < CROWD {
-        return Ok(ids.iter().filter_map(|id| step(root, *id, recovery.task(*id))).collect());
+        in_turn(ids);
+        return Ok(steps);
     }
     let next = AtomicUsize::new(0);
-    let (tell, steps) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             let (tell, next, recovery) = (tell.clone(), &next, &recovery);
             scope.spawn(move || {
+                let mut crowd = Crowd::new(recovery);
+                let mut each = |(id, found)| {
+                    let _receiver_outlives_us = step(root, id, found).map(|step| tell.send(step));
+                };
                 while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(step) = step(root, *id, recovery.task(*id)) {
-                        let _receiver_outlives_us = tell.send(step);
-                    }
+                    crowd.task(*id, &mut each);
                 }
+                crowd.rest(&mut each);
             });
         }
     });
     drop(tell);
-    let mut steps: Vec<Step> = steps.into_iter().collect();
     // Whatever no thread came to, for want of memory or threads.
-    for id in ids.iter().skip(next.load(Ordering::Relaxed)) {
-        steps.extend(step(root, *id, recovery.task(*id)));
-    }
+    in_turn(ids.get(next.load(Ordering::Relaxed)..).unwrap_or_default());
+    steps.extend(told);
     Ok(steps)
 }
 

@@ -9,6 +9,7 @@ use siding_model::outcome::Outcome;
 
 /// One thing the reaper did, or would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Step {
     /// A task's shim had been stopped by a signal and was continued.
@@ -93,6 +94,21 @@ pub enum Step {
         ended_at: String,
         /// What its directory took on the disk.
         bytes: u64,
+    },
+    /// A session had been over for as long as ended tasks are kept and had no task left; what was
+    /// known of it was removed.
+    SessionExpired {
+        /// The session.
+        session_id: SessionId,
+        /// When it was last heard of, RFC 3339.
+        last_at: String,
+    },
+    /// Something that was set aside long ago was removed.
+    AsideExpired {
+        /// Where it was, below the state directory.
+        path: String,
+        /// When it was set aside, RFC 3339.
+        aside_at: String,
     },
     /// A claim on a command, left by a task that does not run, was removed.
     Unclaimed {
@@ -180,6 +196,8 @@ impl Step {
             Self::StrayEnded { .. } => "stray_ended",
             Self::StrayLeft { .. } => "stray_left",
             Self::Expired { .. } => "expired",
+            Self::SessionExpired { .. } => "session_expired",
+            Self::AsideExpired { .. } => "aside_expired",
             Self::Unclaimed { .. } => "unclaimed",
             Self::SocketRemoved { .. } => "socket_removed",
             Self::SocketLeft { .. } => "socket_left",

@@ -1,3 +1,5 @@
+mod forgotten;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command as Program, Stdio};
@@ -193,8 +195,8 @@ fn retention_takes_the_oldest_and_nothing_that_is_held() {
     let now = clock::wall();
     let ids: Vec<_> = (0..5).map(|age| place.task(GONE, Some(now.plus_ms(-age)), "cli")).collect();
     for id in &ids {
-        let state = place.root.task(*id).expect("is there").read().expect("readable").state;
-        crate::notices::consume(&place.root, &state, None).expect("noted");
+        let (session, news) = crate::notices::notices_of(&place.root, *id).expect("readable");
+        crate::notices::returned(&place.root, &session, &news).expect("noted");
     }
     let _held = place.root.task(ids[4]).expect("is there").try_lock().expect("works");
     let limits = Limits { tasks: 2, ..Limits::default() };

@@ -10,6 +10,8 @@ use super::{file, machine};
 const MAGIC: u64 = 0x6367_7270;
 /// Longest list of members that is read. A process takes at most eight bytes of it.
 const LIST_MAX: usize = 64 << 20;
+/// Longest file of numbers that is read. `memory.stat` has about 60 lines of 30 bytes.
+const SMALL_MAX: usize = 16 << 10;
 
 /// Whether a directory belongs to this file system.
 #[must_use]
@@ -78,7 +80,45 @@ pub fn kill(group: impl AsFd) -> io::Result<()> {
     write(group, "cgroup.kill", b"1")
 }
 
-fn write(group: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Returns the one number that a group's file holds.
+///
+/// # Errors
+///
+/// The operating system's, `ENOENT` where the group lacks that controller; `InvalidData` when it is
+/// no number, such as `max`.
+pub fn number(group: impl AsFd, name: &str) -> io::Result<u64> {
+    parsed(small(group, name)?.trim_ascii()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Returns the number behind a key of a group's file, `None` when the key is not in it.
+///
+/// # Errors
+///
+/// The operating system's, `ENOENT` where the group lacks that controller.
+pub fn counted(group: impl AsFd, name: &str, key: &str) -> io::Result<Option<u64>> {
+    let value = |line: &[u8]| parsed(line.strip_prefix(key.as_bytes())?.strip_prefix(b" ")?);
+    Ok(small(group, name)?.split(|&byte| byte == b'\n').find_map(value))
+}
+
+/// Returns a small file in one read, so that a number cannot change within it.
+fn small(group: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
+    let file = file::open_at(group, name, file::Open::Read)?;
+    let mut text = vec![0; SMALL_MAX];
+    let count = file::read_at(file.as_fd(), &mut text, 0)?;
+    text.truncate(count);
+    Ok(text)
+}
+
+fn parsed(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Writes to a file of a group.
+///
+/// # Errors
+///
+/// The operating system's, `ENOENT` where the group lacks that controller.
+pub fn write(group: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     let file = file::open_at(group, name, file::Open::Write)?;
     file::write(&file, bytes).map(drop)
 }

@@ -232,6 +232,15 @@ pub fn facts(fd: impl AsFd) -> io::Result<Facts> {
     Ok(facts_of(&rustix::fs::fstat(fd)?))
 }
 
+/// Whether an open file or directory still has a name.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn is_linked(fd: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(fd)?.st_nlink > 0)
+}
+
 /// Returns the facts of `name` below `dir`, not following a link.
 ///
 /// # Errors
@@ -377,6 +386,38 @@ pub fn set_blocking(fd: impl AsFd) -> io::Result<()> {
 pub fn set_pipe_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
     Ok(())
+}
+
+/// Moves at most `most` bytes out of a pipe into a file at an offset, without bringing them into
+/// this process: what the file has taken is out of the pipe and what it has not is still there, even
+/// when this process is killed meanwhile. Returns how many.
+///
+/// # Errors
+///
+/// The operating system's: `EAGAIN` when the pipe is empty, `EINVAL` when the file's system cannot.
+pub fn move_from_pipe(
+    pipe: impl AsFd,
+    to: impl AsFd,
+    offset: u64,
+    most: usize,
+) -> io::Result<usize> {
+    let mut offset = offset;
+    let how = rustix::pipe::SpliceFlags::NONBLOCK;
+    loop {
+        match rustix::pipe::splice(&pipe, None, &to, Some(&mut offset), most, how) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Returns how many bytes a pipe holds.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn held_in_pipe(pipe: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(pipe)?)
 }
 
 /// Reads what there is, `Ok(0)` at the end.

@@ -1,9 +1,10 @@
 //! Looking into other processes: their memory, their descriptors, their sockets, their terminal.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
+use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::net::SocketAddrAny;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
@@ -52,35 +53,30 @@ pub enum Kind {
     Nameless,
 }
 
-/// Returns what a path refers to, following links.
-fn target(path: &str) -> Option<Target> {
-    let facts = std::fs::metadata(path).ok()?;
-    let file_type = facts.file_type();
-    let kind = if file_type.is_fifo() {
-        Kind::Fifo
-    } else if file_type.is_socket() {
-        Kind::Socket
-    } else if file_type.is_char_device() {
-        Kind::Device
-    } else if file_type.is_file() || file_type.is_dir() || file_type.is_block_device() {
-        Kind::File
-    } else {
-        Kind::Nameless
+/// Returns what a path below a directory refers to, following links.
+fn target(dir: impl AsFd, path: &str) -> Option<Target> {
+    let facts = rustix::fs::statat(dir, path, AtFlags::empty()).ok()?;
+    let kind = match FileType::from_raw_mode(facts.st_mode) {
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::Device,
+        FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Kind::File,
+        FileType::Symlink | FileType::Unknown => Kind::Nameless,
     };
-    let special = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
-    Some(Target { kind, device: facts.dev(), inode: facts.ino(), special })
+    let special = (rustix::fs::major(facts.st_rdev), rustix::fs::minor(facts.st_rdev));
+    Some(Target { kind, device: facts.st_dev, inode: facts.st_ino, special })
 }
 
 /// Returns what a descriptor of a process refers to.
 #[must_use]
 pub fn descriptor(pid: i32, fd: i32) -> Option<Target> {
-    target(&format!("/proc/{pid}/fd/{fd}"))
+    target(CWD, &format!("/proc/{pid}/fd/{fd}"))
 }
 
 /// Returns what a file of one's own refers to.
 #[must_use]
 pub fn below(dir: impl AsFd, name: &str) -> Option<Target> {
-    target(&format!("/proc/self/fd/{}/{name}", dir.as_fd().as_raw_fd()))
+    target(dir, name)
 }
 
 /// Returns the name of what a descriptor refers to: a path, or `pipe:[123]`.

@@ -1,10 +1,13 @@
-//! Memory that really goes back to the kernel when it is dropped.
+//! Memory that really goes back to the kernel.
 
+use std::ffi::c_void;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
 
 /// A buffer of whole pages, zero at first. An allocator would keep its pages after the drop, and
 /// an idle shim must not.
@@ -55,5 +58,118 @@ impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping that `new` made; nobody can borrow it any more.
         let _cannot_fail = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A stack with a guard below it, so that an overflow ends the process instead of spoiling what
+/// lies there.
+#[derive(Debug)]
+pub(super) struct Stack {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Stack {
+    /// Maps `len` bytes, and the guard.
+    pub(super) fn new(len: usize) -> io::Result<Self> {
+        let len = len + BELOW;
+        // SAFETY: a new private mapping overlaps nothing, and nobody knows of it yet.
+        unsafe {
+            let start =
+                mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE)?;
+            let stack =
+                Self { start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
+            let usable = MprotectFlags::READ | MprotectFlags::WRITE;
+            mprotect(start.add(BELOW), len - BELOW, usable)?;
+            Ok(stack)
+        }
+    }
+
+    /// Returns its upper end. A stack grows down.
+    pub(super) fn top(&self) -> *mut c_void {
+        self.start.as_ptr().wrapping_add(self.len).cast()
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping that `new` made; whoever ran on it has left.
+        let _cannot_fail = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// What lies below every stack at least: the guard of [`Stack`], or what the kernel keeps free below
+/// a process's first one (1 MiB, `stack_guard_gap`).
+const BELOW: usize = 128 << 10;
+/// What is left below the running function for the calls that it makes.
+const RED_ZONE: usize = 8 << 10;
+/// How much of a stack is given back, below that: no shim has used more.
+const GIVEN_BACK: usize = 64 << 10;
+
+/// Gives what this thread's stack and the allocator do not hold any more back to the kernel. Takes
+/// some 10 µs, and a fault for each page that is needed again.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: only frees what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let here = 0_u8;
+    let end = ((&raw const here).expose_provenance() - RED_ZONE) & !(PAGE - 1);
+    let start = ptr::with_exposed_provenance_mut::<c_void>(end - GIVEN_BACK);
+    // SAFETY: below the frames that are in use nothing is alive, and as far as this reaches there
+    // is nothing but stack: see `BELOW`. Whatever of it is not mapped is left out (madvise(2)).
+    let _only_memory = unsafe { madvise(start, GIVEN_BACK, Advice::LinuxDontNeed) };
+}
+
+/// Smallest page of all machines that siding is built for.
+const PAGE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    /// Bytes of this thread's stack that are in memory.
+    fn resident() -> u64 {
+        let here = 0_u8;
+        let here = (&raw const here).addr();
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("is there");
+        let mut lines = maps.lines().skip_while(|line| {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            !range.is_some_and(|(start, end)| {
+                number(start).is_some_and(|start| start <= here)
+                    && number(end).is_some_and(|end| here < end)
+            })
+        });
+        let line = lines.find_map(|line| line.strip_prefix("Rss:")).expect("is mapped");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("is a number") << 10
+    }
+
+    #[inline(never)]
+    fn use_stack() {
+        black_box([1_u8; 48 << 10]);
+    }
+
+    #[test]
+    fn what_a_stack_no_longer_holds_goes_back() {
+        use_stack();
+        let before = resident();
+        give_back();
+        assert!(resident() + (40 << 10) <= before, "{before} bytes before, {} after", resident());
+    }
+
+    #[test]
+    fn a_stack_has_room_above_its_guard() {
+        let stack = Stack::new(1 << 20).expect("maps");
+        let top = stack.top().cast::<u8>();
+        // SAFETY: the first byte and the last of what was asked for.
+        unsafe {
+            top.sub(1).write(1);
+            top.sub(1 << 20).write(1);
+            assert_eq!((top.sub(1).read(), top.sub(1 << 20).read()), (1, 1));
+        }
     }
 }

@@ -3,11 +3,13 @@
 //! Nothing in here decides anything: each function is one kernel mechanism with its rule written
 //! beside it. No foreign type but the standard library's descriptors leaves this module.
 
+mod borrowed;
 pub mod calls;
 pub mod cgroupfs;
 pub mod clock;
 mod clone3;
 pub mod descriptor;
+pub mod detached;
 pub mod diag;
 pub mod file;
 pub mod foreign;

@@ -1,6 +1,7 @@
 //! This process, its children and how they ended.
 
 use std::io;
+use std::ops::Range;
 
 use siding_model::outcome::LeaderEnd;
 use siding_model::signal::Signal;
@@ -21,28 +22,45 @@ pub fn set_name(name: &std::ffi::CStr) {
     let _unnamed = rustix::thread::set_name(name);
 }
 
-/// Overwrites the command line that others see of this process, which else is the one of whoever
-/// it was forked from.
-pub fn set_title(title: &str) {
-    // It is only for people: without /proc nobody could see it.
-    let Some((arguments, environment)) = super::procfs::own_strings() else { return };
-    // The kernel shows a title that runs over its end into the environment behind it.
-    let whole = if environment.start == arguments.end { environment.end } else { arguments.end };
-    let Some(room) = whole.checked_sub(arguments.start + 1) else { return };
-    let shown = &title.as_bytes()[..title.len().min(room)];
-    let place = std::ptr::with_exposed_provenance_mut::<u8>(arguments.start);
-    // SAFETY: the kernel says that these addresses are this process's own arguments, and directly
-    // behind them its environment, on its first stack, which is never unmapped. No reference
-    // points there: the standard library copies what it reads, and whatever it reads from now on
-    // still ends with a zero byte.
-    unsafe {
-        place.write_bytes(0, arguments.len());
-        std::ptr::copy_nonoverlapping(shown.as_ptr(), place, shown.len());
-        place.add(shown.len()).write(0);
-        // A last byte that is not zero tells the kernel that this is a title and ends at the first
-        // zero byte (`get_mm_cmdline` in fs/proc/base.c).
-        if shown.len() + 1 < arguments.len() {
-            place.add(arguments.len() - 1).write(1);
+/// The command line that others see of this process. After a fork it is the one of whoever it was
+/// forked from, until it is overwritten.
+#[derive(Debug)]
+pub struct Title {
+    /// Where the arguments lie in this process's memory, and the bytes that a title may take.
+    arguments: Range<usize>,
+    room: usize,
+}
+
+impl Title {
+    /// Finds it. `None` without `/proc`, where nobody could see it.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let (arguments, environment) = super::procfs::own_strings()?;
+        // The kernel shows a title that runs over its end into the environment behind it.
+        let whole =
+            if environment.start == arguments.end { environment.end } else { arguments.end };
+        let room = whole.checked_sub(arguments.start + 1)?;
+        Some(Self { arguments, room })
+    }
+
+    /// Overwrites it.
+    pub fn set(&self, title: &str) {
+        let Self { arguments, room } = self;
+        let shown = &title.as_bytes()[..title.len().min(*room)];
+        let place = std::ptr::with_exposed_provenance_mut::<u8>(arguments.start);
+        // SAFETY: the kernel says that these addresses are this process's own arguments, and directly
+        // behind them its environment, on its first stack, which is never unmapped. No reference
+        // points there: the standard library copies what it reads, and whatever it reads from now on
+        // still ends with a zero byte.
+        unsafe {
+            place.write_bytes(0, arguments.len());
+            std::ptr::copy_nonoverlapping(shown.as_ptr(), place, shown.len());
+            place.add(shown.len()).write(0);
+            // A last byte that is not zero tells the kernel that this is a title and ends at the first
+            // zero byte (`get_mm_cmdline` in fs/proc/base.c).
+            if shown.len() + 1 < arguments.len() {
+                place.add(arguments.len() - 1).write(1);
+            }
         }
     }
 }

@@ -98,6 +98,18 @@ pub(super) fn own_strings() -> Option<(Range<usize>, Range<usize>)> {
     Some((next()?..next()?, next()?..next()?))
 }
 
+/// Returns the control groups of this process: a line `HIERARCHY:CONTROLLERS:PATH` each.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn own_groups() -> std::io::Result<String> {
+    // The file says that it is empty. With room for a usual one it is read in one call.
+    let mut text = String::with_capacity(4096);
+    std::fs::File::open("/proc/self/cgroup")?.take(u64::MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Whether exactly this process still runs. A zombie does not.
 #[must_use]
 pub fn is_running(process: ProcRef) -> bool {

@@ -1,22 +1,16 @@
-//! Starting processes without copying this one.
+//! Starting the leader of a task without copying this process.
 //!
-//! `fork` from a large host costs milliseconds (measured: 11 ms at 512 MB), so everything starts
-//! as `vfork` does it: the child borrows this process's memory and this thread waits until it has
-//! called exec. The child functions below run on a stack of their own and only make system calls.
+//! `fork` from a large host costs milliseconds (measured: 11 ms at 512 MB), so the child borrows
+//! this process's memory until it has called exec. It only makes system calls.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 
 use siding_model::id::Birthmark;
 
-/// Bytes of stack for a child until its exec. It makes a few system calls and no deep ones.
-const STACK: usize = 32 << 10;
-
-/// Highest signal number of the kernel, and the size of its set of signals.
-const KERNEL_SIGNALS: c_int = 64;
-const SIGSET_BYTES: usize = 8;
+use super::borrowed::{block_no_signals, borrow_and_run, borrowing, fail, wait_for};
 
 /// A program to execute, ready for a child that may not allocate.
 #[derive(Debug)]
@@ -184,7 +178,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
             enter(group);
         }
         libc::setsid();
-        // The shim itself was started with default actions (`run_detached`); only what Rust's own
+        // The shim itself was started with default actions ([`super::detached`]); only what Rust's own
         // start ignores is to be undone.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         block_no_signals();
@@ -233,280 +227,6 @@ unsafe fn execute(args: &mut LeaderArgs) -> c_int {
         }
     }
     best
-}
-
-/// A program that is started beside this process and belongs to nobody here.
-#[derive(Debug)]
-pub struct Detached<'a> {
-    /// Path of the program.
-    pub program: &'a CStr,
-    /// Its arguments, the first is its name. Its environment is empty.
-    pub argv: &'a [&'a CStr],
-    /// Its descriptors from 0 on; all others are closed.
-    pub descriptors: &'a [BorrowedFd<'a>],
-}
-
-struct DetachedArgs {
-    program: *const c_char,
-    argv: Vec<*const c_char>,
-    descriptors: Vec<RawFd>,
-    child_stack: *mut c_void,
-    errno: c_int,
-}
-
-/// Starts a process in a session of its own whose parent has already left, so that nobody who
-/// ends this process's group, session or tree ends it too. Returns once its exec has worked.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn detached(start: &Detached<'_>) -> io::Result<()> {
-    let copies = copies_of(start.descriptors)?;
-    let mut stack = vec![0_u8; STACK];
-    let mut args = DetachedArgs {
-        program: start.program.as_ptr(),
-        argv: start.argv.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect(),
-        descriptors: copies.iter().map(AsRawFd::as_raw_fd).collect(),
-        child_stack: top_of(&mut stack),
-        errno: 0,
-    };
-    // Without an exit signal the helper is invisible to a host that waits for any child.
-    let helper = borrow_and_run(run_helper, (&raw mut args).cast(), 0)?;
-    wait_for(helper);
-    if args.errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(args.errno)) }
-}
-
-/// Runs in the helper: starts the real child and leaves, which makes it an orphan.
-extern "C" fn run_helper(args: *mut c_void) -> c_int {
-    // SAFETY: as in `run_leader`; `child_stack` is a stack that only the child uses.
-    unsafe {
-        let stack = (*args.cast::<DetachedArgs>()).child_stack;
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        if libc::clone(run_detached, stack, flags, args) < 0 {
-            return fail(&mut (*args.cast::<DetachedArgs>()).errno);
-        }
-        libc::_exit(0)
-    }
-}
-
-extern "C" fn run_detached(args: *mut c_void) -> c_int {
-    // SAFETY: as in `run_leader`.
-    unsafe {
-        let args = &mut *args.cast::<DetachedArgs>();
-        if !stand_alone(&args.descriptors) {
-            return fail(&mut args.errno);
-        }
-        let nothing: *const c_char = ptr::null();
-        libc::execve(args.program, args.argv.as_ptr(), &raw const nothing);
-        fail(&mut args.errno)
-    }
-}
-
-/// Cuts a new process off from the one that started it: a session of its own, default signal
-/// handling, and no descriptors but these, which become 0, 1, 2 and so on.
-///
-/// # Safety
-///
-/// Only in a child. Its descriptors must be above the numbers that are filled.
-unsafe fn stand_alone(descriptors: &[RawFd]) -> bool {
-    // SAFETY: only system calls.
-    unsafe {
-        libc::setsid();
-        reset_signals();
-        let first = descriptors.len() as libc::c_uint;
-        (0..).zip(descriptors).all(|(number, fd)| libc::dup2(*fd, number) >= 0)
-            && libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0
-    }
-}
-
-/// Returns copies of descriptors that are out of the way of the low numbers they will get.
-fn copies_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<Vec<OwnedFd>> {
-    let least = c_int::try_from(descriptors.len()).unwrap_or(c_int::MAX);
-    descriptors.iter().map(|fd| super::descriptor::duplicate_from(fd, least)).collect()
-}
-
-/// The process between this one and a forked one, which leaves at once. Taken away when dropped.
-#[derive(Debug)]
-pub struct Between(Option<libc::pid_t>);
-
-impl Between {
-    /// Waits until it has left, and returns whether it has started the forked process.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's reason why that was not started.
-    pub fn left(&mut self) -> io::Result<()> {
-        match self.0.take().map(wait_for) {
-            None | Some(0) => Ok(()),
-            // It leaves with the error's number as its exit code.
-            Some(status) => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
-        }
-    }
-}
-
-impl Drop for Between {
-    fn drop(&mut self) {
-        let _nobody_asks = self.left();
-    }
-}
-
-/// Goes on with `main` in a copy of this process that belongs to nobody here, as [`detached`]
-/// starts a program: for a small process this takes a third of the time of an exec, and is ready
-/// at once. `descriptors` become its 0, 1, 2 and so on; the process ends with what `main` returns.
-///
-/// Only for a process with one thread: of the others the copy would have the locks and not the
-/// threads.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn forked(descriptors: &[BorrowedFd<'_>], main: fn() -> u8) -> io::Result<Between> {
-    // The copy could tell nobody that it lacks a system call (Linux 5.9): no descriptor is closed.
-    // SAFETY: only a system call.
-    if unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) } != 0
-    {
-        return Err(io::Error::last_os_error());
-    }
-    let copies = copies_of(descriptors)?;
-    let numbers: Vec<RawFd> = copies.iter().map(AsRawFd::as_raw_fd).collect();
-    // A Ctrl-C between the fork and the new session would be meant for this process alone.
-    let blocked = BlockedSignals::all();
-    // SAFETY: there is one thread, so each copy is a whole process that may do anything. The one
-    // between does nothing but fork; the last one never returns.
-    let between = unsafe {
-        match libc::fork() {
-            0 => match libc::fork() {
-                0 => {
-                    if !stand_alone(&numbers) {
-                        libc::_exit(127);
-                    }
-                    let code = std::panic::catch_unwind(main).unwrap_or(101);
-                    libc::_exit(c_int::from(code))
-                }
-                -1 => libc::_exit(*libc::__errno_location()),
-                _ => libc::_exit(0),
-            },
-            pid => pid,
-        }
-    };
-    let error = io::Error::last_os_error();
-    drop(blocked);
-    if between < 0 { Err(error) } else { Ok(Between(Some(between))) }
-}
-
-/// Runs `child` in a process that shares this one's memory, and returns its number once it has
-/// called exec or has ended. All signals are blocked meanwhile: a handler in the child would run
-/// on the parent's memory.
-fn borrow_and_run(
-    child: extern "C" fn(*mut c_void) -> c_int,
-    args: *mut c_void,
-    exit_signal: c_int,
-) -> io::Result<i32> {
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
-    borrowing(|stack| {
-        // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args`
-        // or any other memory of ours.
-        let pid = unsafe { libc::clone(child, top_of(stack), flags, args) };
-        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
-    })
-}
-
-/// Lends a stack to a clone and blocks all signals meanwhile.
-fn borrowing(clone: impl FnOnce(&mut [u8]) -> io::Result<i32>) -> io::Result<i32> {
-    let mut stack = vec![0_u8; STACK];
-    let _blocked = BlockedSignals::all();
-    clone(&mut stack)
-}
-
-/// All signals of this thread blocked, until dropped.
-struct BlockedSignals(libc::sigset_t);
-
-impl BlockedSignals {
-    fn all() -> Self {
-        // SAFETY: both sets are initialized by the calls.
-        unsafe {
-            let mut all = std::mem::zeroed();
-            let mut before = std::mem::zeroed();
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            Self(before)
-        }
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        // SAFETY: the set was filled by the call that blocked.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
-    }
-}
-
-/// Returns the aligned upper end of a stack, which grows down.
-fn top_of(stack: &mut [u8]) -> *mut c_void {
-    let end = stack.as_mut_ptr_range().end;
-    end.map_addr(|address| address & !15).cast()
-}
-
-/// Waits for a child, whatever signal it leaves with, and returns its wait status.
-fn wait_for(pid: i32) -> c_int {
-    let mut status = 0;
-    // SAFETY: `status` is a valid place for one int for the whole call.
-    while unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) } < 0
-        && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
-    {}
-    status
-}
-
-/// Notes the current errno for the parent and ends the child.
-///
-/// # Safety
-///
-/// Only in a child that shares its parent's memory.
-unsafe fn fail(errno: &mut c_int) -> c_int {
-    // SAFETY: errno's place is the parent thread's, which waits.
-    unsafe {
-        *errno = *libc::__errno_location();
-        libc::_exit(127)
-    }
-}
-
-/// Gives every signal its default action and blocks none.
-///
-/// # Safety
-///
-/// Only in a child: handlers were copied, not shared, so the parent keeps its own.
-unsafe fn reset_signals() {
-    // The kernel's own structure has another layout on each machine; all zeros is the default
-    // action on every one. The C library would leave out the two signals that it uses itself, and
-    // programs started by its `posix_spawn` ignore those.
-    let default = [0_u64; 8];
-    // SAFETY: only system calls; `default` is larger than the structure that is read. SIGKILL and
-    // SIGSTOP refuse, which changes nothing.
-    unsafe {
-        for number in 1..=KERNEL_SIGNALS {
-            let nothing = ptr::null_mut::<c_void>();
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                number,
-                &raw const default,
-                nothing,
-                SIGSET_BYTES,
-            );
-        }
-        block_no_signals();
-    }
-}
-
-/// # Safety
-///
-/// Only in a child: the mask is this thread's own.
-unsafe fn block_no_signals() {
-    // SAFETY: the set is initialized by the first call.
-    unsafe {
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
-    }
 }
 
 /// Makes the kernel choose this process rather than its keeper when memory runs out. An ordinary

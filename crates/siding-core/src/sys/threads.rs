@@ -148,9 +148,26 @@ pub fn of(pid: i32) -> Vec<i32> {
 /// Returns the children that a thread has started.
 #[must_use]
 pub fn children(pid: i32, tid: i32) -> Vec<i32> {
-    // A thread may have any number of them, so not through a buffer of fixed size.
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
-    list.unwrap_or_default().split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    let list = list_of_children(pid, tid).unwrap_or_default();
+    let numbers = std::str::from_utf8(&list).unwrap_or_default();
+    numbers.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Reads the whole file, whatever its length. Most are empty or a few bytes long, and a silent task
+/// is looked at often: so without asking for a size, which is zero, and without a second read.
+fn list_of_children(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
+    /// Bytes of one read. The kernel gives fewer only at the end: its own buffer is a page.
+    const PIECE: usize = 1024;
+    let mut file = std::fs::File::open(format!("/proc/{pid}/task/{tid}/children"))?;
+    let mut list = Vec::new();
+    let mut buffer = [0; PIECE];
+    loop {
+        let count = file.read(&mut buffer)?;
+        list.extend_from_slice(&buffer[..count]);
+        if count < PIECE {
+            return Ok(list);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +184,27 @@ mod tests {
         assert_eq!((status.threads, status.start_ticks), (2, 99));
         assert_eq!(status.resident_bytes, 3 * rustix::param::page_size() as u64);
         assert_eq!(parse(b"7 (a) S 1"), None);
+    }
+
+    /// More than one read gives, which must not be taken for all.
+    #[test]
+    fn every_child_of_a_crowd_is_found() {
+        const CROWD: usize = 400;
+        let text = format!(
+            "for n in $(seq {CROWD}); do sleep 60 & done; echo; read -r _; kill $(jobs -p)"
+        );
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", &text]);
+        shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().expect("there is a bash");
+        let out = shell.stdout.as_mut().expect("is piped");
+        out.read_exact(&mut [0]).expect("all have begun");
+        let pid = i32::try_from(shell.id()).expect("fits");
+        let found = children(pid, pid);
+        drop(shell.stdin.take());
+        let _ended = shell.wait();
+        assert_eq!(found.len(), CROWD);
+        assert!(found.iter().all(|child| *child > 1) && found.is_sorted());
     }
 
     #[test]

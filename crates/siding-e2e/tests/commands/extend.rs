@@ -29,6 +29,9 @@ fn time_is_added_or_set_from_the_start() {
     let id = start(&sandbox, &["--timeout", "10m"], HANG);
     for (args, said) in [
         (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
+        // Twice is twice as much.
+        (&["+10m"], "its deadline is now 40m after its start, in 39m"),
+        (&["+10m"], "its deadline is now 50m after its start, in 49m"),
         (&["--to", "1h"], "its deadline is now 1h after its start, in 59m"),
         // Less is possible too.
         (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
@@ -36,6 +39,11 @@ fn time_is_added_or_set_from_the_start() {
         let out = ok(&sandbox, &[&["extend", &id], args].concat()).out();
         assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
     }
+    // Of those who ask at once nobody is forgotten.
+    let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
+    calls.into_iter().for_each(|call| drop(call.wait().expect_code(0)));
+    let out = ok(&sandbox, &["extend", &id, "0s"]).out();
+    assert!(out.contains("its deadline stays 1h 25m after its start"), "{out}");
     let err = refused(&sandbox, &["extend", &id, "--to", "1ms"]);
     assert!(err.contains("has passed already") && err.contains("hint: "), "{err}");
     let err = refused(&sandbox, &["extend", &id, "5"]);

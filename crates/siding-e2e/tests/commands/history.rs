@@ -43,6 +43,42 @@ fn what_ends_within_its_budget_never_opens_the_history() {
     assert!(file(&sandbox).exists());
 }
 
+/// What a command needs is remembered with it: the largest of its processes, though nobody looked
+/// while it ran.
+#[test]
+fn peak_memory_is_remembered() {
+    const MIB: u64 = 1 << 20;
+    let sandbox = sandbox();
+    let large = sandbox.puppet_line(&["--quiet", "grow", "90M"]);
+    ended(&sandbox, &large);
+    ended(&sandbox, "exit 0");
+    let peak = |of: &Value| of["peak_memory_bytes"].as_u64().expect("it was seen");
+    let runs = ok(&sandbox, &["history", "--json"]).json();
+    let (small, large) = (peak(&runs[0]), peak(&runs[1]));
+    assert!((MIB / 2..30 * MIB).contains(&small), "{small}");
+    assert!((90 * MIB..140 * MIB).contains(&large), "{large}");
+    assert_eq!(stats(&sandbox).iter().map(peak).max(), Some(large));
+    for command in ["history", "stats"] {
+        let text = ok(&sandbox, &[command]).out();
+        let size = siding_model::size::human(large);
+        assert!(text.contains("MEMORY") && text.contains(&format!(" {size}  ")), "{text}");
+    }
+}
+
+/// Who took over is no parent of the processes, and so is not told what they had used.
+#[test]
+fn what_nobody_saw_is_not_remembered_as_nothing() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &[], HANG);
+    let shim = shown(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    siding_e2e::Process::of(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || shown(&sandbox, &id)["rescues"] == 1);
+    stop_all(&sandbox);
+    let run = ok(&sandbox, &["history", "--json"]).json()[0].clone();
+    assert_eq!(run["task_id"], id);
+    assert_ne!(run["peak_memory_bytes"], 0, "{run:#}");
+}
+
 #[test]
 fn runs_are_remembered_by_command_and_directory() {
     let sandbox = sandbox();

@@ -64,6 +64,9 @@ fn only_what_matches_is_told_and_all_is_kept() {
     assert_eq!(outcome(&sandbox, &id)["code"], 0);
     let texts: Vec<String> = told(&sandbox, &id).into_iter().map(|(text, ..)| text).collect();
     assert_eq!(texts, ["FAIL a", "panicked"]);
+    let sheet = ok(&sandbox, &["show", &id]).out();
+    assert!(sheet.contains("\ntold         2 lines in 2 notices\n"), "{sheet}");
+    assert!(sheet.contains("of those that match FAIL|panicked\n"), "{sheet}");
     let all = ok(&sandbox, &["output", &id, "--all"]).out();
     assert_eq!(all, "ok 1\nFAIL a\nok 2\npanicked\n");
 }
@@ -81,6 +84,20 @@ fn a_flood_is_coalesced_and_its_end_is_told() {
     let shown = ok(&sandbox, &["show", "--json", &id]).json();
     let seconds = shown["elapsed_ms"].as_u64().expect("a number") / 1000;
     assert!(told.len() as u64 <= 5 + seconds + 1, "{} records in {seconds} s", told.len());
+    let sum = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>();
+    let expected = serde_json::json!({
+        "pattern": null,
+        "lines": LINES,
+        "notices": told.len(),
+        "coalesced": sum(|(_, lines, _)| if *lines > 1 { *lines } else { 0 }),
+        "text_dropped": sum(|(_, _, dropped)| *dropped),
+    });
+    assert_eq!(shown["monitor"], expected);
+    let sheet = ok(&sandbox, &["show", &id]).out();
+    assert!(
+        sheet.contains(&format!("told         {LINES} lines in {} notices;", told.len())),
+        "{sheet}"
+    );
     let (text, count, dropped) = told.last().expect("there are lines");
     assert!(text.ends_with(&LINES.to_string()), "{text}");
     assert_eq!(text.lines().count() as u64, count - dropped);
@@ -162,6 +179,19 @@ fn mistakes_are_told_before_anything_runs() {
         assert!(err.contains(said), "{args:?}: {err}");
     }
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+}
+
+/// Silence of a monitor is told as that of any task, or not at all.
+#[test]
+fn its_silence_is_told_after_the_time_the_call_says() {
+    let sandbox = sandbox();
+    let watched = monitor(&sandbox, &["--stall-after", "300ms"], "sleep 301");
+    let unwatched = monitor(&sandbox, &["--stall-after", "0s"], "sleep 302");
+    let is_stalled =
+        |id: &str| records(&sandbox, id).iter().any(|record| matches!(record, Record::Stalled(_)));
+    eventually("it is on record", || is_stalled(&watched));
+    assert!(!is_stalled(&unwatched));
+    stop_all(&sandbox);
 }
 
 /// Lines are data: cut, and without what moves a cursor. Whoever shows them escapes them.

@@ -1,52 +1,21 @@
 //! `notify_webhook`: notices as POSTs to a server, which nobody waits for.
 
+mod server;
+mod tls;
+
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, PipeReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::io::{BufRead, BufReader, PipeReader};
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use siding_e2e::{Running, Sandbox, eventually};
 
 use crate::notices::done;
-use crate::support::{id, ok, refused, sandbox};
-
-/// One request as the server got it.
-struct Request {
-    head: String,
-    body: Value,
-}
-
-/// Starts a server that gives these answers, one for each request, and ends with the last.
-fn server<const N: usize>(answers: [&'static str; N]) -> (String, Receiver<Request>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = format!("http://{}", listener.local_addr().expect("an address"));
-    let (sender, requests) = channel();
-    std::thread::spawn(move || {
-        for answer in answers {
-            let (stream, _) = listener.accept().expect("a request");
-            let _the_test_may_be_over = sender.send(request(stream, answer));
-        }
-    });
-    (address, requests)
-}
-
-fn request(mut stream: TcpStream, answer: &str) -> Request {
-    let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(reader.read_line(&mut head).expect("a request"), 0, "cut: {head}");
-    }
-    head.make_ascii_lowercase();
-    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
-    let length: usize = length.and_then(|text| text.parse().ok()).expect("a length");
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).expect("a body");
-    let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-    stream.write_all(answer.as_bytes()).expect("a reader");
-    Request { head, body: serde_json::from_slice(&body).expect("JSON") }
-}
+use crate::support::{id, ok, refused, sandbox, start};
+use server::{Request, server};
 
 #[track_caller]
 fn next(requests: &Receiver<Request>) -> Request {
@@ -61,9 +30,16 @@ struct Follower {
 
 impl Follower {
     fn new(sandbox: &Sandbox, address: &str) -> Self {
+        Self::with(sandbox, address, &[])
+    }
+
+    fn with(sandbox: &Sandbox, address: &str, variables: &[(&str, &str)]) -> Self {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let follow = ["notices", "--follow", "--ack", "--notify", "--json"];
-        let call = sandbox.siding(&follow).env("SIDING_NOTIFY_WEBHOOK", address);
+        let mut call = sandbox.siding(&follow).env("SIDING_NOTIFY_WEBHOOK", address);
+        for (name, value) in variables {
+            call = call.env(name, value);
+        }
         Self { call: call.stdout_to(writer).spawn(), printed: BufReader::new(reader) }
     }
 
@@ -120,17 +96,102 @@ fn a_server_in_trouble_is_asked_again() {
 fn a_refusal_is_said_once_without_the_path_and_given_up() {
     let sandbox = sandbox();
     let moved = "301 Moved\r\nlocation: http://127.0.0.1:1/";
-    let (address, requests) = server(["404 Gone", "404 Gone", moved]);
-    for command in ["true", "true", "true"] {
-        let _task = done(&sandbox, &[], command);
-    }
+    let (address, requests) = server(["404 Gone", "404 Gone", "404 Gone", moved, "404 Gone"]);
+    let tasks: BTreeSet<String> = (0..5).map(|_| done(&sandbox, &[], "true")).collect();
     let follower = Follower::new(&sandbox, &format!("{address}/secret"));
-    let asked: BTreeSet<String> = (0..3).map(|_| id(&next(&requests).body)).collect();
-    assert_eq!(asked.len(), 3, "one request for each");
+    let asked: BTreeSet<String> = (0..5).map(|_| id(&next(&requests).body)).collect();
+    assert_eq!(asked, tasks, "one request for each");
     let said = follower.leave();
-    assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 1, "{said}");
+    // The first of a row is named, the others are counted.
+    assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
+    assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
     assert!(said.contains("redirections are not followed"), "{said}");
     assert!(!said.contains("secret"), "{said}");
+}
+
+/// Both forms of `retry-after`: seconds, and a date.
+#[test]
+fn a_server_is_left_alone_as_long_as_it_asks() {
+    for is_date in [false, true] {
+        let sandbox = sandbox();
+        let task = done(&sandbox, &[], "true");
+        let (asked, until) = if is_date {
+            let at = SystemTime::now() + Duration::from_secs(4);
+            let seconds = at.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_secs();
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            let left = at.duration_since(SystemTime::now()).expect("later");
+            (http_date(seconds), Some(Instant::now() + left))
+        } else {
+            ("2".to_owned(), None)
+        };
+        let (address, requests) = server([&*format!("503 Busy\r\nretry-after: {asked}"), "200 OK"]);
+        let follower = Follower::new(&sandbox, &address);
+        let first = next(&requests);
+        let second = next(&requests);
+        assert_eq!((id(&first.body), &first.body), (task, &second.body));
+        // By itself it would come after half a second to one.
+        let until = until.unwrap_or(first.at + Duration::from_secs(2));
+        let early = until.saturating_duration_since(second.at);
+        assert!(early < Duration::from_millis(20), "{asked}: {early:?} too early");
+        assert!(!follower.leave().contains("not sent"));
+    }
+}
+
+/// What is too long to wait for is given up at once, and said.
+#[test]
+fn a_server_that_asks_for_too_much_is_not_waited_for() {
+    let sandbox = sandbox();
+    let (address, requests) = server(["503 Busy\r\nretry-after: 86400", "200 OK"]);
+    let (one, two) = (done(&sandbox, &[], "true"), done(&sandbox, &[], "true"));
+    let follower = Follower::new(&sandbox, &address);
+    let asked: BTreeSet<String> = (0..2).map(|_| id(&next(&requests).body)).collect();
+    assert_eq!(asked, BTreeSet::from([one, two]));
+    let said = follower.leave();
+    assert_eq!(said.matches("503 Service Unavailable; notice").count(), 1, "{said}");
+    assert!(!said.contains("trying again"), "{said}");
+}
+
+/// The queue is bounded. Whatever is sent or not sent, each notice is one of the two, and what is
+/// not sent is said in few lines however many they are.
+#[test]
+fn what_finds_no_room_is_said_and_counted() {
+    const ALL: usize = 80;
+    let sandbox = sandbox();
+    // Room for 64, and one is in the hands of the server, which holds it.
+    let (address, gate, requests) = server::gated(ALL);
+    let fifo = sandbox.path("fifo").display().to_string();
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("`mkfifo` is installed");
+    assert!(made.success());
+    // All of them end once everybody has been told that they run.
+    let command = format!(": < {fifo}");
+    let tasks: Vec<String> = (0..ALL).map(|_| start(&sandbox, &[], &command)).collect();
+    drop(std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read"));
+    let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
+    let wait = [&["wait", "--all", "--timeout", "50s"], &*all].concat();
+    let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
+    let mut follower = Follower::new(&sandbox, &address);
+    let printed: BTreeSet<String> = (0..ALL).map(|_| id(&follower.line())).collect();
+    assert_eq!(printed, tasks.iter().cloned().collect());
+    eventually("the last one is acknowledged", || {
+        let left = ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
+        left.as_array().is_some_and(Vec::is_empty)
+    });
+    drop(gate);
+    let said = follower.leave();
+    let full = "64 others wait for their turn; notice ";
+    let named: Vec<&str> =
+        said.split(full).skip(1).map(|rest| rest.split('.').next().expect("an id")).collect();
+    let more = said.split("for the same reason ").skip(1);
+    let more = more.map(|rest| rest.split(' ').next().and_then(|count| count.parse().ok()));
+    let more: usize = more.map(|count: Option<usize>| count.expect("a number")).sum();
+    let rest = ALL - named.len() - more;
+    let sent: BTreeSet<String> = (0..rest).map(|_| id(&next(&requests).body)).collect();
+    assert_eq!(sent.len(), rest, "each once: {said}");
+    // As many as wait, one in the hands of the server, and one when that was taken late.
+    assert!((64..=66).contains(&rest), "{rest}: {said}");
+    assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
+    // Two lines for each row of losses.
+    assert!(said.matches("webhook").count() <= 4 && !named.is_empty(), "{said}");
 }
 
 #[test]
@@ -164,6 +225,16 @@ fn a_server_that_is_not_there_is_said_in_clear_words() {
     let said = follower.leave();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");
     assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
+    // One failure is one line: nobody is told of a try that there is no time for.
+    assert_eq!(said.matches("webhook").count(), 1, "{said}");
+}
+
+/// Returns the form of RFC 9110 section 5.6.7 for a time in seconds since 1970.
+fn http_date(seconds: u64) -> String {
+    let mut date = Command::new("date");
+    date.env("LC_ALL", "C").args(["-u", "-d", &format!("@{seconds}")]);
+    let done = date.arg("+%a, %d %b %Y %H:%M:%S GMT").output().expect("`date` is installed");
+    String::from_utf8(done.stdout).expect("text").trim().to_owned()
 }
 
 /// A repository must not send a user's output anywhere.

@@ -12,6 +12,7 @@ mod rescue;
 mod sessions;
 mod state;
 mod tasks;
+mod together;
 mod unseen;
 
 /// A number that the environment may choose.

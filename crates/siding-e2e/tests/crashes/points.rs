@@ -99,6 +99,24 @@ fn whoever_waits_in_the_foreground_returns_with_the_truth() {
     }
 }
 
+/// A task that was never put on record is no first launch of the same command.
+#[test]
+fn a_command_whose_shim_left_no_record_runs_again() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let run = || sandbox.siding(&["run", "--", "echo again"]);
+    let (client, _, shim) = tasks::pause(&sandbox, run(), "begun");
+    shim_and_client_die(client, shim);
+    assert_eq!(run().run().expect_code(0).out(), "again\n");
+    let _cleared = sandbox.siding(&["reap"]).run().expect_code(0);
+}
+
+fn shim_and_client_die(client: Running, shim: Process) {
+    // Dropped first: a client that sees its shim die takes the task back.
+    drop(client);
+    state::kill(shim);
+}
+
 fn visit_all(victims: Victims) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -209,8 +227,7 @@ impl Visit {
     fn kill(&self, client: Running, owner: Option<Running>, shim: Process) {
         match self.victims {
             Victims::ClientThenShim => {
-                drop(client);
-                state::kill(shim);
+                shim_and_client_die(client, shim);
                 return;
             }
             Victims::ShimThenClient => {

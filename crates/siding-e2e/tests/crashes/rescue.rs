@@ -50,6 +50,50 @@ fn forty_lines_are_kept_over_two_kills() {
     assert_eq!(bytes, output.len() as u64);
 }
 
+/// Nothing is on the way between the task's pipe and its file: whoever kills a shim in the middle of
+/// a flood kills no output.
+#[test]
+fn a_flood_is_whole_over_twenty_kills() {
+    const KILLS: u64 = 20;
+    const STEP: u64 = 300_000;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = sandbox.path("gate");
+    // Far more than is written between the kills, so that each of them hits a flood.
+    let command = format!(
+        "i=0; until [ -e {} ]; do seq -f line-$i-%g 5000; i=$((i+1)); done",
+        gate.display()
+    );
+    let run = ["run", "--background", "--json", "--env", "LC_ALL=C", "--", &command];
+    let started = sandbox.siding(&run).env("SIDING_OUTPUT_KEEP_TAIL", "2GiB").run().expect_code(0);
+    let id = started.json()["task_id"].as_str().expect("an id").to_owned();
+    let file = state::dir(&sandbox, &id).join("output");
+    let stored = || std::fs::metadata(&file).map_or(0, |facts| facts.len());
+    for kill in 0..KILLS {
+        let from = stored();
+        eventually("it flows", || stored() > from + STEP);
+        state::kill(state::keeper(&sandbox, &id));
+        let _rescued = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
+        assert_eq!(state::outcome(&sandbox, &id), None, "after {} kills", kill + 1);
+    }
+    std::fs::write(&gate, "").expect("writes");
+    state::assert_over(&sandbox, &id);
+    let output = state::output(&sandbox, &id);
+    let mut lines = output.lines().peekable();
+    for round in 0.. {
+        if lines.peek().is_none() {
+            break;
+        }
+        for line in 1..=5_000 {
+            assert_eq!(lines.next(), Some(format!("line-{round}-{line}").as_str()));
+        }
+    }
+    assert_eq!(
+        state::journal(&sandbox, &id).expect("recorded").state.rescues,
+        u32::try_from(KILLS).expect("fits")
+    );
+}
+
 #[test]
 fn the_deadline_goes_on() {
     let mut sandbox = Sandbox::new();

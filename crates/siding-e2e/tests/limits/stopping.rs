@@ -3,7 +3,7 @@
 use siding_e2e::eventually;
 
 use crate::support::{
-    breaches, puppet, records, sandbox, shown, stop_all, until_breach, until_looked_at,
+    breaches, puppet, records, sandbox, shown, start, stop_all, until_breach, until_looked_at,
 };
 
 /// SPEC §2.3 and 3.2: the whole tree is stopped, the outcome and the task's own output name the
@@ -40,6 +40,26 @@ fn the_exit_code_of_a_stopped_task_is_not_zero() {
 }
 
 /// Settings give what no flag does, and a flag of zero takes it away.
+/// SPEC 5.1: a limit that is passed is told once, and the task goes on.
+#[test]
+fn a_limit_is_told_once() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &["--max-processes", "1"], "sleep 300 & sleep 300");
+    let _breach = until_breach(&sandbox, &id, "processes");
+    let notices = || sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
+    let told = notices();
+    let [notice] = &told.as_array().expect("a list")[..] else { panic!("one: {told:#}") };
+    for (key, value) in
+        [("kind", "limit"), ("status", "limit"), ("limit", "processes"), ("priority", "next")]
+    {
+        assert_eq!(notice[key], value, "{key}");
+    }
+    assert_eq!(notices().as_array().map(Vec::len), Some(0), "once");
+    let text = sandbox.siding(&["ps"]).run().expect_code(0).out();
+    assert!(text.contains("  running  over limit  "), "{text}");
+    stop_all(&sandbox);
+}
+
 #[test]
 fn limits_come_from_settings_too() {
     let sandbox = sandbox();

@@ -12,6 +12,11 @@ use crate::{Task, gate, shell};
 
 const TASK: &str = include_str!("../../../../docs/schema/task.schema.json");
 const WAIT: &str = include_str!("../../../../docs/schema/wait.schema.json");
+const REAP: &str = include_str!("../../../../docs/schema/reap.schema.json");
+const DOCTOR: &str = include_str!("../../../../docs/schema/doctor.schema.json");
+const SETTING: &str = include_str!("../../../../docs/schema/setting.schema.json");
+const SESSION: &str = include_str!("../../../../docs/schema/session.schema.json");
+const SESSION_CLOSE: &str = include_str!("../../../../docs/schema/session_close.schema.json");
 
 /// Checks one task, and gives it back.
 #[track_caller]
@@ -169,6 +174,47 @@ fn lists_duplicates_and_nested_tasks_are_as_promised() {
         assert_eq!(list.len(), 2, "{list:?}");
         list.into_iter().map(promised).for_each(drop);
     }
+}
+
+/// What is asked about the machine, its settings and its sessions, and what the reaper did.
+#[test]
+fn all_other_answers_are_as_promised() {
+    let sandbox = Sandbox::new();
+    let me = std::process::id().to_string();
+    let check = |schema: &Schema, args: &[&str]| {
+        let answer = sandbox.siding(args).run().json();
+        let list = answer.as_array().cloned().unwrap_or_else(|| vec![answer]);
+        assert!(!list.is_empty(), "{args:?}");
+        list.iter().for_each(|one| schema.assert_valid(one));
+        list
+    };
+    check(&Schema::new(DOCTOR), &["doctor", "--json"]);
+    check(&Schema::new(SETTING), &["config", "show", "--json"]);
+    let session = Schema::new(SESSION);
+    check(&session, &["session", "open", "chat", "--owner-pid", &me, "--json"]);
+    let argv = sandbox.puppet_argv(&["hang"]);
+    let _kept = background(&sandbox, &["--session", "chat", "--keep"], &argv);
+    let stopped = background(&sandbox, &["--session", "chat", "--allow-duplicate"], &argv);
+    check(&session, &["session", "list", "--json"]);
+    let closed = Schema::new(SESSION_CLOSE);
+    let closed = check(&closed, &["session", "close", "chat", "--json"]);
+    assert_eq!(closed[0]["stopped"][0]["task_id"], stopped.id());
+    let ended = promised(shell(&sandbox, "true").run().expect_code(0).json());
+    siding_e2e::eventually("its shim has left", || {
+        siding_e2e::processes::with_birthmark(ended.id()).is_empty()
+    });
+    std::fs::write(sandbox.state_dir().join("live").join(ended.id()), "").expect("own file");
+    let unread = sandbox.state_dir().join("tasks").join(stopped.id()).join("journal");
+    std::fs::write(unread, "nonsense\n").expect("own file");
+    let reap = Schema::new(REAP);
+    for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
+        let done = check(&reap, args);
+        let kinds: Vec<_> = done[0]["counts"].as_object().expect("an object").keys().collect();
+        assert_eq!(kinds, ["cleared", "set_aside"], "{done:?}");
+    }
+    let mut broken = sandbox.siding(&["reap", "--json"]).run().json();
+    broken["steps"] = json!([{"what": "cleared"}]);
+    assert!(!reap.faults(&broken).is_empty(), "a step without its task went unnoticed");
 }
 
 /// The promise is one that can be broken.

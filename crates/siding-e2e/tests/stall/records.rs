@@ -56,6 +56,62 @@ fn each_silence_is_recorded_once() {
     stop_all(&sandbox);
 }
 
+fn notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
+    let args = ["notices", "--json", "--ack"];
+    let list = sandbox.siding(&args).run().expect_code(0).json();
+    list.as_array().expect("a list").clone()
+}
+
+/// SPEC 5.1: each stall gives one notice, while it lasts; one that was over before anybody asked
+/// is counted in the next.
+#[test]
+fn each_stall_is_told_once_while_it_lasts() {
+    let sandbox = sandbox();
+    let go = |part: &str| format!("until [ -e {part} ]; do sleep .05; done; echo {part}; ");
+    let text = format!("echo begin; {}{}{}sleep 300", go("one"), go("two"), go("three"));
+    let id = start(&sandbox, &[], "400ms", &text);
+    let recorded = |count: usize| {
+        eventually("the stall is on record", || stalls(&sandbox, &id).len() == count);
+    };
+    let proceed = |part: &str| std::fs::write(sandbox.path(part), "").expect("own directory");
+    recorded(1);
+    let [first] = &notices(&sandbox)[..] else { panic!("one") };
+    assert_eq!((&first["kind"], &first["status"]), (&"stalled".into(), &"stalled".into()));
+    let says = |notice: &serde_json::Value| notice["summary"].as_str().expect("text").to_owned();
+    assert!(says(first).starts_with("silent for "), "{first:#}");
+    assert!(!says(first).contains("times"), "{first:#}");
+    assert!(notices(&sandbox).is_empty(), "once");
+    proceed("one");
+    // Nobody asks while the second lasts.
+    recorded(2);
+    proceed("two");
+    recorded(3);
+    let [third] = &notices(&sandbox)[..] else { panic!("one") };
+    assert_ne!(third["notice_id"], first["notice_id"]);
+    assert!(says(third).contains("; it has stalled 3 times so far\n"), "{third:#}");
+    assert!(notices(&sandbox).is_empty(), "once");
+    stop_all(&sandbox);
+}
+
+/// What needs attention is marked in the list for people, from what programs read there.
+#[test]
+fn the_list_marks_what_needs_attention() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &["--stdin", "pipe"], "10m", "printf 'Continue? [y/N] '; read x");
+    let quiet = start(&sandbox, &[], "10m", "sleep 300");
+    eventually("it is on record", || !stalls(&sandbox, &id).is_empty());
+    let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    let find = |id: &str| list.as_array().expect("a list").iter().find(|one| one["task_id"] == id);
+    assert_eq!(find(&id).expect("listed")["attention"]["verdict"], "input_wait");
+    assert!(find(&quiet).expect("listed")["attention"].is_null());
+    let text = sandbox.siding(&["ps"]).run().expect_code(0).out();
+    let row = |id: &str| text.lines().find(|row| row.starts_with(id)).expect("listed").to_owned();
+    assert!(row(&id).contains("  running  needs input  "), "{text}");
+    assert!(!row(&quiet).contains("needs input"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    stop_all(&sandbox);
+}
+
 /// Zero turns it off, and a task that writes is never looked at.
 #[test]
 fn nothing_is_recorded_of_those_who_write_or_are_not_watched() {
@@ -65,6 +121,22 @@ fn nothing_is_recorded_of_those_who_write_or_are_not_watched() {
     let watched = start(&sandbox, &[], "700ms", "sleep 300");
     let _stall = eventually_some("another is on record", || stalls(&sandbox, &watched).pop());
     assert!(stalls(&sandbox, &unwatched).is_empty() && stalls(&sandbox, &talker).is_empty());
+    stop_all(&sandbox);
+}
+
+/// What the call says comes before the setting.
+#[test]
+fn the_time_of_silence_is_a_flag_too() {
+    let sandbox = sandbox();
+    let told = start(&sandbox, &["--stall-after", "300ms"], "10m", "sleep 300");
+    let _stall = eventually_some("it is on record", || stalls(&sandbox, &told).pop());
+    let silent = start(&sandbox, &["--stall-after", "0s"], "200ms", "sleep 300");
+    let other = start(&sandbox, &[], "200ms", "sleep 300");
+    let _stall = eventually_some("another is on record", || stalls(&sandbox, &other).pop());
+    assert!(stalls(&sandbox, &silent).is_empty());
+    let args = ["run", "--stall-after", "soon", "--", "true"];
+    let refused = sandbox.siding(&args).run().expect_code(125).err();
+    assert!(refused.contains("--stall-after") && refused.contains("soon"), "{refused}");
     stop_all(&sandbox);
 }
 

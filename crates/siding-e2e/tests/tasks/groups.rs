@@ -61,10 +61,15 @@ fn a_task_has_a_group_of_its_own_until_it_ends() {
         // A record comes first: no rescuer may meet a group that it cannot find.
         let shim = shim_of(&task);
         assert!(!tree.contains(&shim.pid) && ground::members(ground.dir()).contains(&shim.pid));
+        let shown = task.shown();
+        assert_eq!(shown["cgroup"], group.display().to_string());
+        let sheet = sandbox.siding(&["show", &task.id]).run().expect_code(0).out();
+        assert!(sheet.contains(&format!("\ncgroup       {}\n", group.display())), "{sheet}");
         let view = task.stop(&[]);
         task.expect_gone();
         assert_eq!(view["stop_report"]["survivors"], json!([]));
         expect_removed(&group);
+        assert!(task.shown()["cgroup"].is_null(), "it is gone");
 
         let args = ["run", "--json", "--", "exit 3"];
         let view = ground.siding(sandbox, &args).wait().expect_code(3).json();

@@ -48,6 +48,36 @@ fn a_hand_over_is_told() {
     assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
 }
 
+/// SPEC 1.2, 4.3: a hand-over shows how it began, what went wrong and how it stands, in little text;
+/// a command that is over shows more.
+#[test]
+fn a_hand_over_shows_little_of_much() {
+    let sandbox = sandbox();
+    let much =
+        "echo begin; seq 1 9000; echo 'error: early'; seq 1 9000; printf '1%%\\r2%%\\r'; echo end";
+    let text = format!("{much}; {}", until_file("go"));
+    let args = ["run", "--json", "--budget", "1s", "--", &text];
+    let view = sandbox.siding(&args).run().expect_code(75).json();
+    let shown = view["output"]["text"].as_str().expect("text");
+    assert!(shown.len() <= 4096, "{}", shown.len());
+    assert!(shown.starts_with("error: early\n"), "{shown}");
+    assert!(shown.contains("\nbegin\n1\n2\n") && shown.ends_with("\n9000\nend\n"), "{shown}");
+    assert_eq!(view["output"]["truncated"], true);
+    make_file(&sandbox, "go");
+    assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
+    let args = ["run", "--json", "--budget", "20s", "--", much];
+    let over = sandbox.siding(&args).run().expect_code(0).json();
+    let whole = over["output"]["text"].as_str().expect("text").len();
+    assert!((16 << 10..=32 << 10).contains(&whole), "{whole}");
+    let args = ["run", "--json", "--background", "--settle", "1s", "--", &text];
+    let call = sandbox.siding(&args).env("SIDING_HANDOVER_MAX_BYTES", "1KiB");
+    std::fs::remove_file(sandbox.path("go")).expect("own directory");
+    let view = call.run().expect_code(0).json();
+    assert!(view["output"]["text"].as_str().is_some_and(|text| text.len() <= 1024));
+    make_file(&sandbox, "go");
+    assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
+}
+
 /// PAINS E4: who ends in time stays in the foreground; who asks for no budget has none.
 #[test]
 fn nothing_is_handed_over_without_need() {

@@ -4,6 +4,8 @@ use super::normal::{directory, normalise};
 use crate::id::TaskId;
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
+#[cfg(doc)]
+use crate::limits::Peaks;
 use crate::outcome::Outcome;
 use crate::process::Wall;
 
@@ -34,7 +36,7 @@ pub struct Run {
     pub ran_ms: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
-    /// Most memory its tree took, in bytes, where that was measured.
+    /// Most memory it was seen to take, in bytes: see [`Peaks::memory_bytes`].
     pub peak_memory: Option<u64>,
 }
 
@@ -50,7 +52,10 @@ impl Run {
             ended: state.ended_wall(),
             ran_ms: state.ran_until.map(|until| until.ms_since(state.started)),
             outcome: outcome.clone(),
-            peak_memory: None,
+            peak_memory: state
+                .closed
+                .as_ref()
+                .and_then(|closed| closed.peaks.as_ref()?.memory_bytes),
         })
     }
 

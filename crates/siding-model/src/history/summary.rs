@@ -20,6 +20,8 @@ pub struct Summary {
     pub expectation: Option<Expectation>,
     /// How long the last [`RECENT`] took, in milliseconds, the oldest first, whatever ended them.
     pub recent: Vec<u64>,
+    /// Most memory that any of them was seen to take, in bytes.
+    pub peak_memory: Option<u64>,
     /// The newest run.
     pub last: Run,
 }
@@ -39,6 +41,7 @@ impl Summary {
             failed: count(failed),
             expectation: Expectation::of(runs),
             recent,
+            peak_memory: runs.iter().filter_map(|run| run.peak_memory).max(),
             last,
         })
     }
@@ -70,6 +73,8 @@ mod tests {
     use super::*;
     use crate::process::Wall;
 
+    const EXITED: Outcome = Outcome::Exited { code: 0 };
+
     fn run(ended: i64, ran_ms: u64, outcome: Outcome) -> Run {
         Run {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
@@ -99,5 +104,14 @@ mod tests {
         assert_eq!(found.last.ended, Wall(9));
         assert_eq!(Summary::of(&[run(1, 1, stopped())]).and_then(|s| s.success_rate()), None);
         assert_eq!(Summary::of(&[]), None);
+    }
+    #[test]
+    fn the_peak_is_that_of_the_largest_run_somebody_saw() {
+        let of = |peaks: &[Option<u64>]| {
+            let runs = peaks.iter().map(|peak| Run { peak_memory: *peak, ..run(1, 1, EXITED) });
+            Summary::of(&runs.collect::<Vec<_>>()).expect("there are runs").peak_memory
+        };
+        assert_eq!(of(&[Some(7), None, Some(9), Some(8)]), Some(9));
+        assert_eq!(of(&[None, None]), None);
     }
 }

@@ -29,7 +29,8 @@ pub struct RunView {
     pub cut_short: bool,
     /// How it ended.
     pub outcome: Outcome,
-    /// Most memory its tree took; null where it was not measured.
+    /// Most memory it was seen to take, in bytes: by the whole tree when somebody looked, else by
+    /// its largest process; null where nobody saw any.
     pub peak_memory_bytes: Option<u64>,
 }
 
@@ -77,6 +78,8 @@ pub struct StatsView {
     pub last_outcome: Outcome,
     /// How long the last ones took, the oldest first.
     pub recent_ms: Vec<u64>,
+    /// Most memory that any of them was seen to take, in bytes; null where nobody saw any.
+    pub peak_memory_bytes: Option<u64>,
 }
 
 impl From<Summary> for StatsView {
@@ -92,6 +95,7 @@ impl From<Summary> for StatsView {
             last_ended_at: summary.last.ended.rfc3339(),
             last_outcome: summary.last.outcome,
             recent_ms: summary.recent,
+            peak_memory_bytes: summary.peak_memory,
             command: summary.last.command,
             cwd: summary.last.cwd,
         }

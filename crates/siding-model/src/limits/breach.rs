@@ -66,6 +66,21 @@ impl Breach {
         );
         Self { at, which, value, limit, remote, detail }
     }
+
+    /// Says that the kernel, which was told to hold the limit on memory, has ended so many
+    /// processes at it.
+    #[must_use]
+    pub fn by_kernel(at: Mono, limit: u64, processes: u64) -> Self {
+        let which = Limit::Memory;
+        let noun = if processes == 1 { "process" } else { "processes" };
+        let detail = format!(
+            "{}: more than {} was needed, and the kernel ended {} {noun} for it",
+            which.flag(),
+            amount(which, limit),
+            thousands(processes)
+        );
+        Self { at, which, value: limit, limit, remote: None, detail }
+    }
 }
 
 /// Returns what stands behind the number.
@@ -144,6 +159,10 @@ mod tests {
         assert_eq!(
             told(Limit::OutputRate, (3 << 20, 1 << 20), None, None),
             "max-output-rate: 3MiB/s of output, limit 1MiB/s"
+        );
+        assert_eq!(
+            Breach::by_kernel(Mono(5), 512 << 20, 2).detail,
+            "max-memory: more than 512MiB was needed, and the kernel ended 2 processes for it"
         );
     }
 }

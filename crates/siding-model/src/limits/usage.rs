@@ -11,8 +11,9 @@ pub struct Usage {
     pub at: Mono,
     /// Its living processes.
     pub processes: Vec<ProcessUse>,
-    /// Memory in which what processes share counts once (PSS), in bytes. Asked for only when the
-    /// sum of the resident sizes is over the limit; `None` when it was not, or could not be had.
+    /// Memory in which what processes share counts once, in bytes: what the task's control group
+    /// counts, else the proportional sizes (PSS), which are asked for only when the sum of the
+    /// resident sizes is over the limit. `None` when nobody asked, or it could not be had.
     pub shared_once_bytes: Option<u64>,
     /// CPU time of those that have ended, in milliseconds.
     pub ended_cpu_ms: u64,
@@ -34,7 +35,7 @@ pub struct ProcessUse {
     /// Time for which its first thread ran or waited for a processor, in milliseconds. Zero where
     /// the kernel does not tell, or nobody asked.
     pub runnable_ms: u64,
-    /// Its open descriptors; zero when they may not be counted.
+    /// Its open descriptors; zero when they may not be counted, or nobody asked.
     pub fds: u64,
 }
 
@@ -66,7 +67,9 @@ pub struct Sent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Peaks {
-    /// Most memory in bytes. What processes share may count for each of them.
+    /// Most memory in bytes: the most that a look found in the whole tree, in which what processes
+    /// share may count for each of them, or the largest single process that has ended, whichever
+    /// is more.
     pub memory_bytes: Option<u64>,
     /// CPU time of the whole tree, in milliseconds.
     pub cpu_ms: Option<u64>,

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+
+use crate::process::Wall;
+
 /// Wait after the first failure; each further one doubles it.
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest wait between two tries, unless the server asks for more.
@@ -32,6 +37,26 @@ impl Answer {
             _ => Self::Refused,
         }
     }
+}
+
+/// The three forms of a date in HTTP, of which a server should send the first and a client must read
+/// all (RFC 9110 section 5.6.7).
+const DATES: [&str; 3] =
+    ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+
+/// Returns how long a server wants to be left alone: what `retry-after` says, which is a number of
+/// seconds or a date (RFC 9110 section 10.2.3). Nothing when it says neither; a date that is over is
+/// no wait.
+#[must_use]
+pub fn retry_after(text: &str, now: Wall) -> Option<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More than fits is long all the same.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let date = DATES.iter().find_map(|form| strtime::parse(form, text).ok()?.to_datetime().ok())?;
+    let at = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond();
+    Some(Duration::from_millis(u64::try_from(at.saturating_sub(now.0)).unwrap_or(0)))
 }
 
 /// Returns how long to wait after a try that failed, or nothing when it was the last.
@@ -77,6 +102,34 @@ mod tests {
             (503, Answer::Later),
         ] {
             assert_eq!(Answer::of(status), answer, "{status}");
+        }
+    }
+
+    /// The examples of RFC 9110, half a minute and a bit before that moment.
+    #[test]
+    fn a_server_names_seconds_or_a_date() {
+        let now = Wall(784_111_777_000 - 30_500);
+        for (text, wait_ms) in [
+            ("120", Some(120_000)),
+            (" 0 ", Some(0)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(30_500)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(30_500)),
+            ("Sun Nov  6 08:49:37 1994", Some(30_500)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:37 CET", None),
+            ("Mon, 06 Nov 1994 08:49:37 GMT", None),
+            ("1.5", None),
+            ("-1", None),
+            ("+1", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let wait = wait_ms.map(|ms| match ms {
+                u64::MAX => Duration::from_secs(ms),
+                ms => Duration::from_millis(ms),
+            });
+            assert_eq!(retry_after(text, now), wait, "{text}");
         }
     }
 

@@ -167,10 +167,7 @@ impl Story {
         if state.life.is_ended() {
             told.retain(|(.., news)| !news.is_over_at_the_end());
         }
-        // A stall that another followed is over.
-        let is_stall = |news: &News| matches!(news, News::Stalled { .. });
-        let last_stall = told.iter().rev().find(|(.., news)| is_stall(news)).map(|(seq, ..)| *seq);
-        told.retain(|(seq, .., news)| !is_stall(news) || Some(*seq) == last_stall);
+        keep_last_stall(&mut told);
         let notice = |(seq, at, placement, news)| notice(&state, seq, at, placement, news);
         let notices = told.into_iter().map(notice).collect();
         Ok(Self { state, notices })
@@ -191,6 +188,28 @@ impl Notice {
         let has_caller = self.placement == Placement::Foreground && state.adopted.is_none();
         // A caller does not outlive the machine's boot, and another boot's clock says nothing.
         (has_caller && state.boot == *boot && now < until).then_some(until)
+    }
+}
+
+/// Leaves of several stalls the last, which says how many there were.
+///
+/// A stall that another followed is over: the task has written in between. Who is told of it would
+/// answer a question that is asked no more. That it happens again and again is worth knowing.
+fn keep_last_stall(told: &mut Vec<(u64, Mono, Placement, News)>) {
+    let is_stall = |news: &News| matches!(news, News::Stalled { .. });
+    let mut stalls = told.iter().filter(|(.., news)| is_stall(news)).count();
+    let several = stalls;
+    told.retain(|(.., news)| {
+        stalls -= usize::from(is_stall(news));
+        !is_stall(news) || stalls == 0
+    });
+    if several < 2 {
+        return;
+    }
+    for (.., news) in told {
+        if let News::Stalled { says, .. } = news {
+            says.push_str(&format!("; it has stalled {several} times so far"));
+        }
     }
 }
 

@@ -172,6 +172,8 @@ settings! {
     OutputKeepTail output_keep_tail: Bytes = Bytes::mib(56), above_zero;
     /// How much output text is printed at most.
     OutputMaxBytes output_max_bytes: Bytes = Bytes::kib(32), above_zero;
+    /// How much output text a hand-over shows at most; `output_max_bytes` where that is less.
+    HandoverMaxBytes handover_max_bytes: Bytes = Bytes::kib(4), above_zero;
     /// How long a wait lasts at most.
     WaitBound wait_bound: Duration = secs(14_400), above_zero;
     /// How long an ended task is kept.

@@ -55,7 +55,10 @@ pub fn visible(text: &str) -> String {
     let mut marks = 0;
     for c in text.chars() {
         match c {
-            '\n' | '\t' => out.push(c),
+            '\n' | '\t' => {
+                marks = 0;
+                out.push(c);
+            }
             _ if is_noncharacter(c) => {
                 escape(c, &mut out);
             }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use siding_model::lifecycle::{Event, Life, Phase};
+use siding_model::lifecycle::{Event, Life, Phase, Tree};
+use siding_model::outcome::{LeaderEnd, Limit, Outcome};
 use siding_model::process::Mono;
+use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
 
 use crate::history::{self, Story};
@@ -79,8 +81,8 @@ fn a_stop_with_an_endless_grace_ends_when_the_deadline_would_have_ended_it() {
 /// would start for ever: no deadline and no stop ends what has not started.
 #[test]
 fn a_leader_that_came_and_went_unseen_leaves_a_task_that_can_be_stopped() {
-    let end = siding_model::outcome::LeaderEnd::Unknown { why: "gone".to_owned() };
-    let tree = siding_model::lifecycle::Tree::Alive;
+    let end = LeaderEnd::Unknown { why: "gone".to_owned() };
+    let tree = Tree::Alive;
     let unseen = Event::LeaderEnded { end, tree, final_cwd: None, pipeline: None };
     let new = Life::new(&sample::spec(), sample::STARTED);
     let (lingering, _) = new.step(&unseen, sample::STARTED);
@@ -89,6 +91,21 @@ fn a_leader_that_came_and_went_unseen_leaves_a_task_that_can_be_stopped() {
     let (stopping, effects) = asked.step(&unseen, sample::STARTED);
     assert!(matches!(stopping.phase(), Phase::Stopping { .. }), "{stopping:?}");
     assert_eq!(effects.len(), 2, "{effects:?}");
+}
+
+/// The kernel ends a tree at a limit that it was told to hold before siding can: that is put first,
+/// and the signal, which nobody sent, is not the outcome.
+#[test]
+fn a_kill_by_the_kernel_at_a_limit_is_that_limit() {
+    let which = Limit::Memory;
+    let end = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
+    let event = Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None };
+    let mut life = Life::new(&sample::spec(), sample::STARTED);
+    for event in [Event::Spawned { leader: sample::LEADER }, Event::LimitPassed { which }, event] {
+        life = life.step(&event, sample::STARTED).0;
+    }
+    let Phase::Ended { outcome, .. } = life.phase() else { panic!("{life:?}") };
+    assert_eq!(*outcome, Outcome::Limit { which });
 }
 
 /// Times at the far end of the clock are no way to wrap around it.

@@ -74,6 +74,25 @@ fn what_lingers_is_told_until_it_has_ended() {
     assert_eq!(told(&story(background(), &ended)), [(4, Kind::Ended)]);
 }
 
+/// Each stall is news while it lasts. Of one that another has followed only the number is told.
+#[test]
+fn of_several_stalls_the_last_is_told_with_their_number() {
+    let stall = |after_ms| Record::Stalled(Box::new(sample::stalled(after_ms)));
+    let says = |story: &Story| {
+        let News::Stalled { says, .. } = &story.notices[0].news else { panic!("{story:?}") };
+        says.clone()
+    };
+    let one = story(background(), &[event(1, LEADER), stall(50_000)]);
+    assert_eq!(told(&one), [(2, Kind::Stalled)]);
+    assert!(!says(&one).contains("times"), "{}", says(&one));
+    let three = [event(1, LEADER), stall(50_000), stall(150_000), stall(250_000)];
+    let story_of_three = story(background(), &three);
+    assert_eq!(told(&story_of_three), [(4, Kind::Stalled)], "a notice of its own");
+    assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
+    let ended = [&three[..], &[event(300_000, exited(0, Tree::Empty)), closed(300_000)]].concat();
+    assert_eq!(told(&story(background(), &ended)), [(5, Kind::Ended)]);
+}
+
 #[test]
 fn the_caller_of_a_foreground_task_is_told_first() {
     let end = [event(1, LEADER), event(9, exited(0, Tree::Empty)), closed(9)];

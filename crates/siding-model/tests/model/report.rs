@@ -55,6 +55,8 @@ fn plain() -> TaskView {
         attention: None,
         usage: None,
         breaches: Vec::new(),
+        cgroup: None,
+        monitor: None,
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

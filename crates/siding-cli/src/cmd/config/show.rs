@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::settings::{self, Environment};
 use siding_model::settings::{Entry, RawValue, Settings};
@@ -27,9 +28,13 @@ pub(super) struct Args {
 }
 
 /// What `--json` prints about one setting.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "setting")]
 struct SettingView {
+    /// Its name in a settings file.
     key: &'static str,
+    /// The value in force, as a file would hold it.
+    #[schemars(with = "serde_json::Value")]
     value: RawValue,
     /// The layer: `built-in`, `system`, `host`, `user`, `project` or `environment`.
     origin: &'static str,
@@ -177,5 +182,10 @@ mod tests {
             })
         );
         assert_eq!(json[Key::Shell as usize]["source"], "SIDING_SHELL");
+    }
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        crate::render::schema::assert_committed::<SettingView>("setting");
     }
 }

@@ -51,7 +51,7 @@ impl People {
             ring();
         }
         for notice in notices {
-            if let Some(server) = &self.server {
+            if let Some(server) = &mut self.server {
                 server.send(notice);
             }
             if self.desktop

@@ -5,18 +5,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use siding_model::notice::Answer;
+use siding_core::sys::clock;
+use siding_model::notice::{Answer, retry_after};
 use siding_model::settings::Webhook;
-use siding_model::text::one_line;
+use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, Error};
 
+use super::trouble;
 use crate::failure::Failure;
 
 /// Time for one try, from the look-up of the name to the end of the answer's head.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Columns of what a library says.
-const COLUMNS: usize = 200;
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who asks a server.
 pub(super) struct Client {
@@ -60,7 +59,8 @@ impl Client {
         let response = match request.send(body) {
             Ok(response) => response,
             Err(error) => {
-                return Err(Failed { answer: Answer::Later, why: words(&error), asked: None });
+                let (answer, why) = (trouble::answer(&error), trouble::words(&error));
+                return Err(Failed { answer, why, asked: None });
             }
         };
         let status = response.status();
@@ -73,8 +73,7 @@ impl Client {
             why.push_str(", and redirections are not followed: set notify_webhook to the target");
         }
         let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        // The other form, a date, is left to our own schedule.
-        let asked = asked.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
+        let asked = asked.and_then(|value| retry_after(value, clock::wall()));
         Err(Failed { answer, why, asked })
     }
 }
@@ -90,18 +89,4 @@ fn tls(webhook: &Webhook) -> Result<TlsConfig, Failure> {
         .root_certs(RootCerts::new_with_certs(&roots))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
-}
-
-/// Says what went wrong without the address.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others name no part of an address")]
-fn words(error: &Error) -> String {
-    match error {
-        Error::Io(error) => one_line(&format!("cannot reach it: {error}"), COLUMNS),
-        Error::HostNotFound => "its name is not known here".to_owned(),
-        Error::Timeout(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
-        Error::ConnectionFailed => "cannot reach it".to_owned(),
-        Error::BadUri(_) | Error::RequireHttpsOnly(_) => "its address is refused".to_owned(),
-        Error::ConnectProxyFailed(_) => "the proxy does not let us through".to_owned(),
-        other => one_line(&other.to_string(), COLUMNS),
-    }
 }

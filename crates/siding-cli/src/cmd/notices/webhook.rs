@@ -1,6 +1,8 @@
 //! Telling a server: each notice as a POST, in order, by a thread that nobody waits for.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel,
 };
@@ -10,7 +12,8 @@ use siding_model::notice::{Answer, DELIVERY_MAX, NoticeId, NoticeView, next_try}
 use siding_model::settings::Webhook;
 use siding_model::span::human;
 
-use super::request::{Client, Failed};
+use super::losses::Losses;
+use super::request::Client;
 use crate::failure::Failure;
 use crate::render::json;
 
@@ -18,6 +21,9 @@ use crate::render::json;
 const QUEUE: usize = 64;
 /// Time for what is under way when nobody reads any more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// Longest time a server in trouble is not spoken of: most are back at once, and whoever leaves
+/// meanwhile is told only that a notice was not sent.
+const UNSPOKEN: Duration = Duration::from_secs(2);
 
 /// A notice on its way.
 struct Letter {
@@ -30,6 +36,10 @@ struct Letter {
 pub(super) struct Sender {
     server: String,
     queue: SyncSender<Letter>,
+    /// Those that found no room.
+    losses: Losses,
+    /// Those that were taken and neither delivered nor given up so far.
+    under_way: Arc<AtomicUsize>,
     /// Closed to say that nobody waits for another try.
     patience: std::sync::mpsc::Sender<()>,
     /// Closed by the thread when it has nothing left.
@@ -44,20 +54,26 @@ impl Sender {
         let (patience, impatience) = channel();
         let (ended, done) = channel();
         let server = webhook.to_string();
-        let mut worker = Worker { server: server.clone(), client, impatience, said: None };
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let losses = Losses::new(&server);
+        let mut worker = Worker { client, impatience, losses, in_trouble: None };
+        let left = Arc::clone(&under_way);
         let run = move || {
             let _closed_at_the_end: std::sync::mpsc::Sender<()> = ended;
             for letter in letters {
                 worker.deliver(&letter);
+                left.fetch_sub(1, Ordering::Relaxed);
             }
+            worker.losses.rest();
         };
         let started = std::thread::Builder::new().name("webhook".to_owned()).spawn(run);
         started.map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
-        Ok(Some(Self { server, queue, patience, done }))
+        let losses = Losses::new(&server);
+        Ok(Some(Self { server, queue, losses, under_way, patience, done }))
     }
 
     /// Puts a notice into the queue. One that finds no room is said and lost to the server.
-    pub(super) fn send(&self, notice: &NoticeView) {
+    pub(super) fn send(&mut self, notice: &NoticeView) {
         let id = notice.notice_id;
         let body = match json::line(notice) {
             Ok(line) => line.trim_end().to_owned(),
@@ -66,31 +82,36 @@ impl Sender {
                 return;
             }
         };
+        self.under_way.fetch_add(1, Ordering::Relaxed);
         let why = match self.queue.try_send(Letter { id, body }) {
-            Ok(()) => return,
-            Err(TrySendError::Full(_)) => format!("{QUEUE} others wait for it"),
+            Ok(()) => return self.losses.over(),
+            Err(TrySendError::Full(_)) => format!("{QUEUE} others wait for their turn"),
             Err(TrySendError::Disconnected(_)) => "its thread has ended".to_owned(),
         };
-        eprintln!("siding: webhook {}: notice {id} was not sent: {why}", self.server);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.losses.lose(id, &why);
     }
 
     /// Lets what waits be tried once more, for a short time.
     pub(super) fn finish(self) {
-        let Self { server, queue, patience, done } = self;
+        let Self { server, queue, mut losses, under_way, patience, done } = self;
+        losses.rest();
         drop((queue, patience));
         if done.recv_timeout(LAST_WORDS) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("siding: webhook {server}: not all notices were sent: it is too slow");
+            let left = under_way.load(Ordering::Relaxed);
+            let them = if left == 1 { "notice was" } else { "notices were" };
+            eprintln!("siding: webhook {server}: it is too slow; {left} {them} not sent");
         }
     }
 }
 
 /// The thread's own.
 struct Worker {
-    server: String,
     client: Client,
     impatience: Receiver<()>,
-    /// What was said last, since the last success: once is enough.
-    said: Option<String>,
+    losses: Losses,
+    /// What was last said to be the trouble, since the last success: once is enough.
+    in_trouble: Option<String>,
 }
 
 impl Worker {
@@ -99,34 +120,41 @@ impl Worker {
         for failures in 1.. {
             let failed = match self.client.post(&letter.body) {
                 Ok(()) => {
-                    self.said = None;
-                    return;
+                    self.in_trouble = None;
+                    return self.losses.over();
                 }
                 Err(failed) => failed,
             };
-            if failed.answer == Answer::Refused {
-                return self.say(&failed, &format!("notice {} was not sent", letter.id));
-            }
             let dice = RandomState::new().hash_one(failures);
-            let Some(wait) = next_try(failures, begin.elapsed(), failed.asked, dice) else {
-                return self.lose(letter.id, &failed.why);
+            let wait = match failed.answer {
+                Answer::Refused => None,
+                Answer::Later | Answer::Taken => {
+                    next_try(failures, begin.elapsed(), failed.asked, dice)
+                }
             };
-            self.say(&failed, &format!("trying again for {}", human(DELIVERY_MAX)));
-            // Nothing is ever sent through it: it is closed.
-            if self.impatience.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
-                return self.lose(letter.id, &failed.why);
+            let Some(wait) = wait else { return self.losses.lose(letter.id, &failed.why) };
+            let unspoken = wait.min(UNSPOKEN);
+            let left = self.is_left(unspoken) || {
+                self.say(&failed.why);
+                self.is_left(wait - unspoken)
+            };
+            if left {
+                return self.losses.lose(letter.id, &failed.why);
             }
         }
     }
 
-    fn lose(&self, id: NoticeId, why: &str) {
-        eprintln!("siding: webhook {}: {why}; notice {id} was not sent", self.server);
+    /// Waits, or returns early, that nobody reads any more.
+    fn is_left(&self, wait: Duration) -> bool {
+        // Nothing is ever sent through it: it is closed.
+        self.impatience.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
     }
 
-    fn say(&mut self, failed: &Failed, what: &str) {
-        if self.said.as_ref() != Some(&failed.why) {
-            eprintln!("siding: webhook {}: {}; {what}", self.server, failed.why);
-            self.said = Some(failed.why.clone());
+    fn say(&mut self, why: &str) {
+        if self.in_trouble.as_deref() != Some(why) {
+            let bound = human(DELIVERY_MAX);
+            eprintln!("siding: webhook {}: {why}; trying again for {bound}", self.losses.server());
+            self.in_trouble = Some(why.to_owned());
         }
     }
 }

@@ -51,6 +51,8 @@ fn noun(kind: &str) -> &str {
         "stray_ended" => "strays ended",
         "stray_left" => "strays STILL ALIVE",
         "expired" => "past retention",
+        "session_expired" => "old sessions removed",
+        "aside_expired" => "removed that was set aside",
         "unclaimed" => "stale claims",
         "socket_removed" => "dead sockets removed",
         "socket_left" => "dead sockets LEFT",
@@ -121,6 +123,19 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
         Step::Unclaimed { task, .. } => {
             let said = verb("removed", "remove") + " its claim on its command; it does not run";
             return (one_line(task, INDENT - 2), said);
+        }
+        Step::SessionExpired { session_id, last_at } => {
+            let said = format!(
+                "{} what was kept of session `{session_id}`: it is over, no task of it is left, and \
+                 it was last heard of {last_at}",
+                verb("removed", "remove")
+            );
+            return ("session".to_owned(), said);
+        }
+        Step::AsideExpired { path, aside_at } => {
+            let path = one_line(path, COMMAND);
+            let said = format!("{} {path}, set aside {aside_at}", verb("removed", "remove"));
+            return ("aside".to_owned(), said);
         }
         Step::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
         Step::SocketRemoved { .. }

@@ -13,6 +13,7 @@ use siding_core::store::{Root, StoreError, TaskDir};
 use siding_core::sys::limit;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
+use siding_model::size::Bytes;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use super::{Args, From, OnTimeout, at_once, environment};
@@ -24,8 +25,9 @@ pub(super) struct Plan {
     pub(super) spec: TaskSpec,
     /// How long the caller is kept waiting; `None` until the end.
     pub(super) budget: Option<Duration>,
-    /// Bytes of output text to print.
+    /// Bytes of output text to print of a command that is over, and of one that goes on.
     pub(super) output_max_bytes: usize,
+    pub(super) handover_max_bytes: usize,
     /// What the caller should know about what was decided.
     pub(super) notes: Vec<String>,
 }
@@ -83,10 +85,15 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     Ok(Plan {
         spec,
         budget: chosen.budget,
-        output_max_bytes: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
+        output_max_bytes: size(settings.output_max_bytes),
+        handover_max_bytes: size(settings.handover_max_bytes.min(settings.output_max_bytes)),
         // What a lock or the cap did not admit: a caller must learn what is in force.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
+}
+
+fn size(bytes: Bytes) -> usize {
+    usize::try_from(bytes.0).unwrap_or(usize::MAX)
 }
 
 /// Returns the settings' sources with what the flags say on top.
@@ -102,6 +109,7 @@ fn with_flags(args: &Args) -> Environment {
         (Key::MaxElapsed, "--timeout", deadline),
         (Key::KillGrace, "--grace", args.grace.as_ref()),
         (Key::KillSignal, "--signal", args.signal.as_ref()),
+        (Key::StallAfter, "--stall-after", args.stall_after.as_ref()),
         (Key::OnLeaderExit, "--on-leader-exit", args.on_leader_exit.as_ref()),
         (Key::Shell, "--shell", args.shell.as_ref()),
     ];
@@ -242,13 +250,17 @@ pub(super) fn begin(
 fn claim(root: &Root, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
     let still_runs = |first: TaskId| {
-        let read = root.task(first).ok().and_then(|dir| dir.read().ok());
-        // One that is only just being started has nothing on record yet.
-        read.is_none_or(|folded| {
-            folded.state.is_live()
-                && folded.state.spec.command.display().trim() == spec.command.display().trim()
-                && folded.state.spec.cwd == spec.cwd
-        })
+        let Ok(dir) = root.task(first) else { return false };
+        match dir.read() {
+            Ok(folded) => {
+                folded.state.is_live()
+                    && folded.state.spec.command.display().trim() == spec.command.display().trim()
+                    && folded.state.spec.cwd == spec.cwd
+            }
+            // Nothing is on record yet: it is only just being started, by whoever has its lock. One
+            // whose shim was killed before it wrote anything never ran.
+            Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
+        }
     };
     let first = root.claim(&spec.same_key, spec.task_id, still_runs)?;
     spec.duplicate_of = first;

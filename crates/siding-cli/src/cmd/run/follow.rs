@@ -154,9 +154,11 @@ fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Heard, Failure
         // After a record the journal is asked, and also when another shim took over: what happened
         // meanwhile is on record.
         Some(Message::Record { .. }) | None => {
-            let (dir, state) = watch.state()?;
-            let over = !state.is_live() || matches!(state.life.phase(), Phase::Lingering { .. });
-            Ok(if over { Heard::Over(Box::new(Task { dir, state })) } else { Heard::Running })
+            let (dir, story) = watch.story()?;
+            let task = Task::of(dir, story);
+            let lingers = matches!(task.state.life.phase(), Phase::Lingering { .. });
+            let over = lingers || !task.state.is_live();
+            Ok(if over { Heard::Over(Box::new(task)) } else { Heard::Running })
         }
     }
 }

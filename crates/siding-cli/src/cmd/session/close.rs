@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::session;
 use siding_core::store::Root;
@@ -42,8 +43,10 @@ pub(super) struct Args {
 }
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "session_close")]
 struct Closed {
+    /// Name of the session.
     session_id: SessionId,
     /// The tasks that were stopped, as they ended.
     stopped: Vec<TaskView>,
@@ -53,9 +56,11 @@ struct Closed {
     failed: Vec<Failed>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Failed {
+    /// Name of the task.
     task_id: TaskId,
+    /// What, and why.
     why: String,
 }
 
@@ -147,5 +152,15 @@ impl Closed {
             line(failed.task_id, &format!("NOT STOPPED: {}", failed.why));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_code() {
+        crate::render::schema::assert_committed::<Closed>("session_close");
     }
 }

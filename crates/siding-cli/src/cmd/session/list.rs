@@ -34,10 +34,7 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         // What runs is only known once dead shims have been replaced.
-        context::recovery(&root)?.all(|id, found| match found {
-            Ok(found) => context::say(id, &found),
-            Err(error) => eprintln!("siding: {error}"),
-        })?;
+        let _what_failed_was_said = context::recover_all(&root)?;
         let mut views = views(&root)?;
         if self.json {
             render::json::print(&views)?;

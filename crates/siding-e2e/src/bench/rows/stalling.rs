@@ -166,7 +166,7 @@ fn uses(own: i32, table: &mut Table) {
             into.push(began.elapsed().as_secs_f64() * 1000.0 / by.max(1) as f64);
             began = Instant::now();
         };
-        let found = probe::uses_below(own, Wanted { runnable: true }, |_| false);
+        let found = probe::uses_below(own, Wanted { runnable: true, fds: true }, |_| false);
         lap(&mut uses, found.len());
         let _bytes = probe::shared_once(&found);
         lap(&mut shared, found.len());

@@ -15,7 +15,8 @@ pub(super) struct Schema(Value);
 impl Schema {
     #[track_caller]
     pub(super) fn new(text: &str) -> Self {
-        Self(serde_json::from_str(text).expect("a schema is JSON"))
+        let schema: Value = serde_json::from_str(text).expect("a schema is JSON");
+        Self(inlined(&schema, &schema["$defs"]))
     }
 
     #[track_caller]
@@ -39,7 +40,7 @@ fn check(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     let schema = schema.as_object().unwrap_or_else(|| panic!("no schema: {schema}"));
     for (keyword, wanted) in schema {
         let holds = match keyword.as_str() {
-            "$schema" | "title" | "description" => true,
+            "$schema" | "title" | "description" | "default" => true,
             "type" => any(wanted, |kind| is_of_type(value, kind)),
             "enum" => any(wanted, |one| one == value),
             "const" => wanted == value,
@@ -60,12 +61,45 @@ fn check(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
                 }
                 true
             }
+            "additionalProperties" => {
+                let known = schema.get("properties").and_then(Value::as_object);
+                let others = value.as_object().into_iter().flatten();
+                for (name, value) in
+                    others.filter(|(name, _)| !known.is_some_and(|known| known.contains_key(*name)))
+                {
+                    check(wanted, value, &format!("{at}/{name}"), faults);
+                }
+                true
+            }
+            "anyOf" => list(wanted).iter().any(|one| agrees(one, value)),
             "oneOf" => list(wanted).iter().filter(|one| agrees(one, value)).count() == 1,
             unknown => panic!("the schema uses `{unknown}`, which is not checked here"),
         };
         if !holds {
             faults.push(format!("{at}: {value} breaks {keyword} {wanted}"));
         }
+    }
+}
+
+/// Puts what references stand for into their place.
+fn inlined(schema: &Value, definitions: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let mut whole = Map::new();
+            if let Some(Value::String(reference)) = fields.get("$ref") {
+                let name = reference.strip_prefix("#/$defs/").expect("a definition of the same");
+                let Value::Object(meant) = inlined(&definitions[name], definitions) else {
+                    panic!("no definition of {name}")
+                };
+                whole = meant;
+            }
+            let others =
+                fields.iter().filter(|(name, _)| !["$ref", "$defs"].contains(&name.as_str()));
+            whole.extend(others.map(|(name, one)| (name.clone(), inlined(one, definitions))));
+            Value::Object(whole)
+        }
+        Value::Array(all) => all.iter().map(|one| inlined(one, definitions)).collect(),
+        other => other.clone(),
     }
 }
 

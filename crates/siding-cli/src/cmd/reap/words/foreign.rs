@@ -49,6 +49,8 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
         | Step::StrayEnded { .. }
         | Step::StrayLeft { .. }
         | Step::Expired { .. }
+        | Step::SessionExpired { .. }
+        | Step::AsideExpired { .. }
         | Step::Unclaimed { .. }
         | Step::Failed { .. } => unreachable!("it is about a task"),
     }

@@ -1,0 +1,123 @@
+//! What is kept about things that are no more: sessions that are over, and what was set aside.
+//!
+//! A session goes when it is not live (closed, its owner dead, or of another boot), no task on
+//! record is of it, and it was last heard of longer ago than ended tasks are kept. A task keeps its
+//! session, also one that has ended: without the session's acknowledgements its news would be told
+//! again. So what has not been acknowledged keeps it too, as long as the task itself is kept.
+//!
+//! What was set aside goes by the time in its name, which siding wrote, unless a process still
+//! carries the mark of the task that it was.
+
+use std::collections::HashSet;
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::process::Wall;
+use siding_model::retention::{self, Limits};
+
+use super::leftovers::{ASIDE, names_in};
+use super::{Standing, Step, Survey};
+use crate::session;
+use crate::store::Root;
+use crate::sys::{clock, machine};
+
+/// A session that is over and has no task.
+#[derive(Debug)]
+pub(super) struct Forgotten {
+    id: SessionId,
+    /// When it was last heard of.
+    last: Wall,
+}
+
+impl Forgotten {
+    pub(super) fn step(&self) -> Step {
+        Step::SessionExpired { session_id: self.id.clone(), last_at: self.last.rfc3339() }
+    }
+}
+
+/// Removes what is kept about sessions that are over. One that is opened meanwhile stays.
+pub(super) fn sessions(root: &Root, survey: &Survey, limits: &Limits) -> Vec<Step> {
+    let remove = |over: Forgotten| {
+        let still = || is_over(root, survey, &over.id, limits).is_some();
+        match root.remove_session(over.id.as_str(), still) {
+            Ok(true) => Some(over.step()),
+            // Opened again, or removed by somebody else. What cannot be removed is in nobody's way.
+            Ok(false) | Err(_) => None,
+        }
+    };
+    over(root, survey, limits).into_iter().filter_map(remove).collect()
+}
+
+/// Returns the sessions that [`sessions`] would remove.
+pub(super) fn over(root: &Root, survey: &Survey, limits: &Limits) -> Vec<Forgotten> {
+    // A task whose session is not known may be of any.
+    let owners: Option<HashSet<&SessionId>> = survey.tasks.values().map(owner).collect();
+    let Some(owners) = owners else { return Vec::new() };
+    let names = root.sessions().unwrap_or_default();
+    // What cannot name a session was not made by siding.
+    let ids = names.into_iter().filter_map(|name| name.parse::<SessionId>().ok());
+    ids.filter(|id| !id.is_implicit() && !owners.contains(id))
+        .filter_map(|id| is_over(root, survey, &id, limits).map(|last| Forgotten { id, last }))
+        .collect()
+}
+
+/// Returns the session of a task; the outer `None` when it is not known.
+fn owner(standing: &Standing) -> Option<&SessionId> {
+    match standing {
+        Standing::Live { session, .. } | Standing::Ended { session, .. } => Some(session),
+        Standing::Unborn
+        | Standing::Damaged { .. }
+        | Standing::TooNew { .. }
+        | Standing::Unreadable { .. } => None,
+    }
+}
+
+/// Returns when a session was last heard of, if it is over for long enough.
+fn is_over(root: &Root, survey: &Survey, id: &SessionId, limits: &Limits) -> Option<Wall> {
+    // What cannot be read is left for a person, or for the newer siding that wrote it.
+    let session = session::read(root, id).ok()?;
+    if session.as_ref().is_some_and(|session| session.is_live(&survey.boot)) {
+        return None;
+    }
+    // The end of an owner is not on record, so its files must be as old too. One without a record
+    // has only its files: somebody was told of a task and then it went.
+    let dir = root.session_dir(id.as_str(), false).ok()?;
+    let changed = machine::changed(&dir).ok()?;
+    let last = session.map_or(changed, |session| session.last.max(changed));
+    retention::is_older(last, limits.age, clock::wall()).then_some(last)
+}
+
+/// Something that was set aside.
+#[derive(Debug)]
+pub(super) struct Aside {
+    name: String,
+    at: Wall,
+}
+
+impl Aside {
+    pub(super) fn step(&self) -> Step {
+        Step::AsideExpired { path: format!("{ASIDE}/{}", self.name), aside_at: self.at.rfc3339() }
+    }
+}
+
+/// Removes what was set aside long ago. Tasks in `kept` still have processes.
+pub(super) fn aside(root: &Root, kept: &HashSet<TaskId>, limits: &Limits) -> Vec<Step> {
+    let remove = |old: Aside| match root.remove_aside(&old.name) {
+        Ok(()) => Some(old.step()),
+        // Somebody else was faster, or it cannot be removed, and is in nobody's way.
+        Err(_) => None,
+    };
+    old_aside(root, kept, limits).into_iter().filter_map(remove).collect()
+}
+
+/// Returns what [`aside`] would remove.
+pub(super) fn old_aside(root: &Root, kept: &HashSet<TaskId>, limits: &Limits) -> Vec<Aside> {
+    let now = clock::wall();
+    // `NAME.MILLISECONDS`; what has another name was not put there by siding.
+    let parse = |name: String| {
+        let (what, at) = name.rsplit_once('.')?;
+        let at = Wall(at.parse().ok().filter(|at| *at > 0)?);
+        let is_held = what.parse().is_ok_and(|id| kept.contains(&id));
+        (!is_held && retention::is_older(at, limits.age, now)).then_some(Aside { name, at })
+    };
+    names_in(root, ASIDE).unwrap_or_default().into_iter().filter_map(parse).collect()
+}

@@ -1,0 +1,93 @@
+//! A server that takes notices: over TCP, or over TLS.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
+
+/// One request as the server got it.
+pub(super) struct Request {
+    pub(super) at: Instant,
+    pub(super) head: String,
+    pub(super) body: Value,
+}
+
+/// Starts a server that gives these answers, one for each request, and ends with the last.
+pub(super) fn server<const N: usize>(answers: [&str; N]) -> (String, Receiver<Request>) {
+    let (listener, address) = listen("http");
+    let (sender, requests) = channel();
+    let answers = answers.map(str::to_owned);
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (stream, _) = listener.accept().expect("a request");
+            let _the_test_may_be_over = sender.send(request(stream, &answer).expect("a request"));
+        }
+    });
+    (address, requests)
+}
+
+/// Starts a server that answers nobody until the second of what is returned is dropped, and then
+/// takes what comes, at most so many.
+pub(super) fn gated(most: usize) -> (String, Sender<()>, Receiver<Request>) {
+    let (listener, address) = listen("http");
+    let (sender, requests) = channel();
+    let (gate, opened) = channel::<()>();
+    std::thread::spawn(move || {
+        let _dropped = opened.recv();
+        for _ in 0..most {
+            let (stream, _) = listener.accept().expect("a request");
+            let _the_test_may_be_over = sender.send(request(stream, "200 OK").expect("a request"));
+        }
+    });
+    (address, gate, requests)
+}
+
+/// Starts a server that speaks TLS and takes what comes, one connection after the other. One that
+/// comes to nothing is left.
+pub(super) fn over_tls(config: ServerConfig) -> (String, Receiver<Request>) {
+    let (listener, address) = listen("https");
+    let (sender, requests) = channel();
+    let config = Arc::new(config);
+    std::thread::spawn(move || {
+        loop {
+            let (stream, _) = listener.accept().expect("a connection");
+            let tls = ServerConnection::new(Arc::clone(&config)).expect("a legal configuration");
+            if let Ok(request) = request(StreamOwned::new(tls, stream), "200 OK")
+                && sender.send(request).is_err()
+            {
+                return;
+            }
+        }
+    });
+    (address, requests)
+}
+
+fn listen(scheme: &str) -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("{scheme}://{}", listener.local_addr().expect("an address"));
+    (listener, address)
+}
+
+fn request(stream: impl Read + Write, answer: &str) -> std::io::Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let at = Instant::now();
+    head.make_ascii_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+    let length: usize = length.and_then(|text| text.parse().ok()).expect("a length");
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    reader.get_mut().write_all(answer.as_bytes())?;
+    reader.get_mut().flush()?;
+    Ok(Request { at, head, body: serde_json::from_slice(&body).expect("JSON") })
+}
