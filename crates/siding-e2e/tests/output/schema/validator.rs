@@ -99,7 +99,7 @@ fn inlined(schema: &Value, definitions: &Value) -> Value {
             Value::Object(whole)
         }
         Value::Array(all) => all.iter().map(|one| inlined(one, definitions)).collect(),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
     }
 }
 
