@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use siding_core::adopt::AdoptError;
 use siding_core::input::InputError;
 use siding_core::notices::NoticesError;
 use siding_core::recover::RecoverError;
@@ -91,7 +92,7 @@ macro_rules! from_errors {
     };
 }
 
-from_errors!(RecoverError, SessionError, SettingsError);
+from_errors!(AdoptError, RecoverError, SessionError, SettingsError);
 
 impl From<NoticesError> for Failure {
     fn from(error: NoticesError) -> Self {

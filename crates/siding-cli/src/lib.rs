@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
     }
     // Forked while there is next to nothing to copy, so that it becomes ready while the arguments
     // are still read. One that is not needed leaves with this process.
-    let shim = (first == "run").then(|| Shim::fork(siding_shim::main));
+    let shim = (first == "run" || first == "adopt").then(|| Shim::fork(siding_shim::main));
     let outcome = match cmd::Cli::from_process() {
         Ok(cli) => cli.run(shim),
         Err(error) => return failure::usage(&error),

@@ -6,10 +6,11 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
-use siding_model::process::ProcRef;
+use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
@@ -42,6 +43,9 @@ pub enum Errand {
     /// The same for a task whose session is over, and for the others that follow, each in a packet
     /// of its own, until the starter leaves. It answers each before the next is sent.
     RescueAmong(TaskId),
+    /// Take on a process that runs already. The memory holds an [`Adoption`]. There is no task's
+    /// directory yet: the state directory stands in its place.
+    Adopt(TaskId),
 }
 
 /// What is handed to a shim with its errand.
@@ -158,16 +162,59 @@ impl Shim {
         Ok(Gathering { link: Link::over(self.socket) })
     }
 
-    fn send(
+    /// Has it take on a process that runs already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::task`].
+    pub fn adopt(self, root: &Root, adoption: &Adoption) -> io::Result<Link> {
+        let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
+        let errand = Errand::Adopt(adoption.spec.task_id);
+        self.hand(errand, [root.as_fd(), root.as_fd()], None, &content)
+    }
+
+    fn send(self, errand: Errand, root: &Root, dir: &TaskDir, content: &[u8]) -> io::Result<Link> {
+        self.hand(errand, [root.as_fd(), dir.as_fd()], dir.away(), content)
+    }
+
+    fn hand(
         mut self,
         errand: Errand,
-        root: &Root,
-        dir: &TaskDir,
+        [root, dir]: [BorrowedFd<'_>; 2],
+        place: Option<BorrowedFd<'_>>,
         content: &[u8],
     ) -> io::Result<Link> {
         self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
-        hand_over(&self.socket, errand, root, dir, content)?;
+        hand_over(&self.socket, errand, [root, dir], place, content)?;
         Ok(Link::over(self.socket))
+    }
+}
+
+/// A process that is to be taken on while it runs, and what it becomes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// The process, the leader of the task.
+    pub process: ProcRef,
+    /// What the task is.
+    pub spec: TaskSpec,
+    /// The state directory.
+    pub root: PathBuf,
+    /// How long it may run before it is put on record, in milliseconds.
+    pub keep_after_ms: u64,
+    /// When it was taken on.
+    pub at: Mono,
+    /// The same moment on the wall clock.
+    pub wall: Wall,
+}
+
+impl Adoption {
+    /// Reads it back from the file in memory.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `InvalidData` when the file holds something else.
+    pub fn read(memory: impl AsFd) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&file::read_whole(memory.as_fd(), BIRTH_MAX)?)?)
     }
 }
 
@@ -189,7 +236,9 @@ impl Gathering {
     /// The operating system's; `EPIPE` when the shim was killed, or has begun without us.
     pub fn rescue(&self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<&Link> {
         let errand = Errand::RescueAmong(task.dir().id());
-        hand_over(&self.link, errand, root, task.dir(), &handed(found)?)?;
+        let dir = task.dir();
+        let content = handed(found)?;
+        hand_over(&self.link, errand, [root.as_fd(), dir.as_fd()], dir.away(), &content)?;
         Ok(&self.link)
     }
 }
@@ -201,14 +250,14 @@ fn handed(found: &[ProcRef]) -> io::Result<Vec<u8>> {
 fn hand_over(
     socket: impl AsFd,
     errand: Errand,
-    root: &Root,
-    dir: &TaskDir,
+    [root, dir]: [BorrowedFd<'_>; 2],
+    place: Option<BorrowedFd<'_>>,
     content: &[u8],
 ) -> io::Result<()> {
     let memory = descriptor::memory_file("siding-errand")?;
     file::write_all_at(&memory, content, 0)?;
-    let mut descriptors = vec![root.as_fd(), dir.as_fd(), memory.as_fd()];
-    descriptors.extend(dir.away());
+    let mut descriptors = vec![root, dir, memory.as_fd()];
+    descriptors.extend(place);
     let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
     socket::send_with(socket, &packet, &descriptors)
 }

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod adopt;
 pub mod cgroup;
 pub mod doctor;
 pub mod input;

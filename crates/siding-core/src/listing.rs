@@ -163,6 +163,7 @@ mod tests {
             wall: Wall(1),
             shim: GONE,
             cgroup: None,
+            adopted: None,
             // Every second journal is longer than what is read at first.
             spec: spec(id, if code.is_multiple_of(2) { 1 } else { BUFFER }),
         };

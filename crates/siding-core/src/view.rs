@@ -39,7 +39,7 @@ pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> Task
             OutputTotals { bytes, gap, lost: 0 }
         }
     };
-    let mut view = view(state, &pids, output_view(dir.path(), totals));
+    let mut view = view(state, &pids, output_view(dir.path(), state, totals));
     // A stall is over with the first byte after it, which nobody has to write down.
     let stalled = state.stalled.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
     if detail == Detail::Full && state.is_live() {
@@ -59,7 +59,7 @@ pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> Task
 pub fn of_closed(root: &Root, state: &TaskState) -> Option<TaskView> {
     let totals = state.closed.as_ref()?.output;
     let path = root.path().join(TASKS).join(state.spec.task_id.to_string());
-    Some(view(state, &[], output_view(&path, totals)))
+    Some(view(state, &[], output_view(&path, state, totals)))
 }
 
 fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
@@ -73,6 +73,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         command: spec.command.display(),
         cwd: spec.cwd.clone(),
         final_cwd: state.final_cwd.clone(),
+        adopted: state.adopted.is_some(),
         phase: state.life.phase().into(),
         placement: state.life.placement().into(),
         outcome: outcome(state),
@@ -138,11 +139,11 @@ fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
     })
 }
 
-fn output_view(task: &Path, totals: OutputTotals) -> OutputView {
+fn output_view(dir: &Path, state: &TaskState, totals: OutputTotals) -> OutputView {
     let OutputTotals { bytes, gap, lost: lost_bytes } = totals;
     let gone = gap.map_or(0, |gap| gap.len()).saturating_add(lost_bytes);
     OutputView {
-        path: task.join(output::FILE).to_string_lossy().into_owned(),
+        path: output::path(dir, state),
         bytes,
         kept_bytes: bytes.saturating_sub(gone),
         gap,

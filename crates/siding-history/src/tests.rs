@@ -48,6 +48,7 @@ impl Place {
             wall: clock::wall(),
             shim: GONE,
             cgroup: None,
+            adopted: None,
             spec: spec(id, command),
         };
         let spawned = Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE } };
@@ -380,6 +381,7 @@ fn the_end_on_the_wall_is_when_it_was_closed() {
         wall: Wall(clock::wall().0 - 5_000),
         shim: GONE,
         cgroup: None,
+        adopted: None,
         spec: spec(id, "make"),
     };
     let closed = Closed { wall: Wall(clock::wall().0 - 1_000), ..Closed::default() };

@@ -13,7 +13,7 @@ use crate::lifecycle::{Event, Life, Phase};
 use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::record::{self, Accepted, Closed, FORMAT, Record};
+use crate::record::{self, Accepted, Adopted, Closed, FORMAT, Record};
 use crate::spec::TaskSpec;
 
 /// Why a journal cannot be read.
@@ -51,6 +51,8 @@ pub struct TaskState {
     pub shim: ProcRef,
     /// Directory of the control group that was to be made for it.
     pub cgroup: Option<String>,
+    /// Set for a command that siding did not start.
+    pub adopted: Option<Adopted>,
     /// Start on the monotonic clock.
     pub started: Mono,
     /// Start on the wall clock.
@@ -124,6 +126,7 @@ impl TaskState {
             boot: accepted.boot,
             shim: accepted.shim,
             cgroup: accepted.cgroup,
+            adopted: accepted.adopted,
             started: accepted.at,
             started_wall: accepted.wall,
             leader: None,

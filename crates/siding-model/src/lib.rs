@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adopt;
 pub mod advice;
 pub mod evidence;
 pub mod foreign;

@@ -88,8 +88,20 @@ pub struct Accepted {
     /// have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// What is known of a command that siding did not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Adopted>,
     /// What it was asked to be.
     pub spec: TaskSpec,
+}
+
+/// What a task is that siding did not start, but took on while it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Adopted {
+    /// The host's own output file, where its standard output is a file of the user; then the task's
+    /// `output` is a link to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
 }
 
 /// What was found when a task was closed.

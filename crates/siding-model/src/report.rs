@@ -33,6 +33,8 @@ pub struct TaskView {
     pub cwd: String,
     /// Directory in which its shell ended, where the shell told.
     pub final_cwd: Option<String>,
+    /// Whether siding did not start it, but took it on while it ran.
+    pub adopted: bool,
     /// Where it stands.
     pub phase: PhaseName,
     /// Whether somebody waits for it.

@@ -181,6 +181,11 @@ impl Callers {
         }
     }
 
+    /// Whether anybody wants to hear when output has grown.
+    pub(crate) fn are_followers(&self) -> bool {
+        self.0.iter().any(|caller| caller.follows)
+    }
+
     /// Answers everybody who asked why the task is quiet.
     pub(crate) fn tell_evidence(&mut self, evidence: Evidence) {
         let found = Message::Why { evidence: Box::new(evidence) };

@@ -79,6 +79,7 @@ impl Keeper {
                 self.look();
                 continue;
             }
+            self.look_at_hosts_output(now);
             self.look_for_a_stall(now);
             self.look_at_the_meter(now);
             return self.state.is_live();
@@ -102,7 +103,8 @@ impl Keeper {
 
     /// Returns what to poll for this task.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        let mut sources = vec![self.pump.source(), self.listener.as_fd()];
+        let mut sources = vec![self.listener.as_fd()];
+        sources.extend(self.pump.source());
         sources.extend(self.lease.source());
         sources.extend(self.callers.sources());
         sources.extend(self.kin.sources());
@@ -112,10 +114,11 @@ impl Keeper {
     /// Attends to what has become ready, one answer for each of [`Self::sources`], and to signals
     /// to this shim, where there were any.
     pub(crate) fn attend(&mut self, ready: &[bool], signals: Option<&[Signal]>) {
-        let (owned, callers) = (usize::from(self.lease.source().is_some()), self.callers.len());
-        let (first, strays) = ready.split_at(2 + owned + callers);
-        let (always, callers) = first.split_at(2 + owned);
-        if always[0] && self.pump.turn() {
+        let (listener, ready) = ready.split_at(1);
+        let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
+        let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
+        let (callers, strays) = ready.split_at(self.callers.len());
+        if output.contains(&true) && self.pump.turn() {
             self.output_moved();
         }
         if let Some(signals) = signals {
@@ -124,7 +127,7 @@ impl Keeper {
         if strays.contains(&true) && self.state.is_live() {
             self.look();
         }
-        if owned > 0 && always[2] {
+        if owner.contains(&true) {
             self.lease.owner_ended(&self.state.spec);
         }
         for (index, _) in callers.iter().enumerate().filter(|(_, ready)| **ready) {
@@ -134,12 +137,13 @@ impl Keeper {
             // Whoever waited is gone: nobody waits, and the task goes on.
             self.happen(&Event::Placed { why: Why::User });
         }
-        if always[1] {
+        if listener.contains(&true) {
             self.callers.accept(&self.listener);
         }
     }
 
-    fn output_moved(&mut self) {
+    /// Notes that the task has written, and tells those who follow.
+    pub(crate) fn output_moved(&mut self) {
         self.stall.wrote(clock::mono());
         if let Some((from, error)) = self.pump.take_failure() {
             let at = clock::mono();

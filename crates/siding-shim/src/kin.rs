@@ -48,6 +48,8 @@ pub(crate) enum Kin {
 pub(crate) enum Stranger {
     /// It lives, or has left its status.
     Held(PidFd),
+    /// The same, of a process that was adopted: it never was a child here.
+    Adopted(PidFd),
     /// Most likely it: the shim died before it had noted who the leader is. What this process ends
     /// with is no evidence.
     Guessed(PidFd),
@@ -65,7 +67,7 @@ impl Stranger {
 
     const fn held(&self) -> Option<&PidFd> {
         match self {
-            Self::Held(held) | Self::Guessed(held) => Some(held),
+            Self::Held(held) | Self::Adopted(held) | Self::Guessed(held) => Some(held),
             Self::Missed | Self::Gone => None,
         }
     }
@@ -80,6 +82,12 @@ impl Stranger {
             Self::Held(dead) => Some(dead.end().unwrap_or_else(|| {
                 unknown(
                     "its first shim was killed, and this kernel does not tell a stranger's status",
+                )
+            })),
+            Self::Adopted(dead) => Some(dead.end().unwrap_or_else(|| {
+                unknown(
+                    "it was adopted, and this kernel tells only its parent with which status a \
+                     process has ended",
                 )
             })),
             Self::Guessed(_) => {
@@ -124,6 +132,12 @@ impl Kin {
             held = Grip::on(root, task, own_pid(), most).held;
         }
         Self::Strays { leader, held, looks, look_at: None }
+    }
+
+    /// Returns the strays of a task whose leader has just been adopted.
+    pub(crate) const fn adopted(leader: PidFd) -> Self {
+        let leader = Stranger::Adopted(leader);
+        Self::Strays { leader, held: Vec::new(), looks: None, look_at: None }
     }
 
     /// Notes who the leader is, where that was not on record.
@@ -257,10 +271,14 @@ fn look_at_strays(
     let mut look = Look { leader: leader.take_end(), tree: Tree::Alive };
     let before = held.len();
     held.retain(|held| !held.is_dead());
+    if leader.held().is_some() {
+        // It is enough to watch one that lives: when it has ended the others are looked for.
+        return look;
+    }
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
         let grip = Grip::on(root, task, own_pid(), most);
-        if leader.held().is_none() && grip.is_empty() {
+        if grip.is_empty() {
             look.tree = Tree::Empty;
         }
         // Who has died since is seen at once, and looked for again: it may have moved on.

@@ -7,9 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod callers;
 mod direct;
 mod ending;
+mod fifo;
+mod hosted;
 mod keeper;
 mod kin;
 mod lease;
@@ -43,6 +46,7 @@ pub fn main() -> u8 {
         Ok(Some((Errand::RescueAmong(id), handed))) => {
             rescue::run_several(id, ready, handed, starter)
         }
+        Ok(Some((Errand::Adopt(id), handed))) => adopt::run(id, ready, handed, starter),
         Ok(None) => return 0,
         Err(_) => return USAGE,
     };

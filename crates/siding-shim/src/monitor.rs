@@ -51,13 +51,13 @@ impl Told {
 impl Keeper {
     /// Returns when to come back to [`Self::tell_lines`].
     pub(crate) fn lines_at(&mut self) -> Option<Mono> {
-        self.pump.told.as_mut()?.wake_at()
+        self.pump.told()?.wake_at()
     }
 
     /// Records the lines that are due.
     pub(crate) fn tell_lines(&mut self, now: Mono) {
         while self.lines_at().is_some_and(|at| at <= now) {
-            let Some(told) = &mut self.pump.told else { return };
+            let Some(told) = self.pump.told() else { return };
             if !self.log.has_room() {
                 told.not_before = now.plus_ms(NO_ROOM_MS);
                 return;
@@ -70,7 +70,7 @@ impl Keeper {
     /// Returns the records of the lines that nobody was told of yet, for the end. They wait for no
     /// rate, but the end itself goes first where the disk is full.
     pub(crate) fn last_lines(&mut self, at: Mono) -> Vec<Record> {
-        match &mut self.pump.told {
+        match self.pump.told() {
             Some(told) if self.log.has_room() => told.lines.rest(at),
             Some(_) | None => Vec::new(),
         }

@@ -25,6 +25,7 @@ use siding_model::spec::Command;
 
 use crate::callers::{Caller, Callers};
 use crate::ending::Ending;
+use crate::hosted::Hosted;
 use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
 use crate::lease::Lease;
@@ -96,7 +97,9 @@ fn next_errand(starter: &OwnedFd) -> Option<(TaskId, Handed)> {
     let came = poll::wait(&[starter.as_fd()], Some(NEXT_WAIT_MS)).ok()?;
     match came.contains(&true).then(|| Handed::receive(starter))? {
         Ok(Some((Errand::RescueAmong(id), handed))) => Some((id, handed)),
-        Ok(Some((Errand::Start(_) | Errand::Rescue(_), _)) | None) | Err(_) => None,
+        Ok(Some((Errand::Start(_) | Errand::Rescue(_) | Errand::Adopt(_), _)) | None) | Err(_) => {
+            None
+        }
     }
 }
 
@@ -156,6 +159,9 @@ fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
 
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
+    if let Some(adopted) = &state.adopted {
+        return Ok(Pump::Hosted(Hosted::resume(dir, adopted)));
+    }
     let place = dir.place()?;
     let fifo = match file::open_at(place, output::FIFO, file::Open::FifoBoth) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -172,7 +178,7 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         result => result,
     }?;
     let mut pump = Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
-    pump.told = Told::resume(dir, state)?;
+    pump.tell(Told::resume(dir, state)?);
     Ok(pump)
 }
 

@@ -126,7 +126,7 @@ pub(crate) struct Setting {
 pub(crate) struct Shim {
     pub(crate) own: ProcRef,
     pub(crate) signals: SignalFd,
-    boot: BootId,
+    pub(crate) boot: BootId,
     /// Whether the task's processes can be marked.
     marked: bool,
     /// The control group of whoever started this shim.
@@ -220,6 +220,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
         wall: clock::wall(),
         shim: shim.own,
         cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id, spec.limits.memory > 0)),
+        adopted: None,
         spec,
     };
     let place = setting.dir.place().map_err(when("find its place"))?;
@@ -229,7 +230,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
     let mut pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
-    pump.told = Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?;
+    pump.tell(Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?);
     let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
     let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;

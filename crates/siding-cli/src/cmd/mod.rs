@@ -1,5 +1,6 @@
 //! The commands, one file each: its arguments, its help, and what it does.
 
+mod adopt;
 mod completions;
 mod config;
 mod doctor;
@@ -16,6 +17,7 @@ mod ps;
 mod reap;
 mod run;
 mod session;
+mod shell_init;
 mod show;
 mod stats;
 mod stop;
@@ -69,6 +71,8 @@ enum Command {
     Session(session::Args),
     Guard(guard::Args),
     Mcp(mcp::Args),
+    Adopt(adopt::Args),
+    ShellInit(shell_init::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -89,14 +93,33 @@ enum RunCommand {
     Run(Box<run::Args>),
 }
 
+/// Nothing but `siding adopt`, which a shell waits for before each of an agent's commands.
+#[derive(Debug, Parser)]
+#[command(name = "siding", disable_help_subcommand = true)]
+struct AdoptOnly {
+    #[command(subcommand)]
+    command: AdoptCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AdoptCommand {
+    Adopt(adopt::Args),
+}
+
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
+        let first = std::env::args_os().nth(1).unwrap_or_default();
         // Help and mistakes are the whole parser's business: it knows the other commands.
-        if std::env::args_os().nth(1).is_some_and(|first| first == "run")
+        if first == "run"
             && let Ok(RunOnly { command: RunCommand::Run(args) }) = RunOnly::try_parse()
         {
             return Ok(Self { command: Command::Run(args) });
+        }
+        if first == "adopt"
+            && let Ok(AdoptOnly { command: AdoptCommand::Adopt(args) }) = AdoptOnly::try_parse()
+        {
+            return Ok(Self { command: Command::Adopt(args) });
         }
         Self::try_parse()
     }
@@ -121,6 +144,8 @@ impl Cli {
             Command::Session(args) => args.run(),
             Command::Guard(args) => args.run(),
             Command::Mcp(args) => args.run(),
+            Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
+            Command::ShellInit(args) => args.run(),
             Command::Config(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completions(args) => args.run(),

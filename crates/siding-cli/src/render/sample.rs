@@ -17,6 +17,7 @@ pub(crate) fn running() -> TaskView {
         command: "npm test".to_owned(),
         cwd: "/home/p".to_owned(),
         final_cwd: None,
+        adopted: false,
         phase: PhaseName::Running,
         placement: PlacementView { kind: PlacementKind::Background, why: Some(Why::Budget) },
         outcome: None,

@@ -77,6 +77,9 @@ impl Sheet {
         if let Some(cwd) = view.final_cwd.as_ref().filter(|cwd| **cwd != view.cwd) {
             self.line("ended in", &one_line(cwd, usize::MAX));
         }
+        if view.adopted {
+            self.line("adopted", "its host has started it");
+        }
         let session = one_line(view.session_id.as_str(), VALUE);
         self.line("session", &session);
         for (label, id) in [("inside of", view.parent_task), ("same as", view.duplicate_of)] {

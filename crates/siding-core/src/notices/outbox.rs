@@ -223,7 +223,7 @@ fn output_of(dir: &TaskDir, state: &TaskState) -> io::Result<(NoticeOutput, Stri
         Some(closed) => closed.output.bytes,
         None => output::Extent::measure(dir, state.spec.keep_head).bytes,
     };
-    let path = dir.path().join(output::FILE).to_string_lossy().into_owned();
+    let path = output::path(dir.path(), state);
     Ok((NoticeOutput { path, bytes }, output::summary(dir, SUMMARY_MAX)?))
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::record::Gap;
 
-use super::extent::{BLOCK, FILE};
+use super::extent::{self, BLOCK};
 use crate::store::TaskDir;
 use crate::sys::file;
 
@@ -40,7 +40,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// Opens the output of a task, `None` while it has none.
     pub(super) fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
-        match file::open_at(dir, FILE, file::Open::Read) {
+        match extent::open(dir) {
             Ok(fd) => Ok(Some(Self { fd, buffer: Vec::new() })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -1,11 +1,14 @@
 //! How much output there is.
 
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
+use siding_model::journal::TaskState;
 use siding_model::record::Gap;
 
 use crate::store::TaskDir;
-use crate::sys::file;
+use crate::sys::{file, process};
 
 /// Name of the file that holds the output, in the task's directory.
 pub const FILE: &str = "output";
@@ -31,10 +34,52 @@ impl Extent {
     /// one, begins `keep_head` bytes after the start, and the file system knows where it ends.
     #[must_use]
     pub fn measure(dir: &TaskDir, keep_head: u64) -> Self {
-        let Ok(fd) = file::open_at(dir, FILE, file::Open::Read) else { return Self::default() };
+        let Ok(fd) = open(dir) else { return Self::default() };
         let bytes = file::facts(fd.as_fd()).map_or(0, |facts| facts.len);
         Self { bytes, gap: gap_of(fd.as_fd(), bytes, keep_head) }
     }
+}
+
+/// Opens the output of a task, to read.
+///
+/// That of an adopted task is a link to the host's own file. It is followed once, and only to a
+/// regular file of this user: a task could put any link there, and a reader must not hang on a
+/// FIFO for it.
+///
+/// # Errors
+///
+/// The operating system's; `NotFound` while the task has none; `PermissionDenied` when the link
+/// leads to something else.
+pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
+    match file::open_at(&dir, FILE, file::Open::Read) {
+        Err(error) if error.raw_os_error() == Some(file::LINK) => {
+            open_own(Path::new(&file::read_link(&dir, FILE)?), false)
+        }
+        result => result,
+    }
+}
+
+/// Opens a regular file of this user by its path, links in it followed, to read and, with
+/// `append`, to write at its end.
+///
+/// # Errors
+///
+/// The operating system's; `PermissionDenied` when it is none.
+pub fn open_own(path: &Path, append: bool) -> io::Result<OwnedFd> {
+    let fd = file::open_followed(path, append)?;
+    let facts = file::facts(&fd)?;
+    if facts.is_file && facts.uid == process::effective_uid() {
+        Ok(fd)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Returns the path of the file that holds a task's output; `dir` is the task's directory.
+#[must_use]
+pub fn path(dir: &Path, task: &TaskState) -> String {
+    let host = task.adopted.as_ref().and_then(|adopted| adopted.output.clone());
+    host.unwrap_or_else(|| dir.join(FILE).to_string_lossy().into_owned())
 }
 
 /// Returns the hole that begins at `keep_head`, as the file system sees it.

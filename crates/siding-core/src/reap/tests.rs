@@ -107,6 +107,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         wall: clock::wall(),
         shim,
         cgroup: None,
+        adopted: None,
         spec,
     }))
 }

@@ -47,6 +47,21 @@ pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<
     Ok(rustix::fs::openat(dir, name.as_ref(), flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode)?)
 }
 
+/// What [`open_at`] fails with at a symbolic link, as a raw error.
+pub const LINK: i32 = rustix::io::Errno::LOOP.raw_os_error();
+
+/// Opens an existing file by path, following links, to read and, with `append`, to write at its
+/// end. Does not wait for a FIFO and takes no terminal.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn open_followed(path: &Path, append: bool) -> io::Result<OwnedFd> {
+    let how = if append { OFlags::RDWR | OFlags::APPEND } else { OFlags::RDONLY };
+    let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
 /// Opens a directory by path, following links.
 ///
 /// # Errors
@@ -202,6 +217,8 @@ pub struct Facts {
     pub mode: u32,
     /// Whether it is a socket.
     pub is_socket: bool,
+    /// Whether it is a regular file.
+    pub is_file: bool,
     /// Device and inode: no other file has both.
     pub identity: (u64, u64),
 }
@@ -266,6 +283,7 @@ fn facts_of(stat: &rustix::fs::Stat) -> Facts {
         uid: stat.st_uid,
         mode: stat.st_mode & 0o7777,
         is_socket: FileType::from_raw_mode(stat.st_mode) == FileType::Socket,
+        is_file: FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
         identity: (stat.st_dev, stat.st_ino),
     }
 }

@@ -19,6 +19,20 @@ pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
     Ok(setrlimit(Resource::Rttime, limit)?)
 }
 
+/// Marks a process of this user while it runs, and all that it starts from now on.
+///
+/// # Errors
+///
+/// `EPERM` when it is another user's, or has a smaller limit; `ESRCH` when there is none.
+pub fn mark(pid: i32, mark: Birthmark) -> std::io::Result<()> {
+    let limit = libc::rlimit64 { rlim_cur: mark.0, rlim_max: mark.0 };
+    // SAFETY: `limit` is a valid limit for the whole call, and the old one is not asked for.
+    let result = unsafe {
+        libc::prlimit64(pid, libc::RLIMIT_RTTIME, &raw const limit, std::ptr::null_mut())
+    };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// Returns the hard `RLIMIT_RTTIME` of a process, `None` when it has no limit.
 ///
 /// # Errors

@@ -214,8 +214,41 @@ pub fn words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect(),
     };
+    Some((words, name(pid)?))
+}
+
+/// Returns the name of a process, at most 15 bytes of it.
+#[must_use]
+pub fn name(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some((words, String::from_utf8_lossy(&name).trim_end().to_owned()))
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// Returns the file name of the program that a process executes, `None` when this process may not
+/// look.
+#[must_use]
+pub fn program_name(pid: i32) -> Option<String> {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let name = path.file_name()?.to_string_lossy();
+    // Of one that was replaced since.
+    Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
+}
+
+/// Returns the working directory of a process, `None` when this process may not look.
+#[must_use]
+pub fn directory(pid: i32) -> Option<String> {
+    let path = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    Some(path.to_string_lossy().into_owned())
+}
+
+/// Returns how many bytes a process, with all that it has waited for, has passed to `write` and its
+/// like. `None` when this process may not look.
+#[must_use]
+pub fn written_bytes(pid: i32) -> Option<u64> {
+    let mut buffer = [0; 512];
+    let text = read_into(&format!("/proc/{pid}/io"), &mut buffer)?;
+    let text = std::str::from_utf8(text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("wchar: "))?.parse().ok()
 }
 
 /// Returns the command line of a process, words joined by spaces, at most `max` bytes of it. A
@@ -225,8 +258,7 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
     let mut buffer = vec![0; max];
     let bytes = read_into(&format!("/proc/{pid}/cmdline"), &mut buffer)?;
     if bytes.is_empty() {
-        let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-        return Some(format!("[{}]", String::from_utf8_lossy(&name).trim_end()));
+        return Some(format!("[{}]", name(pid)?));
     }
     let words: Vec<_> = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
     Some(words.join(" ").trim_end().to_owned())

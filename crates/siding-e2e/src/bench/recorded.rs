@@ -70,6 +70,7 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
         wall: clock::wall(),
         shim: nobody(1),
         cgroup: None,
+        adopted: None,
         spec: spec(place, id, number),
     };
     let spawned = Event::Spawned { leader: nobody(2) };

@@ -2,7 +2,7 @@
 //!
 //! | news | record | no longer told |
 //! |---|---|---|
-//! | `ended` | the event that ended the task | never |
+//! | `ended` | the event that ended the task; of an adopted one its own end is its host's to tell | never |
 //! | `lingering` | the leader's end, when its tree lived on and nobody stopped it | once the task has ended |
 //! | `stalled` | evidence of a stall | once the task has written again, or has ended |
 //! | `ready` | what was waited for is there | once the task has ended |
@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::evidence::{self, Evidence};
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
-use crate::lifecycle::Phase;
+use crate::lifecycle::{Event, Phase};
 use crate::limits::OnLimit;
 use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
@@ -184,7 +184,8 @@ impl Notice {
     #[must_use]
     pub fn callers_turn_until(&self, state: &TaskState, boot: &BootId, now: Mono) -> Option<Mono> {
         let until = self.at.plus_ms(CALLERS_TURN_MS);
-        let has_caller = self.placement == Placement::Foreground;
+        // Whoever started an adopted command takes no result from siding.
+        let has_caller = self.placement == Placement::Foreground && state.adopted.is_none();
         // A caller does not outlive the machine's boot, and another boot's clock says nothing.
         (has_caller && state.boot == *boot && now < until).then_some(until)
     }
@@ -220,6 +221,12 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         // The phase says what an event came to. An event is only recorded when it changed
         // something, but a deadline moved or a placement leaves the phase as it was.
         Record::Event { at, event } if changes_phase(event) => match state.life.phase() {
+            // The host that started an adopted command has seen it end, and tells it itself.
+            Phase::Ended { outcome: Outcome::Exited { .. } | Outcome::Signaled { .. }, .. }
+                if state.adopted.is_some() && matches!(event, Event::LeaderEnded { .. }) =>
+            {
+                None
+            }
             Phase::Ended { outcome, .. } => Some(News::Ended { outcome: outcome.clone() }),
             Phase::Lingering { ended } => Some(News::Lingering { leader: ended.clone() }),
             Phase::Starting { .. }
@@ -267,8 +274,7 @@ fn stalled(found: &Evidence) -> News {
 }
 
 /// Whether an event can bring a task into another phase.
-const fn changes_phase(event: &crate::lifecycle::Event) -> bool {
-    use crate::lifecycle::Event;
+const fn changes_phase(event: &Event) -> bool {
     match event {
         Event::Spawned { .. }
         | Event::SpawnFailed { .. }

@@ -148,6 +148,8 @@ settings! {
     Settle settle: Duration = secs(0), any;
     /// How long a task may be silent before what it does is put on record. `0s` never looks.
     StallAfter stall_after: Duration = secs(45), any;
+    /// How long an adopted command may run before it is put on record, unless it leaves processes.
+    AdoptKeepAfter adopt_keep_after: Duration = secs(2), any;
     /// How much memory a task may use; what its processes share counts once. `0` is no limit.
     MaxMemory max_memory: Bytes = Bytes(0), any;
     /// How many processes a task may have. `0` is no limit.

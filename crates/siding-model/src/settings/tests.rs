@@ -80,6 +80,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "shell=bash",
             "settle=0s",
             "stall_after=45s",
+            "adopt_keep_after=2s",
             "max_memory=0B",
             "max_processes=0",
             "max_fds=0",

@@ -30,6 +30,7 @@ fn plain() -> TaskView {
         command: "make test".to_owned(),
         cwd: "/srv/project".to_owned(),
         final_cwd: None,
+        adopted: false,
         phase: PhaseName::Running,
         placement: Placement::Foreground.into(),
         outcome: None,
@@ -73,6 +74,7 @@ fn full(outcome: Outcome) -> TaskView {
     TaskView {
         name: Some("tests".to_owned()),
         final_cwd: Some("/".to_owned()),
+        adopted: true,
         outcome: Some(outcome.clone()),
         leader_outcome: Some(outcome),
         pipeline_statuses: Some(vec![0, 141]),

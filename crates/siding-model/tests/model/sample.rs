@@ -64,6 +64,7 @@ pub(crate) fn accepted(spec: TaskSpec) -> Accepted {
         wall: Wall(1_763_764_872_345),
         shim: ProcRef { pid: 4242, start_ticks: 100_001 },
         cgroup: Some("/sys/fs/cgroup/agent/siding-b-4k7q0n2m8x5t".to_owned()),
+        adopted: None,
         spec,
     }
 }

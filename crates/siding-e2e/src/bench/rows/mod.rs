@@ -1,5 +1,6 @@
 //! The rows, one file each.
 
+mod adopting;
 mod ending;
 mod flowing;
 mod guarding;
@@ -34,6 +35,7 @@ pub(super) struct Row {
 /// All of them, in the order of the table.
 pub(super) const ALL: &[Row] = &[
     starting::ROW,
+    adopting::ROW,
     ending::ROW,
     waiting::ROW,
     flowing::ROW,

@@ -1,0 +1,99 @@
+//! `siding shell-init`: the line by which each shell of an agent has itself adopted.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use siding_model::id::SessionId;
+
+use crate::failure::Failure;
+use crate::print;
+
+/// Prints what lets each shell of an agent have itself adopted, as its first act.
+///
+/// The shell then has a deadline and belongs to the agent's session, with all that it starts, and
+/// SIDING_SESSION is set. It waits for siding a tenth of a second at most, says nothing when siding
+/// is missing or broken, and leaves options, traps, arguments and `$?` as they are. Shells of a
+/// person are left alone, and so are shells inside one that is kept.
+///
+/// Set the variable for the agent alone: every script that inherits it gets a deadline.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding shell-init bash > ~/.config/siding/bash-env
+  siding shell-init zsh > ~/.config/siding/zsh/.zshenv
+  siding shell-init bash --session chat-7 >> $CLAUDE_ENV_FILE
+
+Then start the agent as `BASH_ENV=~/.config/siding/bash-env codex`, or with
+`ZDOTDIR=~/.config/siding/zsh`. In a file of your own: eval \"$(siding shell-init
+bash)\", which starts siding twice for each shell.")]
+pub(crate) struct Args {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+    /// Session that owns what is adopted (default: $SIDING_SESSION of the shell, else that of the
+    /// program above it)
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+}
+
+/// A shell that reads a file before it runs a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// By BASH_ENV; 4.4 and later.
+    Bash,
+    /// By .zshenv in ZDOTDIR.
+    Zsh,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
+        print::text(&text(self.shell, &program, self.session.as_ref())?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns the text for a shell, with the program that it is to call.
+///
+/// # Errors
+///
+/// When the program's path is not UTF-8.
+pub(crate) fn text(
+    shell: Shell,
+    program: &Path,
+    session: Option<&SessionId>,
+) -> Result<String, Failure> {
+    let Some(path) = program.to_str() else {
+        return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
+            .with_hint("install siding in a directory whose name is"));
+    };
+    let quoted = format!("'{}'", path.replace('\'', r"'\''"));
+    let template = match shell {
+        Shell::Bash => include_str!("shell_init/bash.sh"),
+        Shell::Zsh => include_str!("shell_init/zsh.sh"),
+    };
+    // A session's name needs no quotes (`SessionId`).
+    let session = session.map_or_else(String::new, |session| format!(" --session {session}"));
+    Ok(template.replace("SESSION </dev", &format!("{session} </dev")).replace("PROGRAM", &quoted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_cannot_break_out() {
+        let session = "chat-7".parse().expect("a name");
+        for shell in [Shell::Bash, Shell::Zsh] {
+            let text = text(shell, Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
+            let call = r#"exec '/opt/it'\''s/siding' adopt "$$" --session chat-7 </dev/null"#;
+            assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
+            assert!(
+                !text.contains("PROGRAM") && text.contains("SIDING_SESSION=$session"),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A siding that is missing, broken or old never breaks or delays the host's command.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use siding_e2e::{Finished, Process, Sandbox};
+
+use crate::support::{sandbox, shell_init, shims};
+
+/// How long the line waits for siding.
+const BOUND: Duration = Duration::from_millis(100);
+
+/// The line with another program in siding's place, which does this.
+#[track_caller]
+fn with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
+    let line = std::fs::read_to_string(shell_init(sandbox)).expect("just written");
+    let (_, rest) = line.split_once("exec '").expect("it calls a program");
+    let (real, _) = rest.split_once('\'').expect("it is quoted");
+    let program = sandbox.path("siding");
+    let text = line.replace(real, &program.display().to_string());
+    let path = sandbox.path("broken-env");
+    std::fs::write(&path, text).expect("own directory");
+    if let Some(does) = does {
+        std::fs::write(&program, format!("#!/bin/sh\n{does}\n")).expect("own directory");
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, all).expect("own directory");
+    }
+    path
+}
+
+#[track_caller]
+fn run(sandbox: &Sandbox, does: Option<&str>, text: &str) -> Finished {
+    let env = with_program(sandbox, does);
+    sandbox.host("bash", &["-euo", "pipefail", "-c", text]).env("BASH_ENV", env).run()
+}
+
+#[test]
+fn whatever_siding_does_the_command_runs() {
+    let sandbox = sandbox();
+    let text = "echo \"$-|$?|${!-}|${SIDING_SESSION-}\"; exit 5";
+    let plain = sandbox.host("bash", &["-euo", "pipefail", "-c", text]).run().expect_code(5).out();
+    for does in [
+        None,
+        Some("exit 1"),
+        Some("echo 'error: unrecognized subcommand' >&2; exit 2"),
+        Some("kill -SEGV $$"),
+        Some("echo one-word"),
+        Some("printf '\\0\\0\\377'"),
+        Some("yes b-1"),
+        Some("exec 1>&-; exit 3"),
+    ] {
+        let done = run(&sandbox, does, text).expect_code(5);
+        let out = done.out();
+        assert_eq!(out.lines().next(), plain.lines().next(), "{does:?}");
+        assert_eq!(done.err(), "", "{does:?}");
+    }
+}
+
+/// A program in siding's place that never answers.
+const HANGS: &str = "echo $$ >>hung; exec sleep 60";
+
+/// Ends what hangs, and returns how many there were.
+#[track_caller]
+fn end_hung(sandbox: &Sandbox) -> usize {
+    let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
+    let pids: Vec<u32> = hung.lines().map(|line| line.parse().expect("a number")).collect();
+    pids.iter().filter_map(|pid| Process::of(*pid)).for_each(Process::kill);
+    std::fs::remove_file(sandbox.path("hung")).expect("own directory");
+    pids.len()
+}
+
+/// The quickest of a few calls: the rest is the machine's.
+#[test]
+fn one_that_hangs_is_waited_for_a_tenth_of_a_second() {
+    let sandbox = sandbox();
+    let quickest = |does: Option<&str>| {
+        let runs = (0..8).map(|_| {
+            let done = run(&sandbox, does, "exit 0").expect_code(0);
+            if does.is_some() {
+                end_hung(&sandbox);
+            }
+            done.elapsed
+        });
+        runs.min().expect("there were some")
+    };
+    let (without, with) = (quickest(None), quickest(Some(HANGS)));
+    let added = with.saturating_sub(without);
+    println!("added {added:?}");
+    assert!(added > BOUND / 2 && added < BOUND * 3, "added {added:?}");
+}
+
+/// The line waits once, not in each shell below.
+#[test]
+fn one_that_hangs_is_waited_for_once() {
+    let sandbox = sandbox();
+    let text = "for i in 1 2 3 4 5 6 7 8 9 10; do bash -c :; done";
+    let _done = run(&sandbox, Some(HANGS), text).expect_code(0);
+    assert_eq!(end_hung(&sandbox), 1);
+}
+
+/// Where the state directory cannot be written nothing is adopted, and nothing is said.
+#[test]
+fn without_a_state_directory_nothing_happens() {
+    let sandbox = sandbox();
+    let env = shell_init(&sandbox);
+    let call = sandbox.host("bash", &["-c", "ulimit -R; echo ${SIDING_SESSION-none}"]);
+    let call = call.env("BASH_ENV", env).env("SIDING_ADOPT_WAIT", "20");
+    let call = call.env("SIDING_STATE_DIR", "/proc/nowhere");
+    let done = call.run().expect_code(0);
+    assert_eq!((done.out().as_str(), done.err().as_str()), ("unlimited\nnone\n", ""));
+    assert_eq!(shims(&sandbox), []);
+}

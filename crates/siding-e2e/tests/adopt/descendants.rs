@@ -1,0 +1,134 @@
+//! What an adopted command leaves, and the end of its host.
+
+use serde_json::json;
+use siding_e2e::{Process, Sandbox, eventually, words};
+
+use crate::support::{ended, kept, sandbox, shell, shims, shown, start, tasks, until_no_shim};
+
+/// Every way to leave a shell that agents' commands know: B1, B3, B6, B7.
+fn leave(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
+    let puppet = |verbs: &str| sandbox.puppet_line(&words(verbs));
+    let text = [
+        format!("{} &", puppet("--quiet mark plain hang")),
+        format!("setsid {} &", puppet("--quiet mark setsid hang")),
+        format!("nohup {} >/dev/null 2>&1 &", puppet("--quiet mark nohup hang")),
+        format!(
+            "(env -i setsid {} </dev/null >/dev/null 2>&1 &)",
+            puppet("--quiet mark cleared hang")
+        ),
+        format!("{} | cat &", puppet("--quiet daemon mark daemon hang")),
+    ];
+    (text.join("\n"), ["plain", "setsid", "nohup", "cleared", "daemon"])
+}
+
+fn marked(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
+    names.map(|name| sandbox.marked(name)).to_vec()
+}
+
+/// B6: the host is killed; nothing of its command is left when the grace is over.
+#[test]
+fn the_end_of_the_host_ends_all_that_its_commands_started() {
+    let sandbox = sandbox();
+    let host = sandbox.puppet(&["hang"]).spawn();
+    let owner = host.process().pid.to_string();
+    let open = ["session", "open", "chat", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let (leave, names) = leave(&sandbox);
+    let call = kept(&sandbox, &format!("{leave}\nsleep 60"));
+    let call = call.env("SIDING_SESSION", "chat").env("SIDING_SESSION_GRACE", "100ms");
+    let kept = start(&sandbox, call);
+    let processes = marked(&sandbox, names);
+    assert_eq!(shown(&sandbox, &kept.id)["session_id"], "chat");
+    host.process().kill();
+    eventually("all are gone", || processes.iter().all(|process| !process.alive()));
+    let _signalled = kept.shell.wait();
+    let view = ended(&sandbox, &kept.id);
+    assert_eq!(view["outcome"], json!({"kind": "stopped", "by": "session"}));
+    until_no_shim(&sandbox);
+}
+
+/// The same within the first two seconds: the end of the host alone puts it on record.
+#[test]
+fn the_end_of_the_host_is_seen_before_the_record() {
+    let sandbox = sandbox();
+    let host = sandbox.puppet(&["hang"]).spawn();
+    let owner = host.process().pid.to_string();
+    let open = ["session", "open", "chat", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let (leave, names) = leave(&sandbox);
+    let call = shell(&sandbox, &format!("{leave}\nsleep 60"));
+    let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
+    let call = call.env("SIDING_SESSION_GRACE", "100ms");
+    let shell = call.spawn();
+    let processes = marked(&sandbox, names);
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+    host.process().kill();
+    eventually("all are gone", || processes.iter().all(|process| !process.alive()));
+    let _signalled = shell.wait();
+    until_no_shim(&sandbox);
+    assert_eq!(tasks(&sandbox).len(), 1);
+}
+
+/// C3: a command that ends at once and leaves something is put on record, with its own end.
+#[test]
+fn a_short_command_that_leaves_something_is_on_record() {
+    let sandbox = sandbox();
+    let (leave, names) = leave(&sandbox);
+    let call = shell(&sandbox, &format!("{leave}\nexit 4"));
+    let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
+    let processes = marked(&sandbox, names);
+    eventually("it is on record", || sandbox.task_ids().len() == 1);
+    let id = sandbox.task_ids().remove(0);
+    eventually("its end is on record", || shown(&sandbox, &id)["phase"] == "lingering");
+    let view = shown(&sandbox, &id);
+    assert_eq!(view["leader_outcome"], json!({"kind": "exited", "code": 4}));
+    let named: Vec<u64> = view["processes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|process| process["pid"].as_u64())
+        .collect();
+    for process in &processes {
+        assert!(named.contains(&u64::from(process.pid)), "{view}");
+    }
+    let args = ["stop", "--json", "--grace", "0s", &id];
+    let stopped = sandbox.siding(&args).run().expect_code(0).json();
+    assert!(processes.iter().all(|process| !process.alive()), "{stopped}");
+    assert_eq!(stopped["outcome"], json!({"kind": "exited", "code": 4}));
+}
+
+/// A session that is over would end the command at once: the host above owns it then.
+#[test]
+fn a_stale_session_does_not_end_the_command() {
+    let sandbox = sandbox();
+    let host = sandbox.puppet(&["hang"]).spawn();
+    let owner = host.process().pid.to_string();
+    let open = ["session", "open", "old", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    host.process().kill();
+    let _gone = host.wait();
+    for name in ["old", "never-opened", "not a name"] {
+        let call = shell(&sandbox, "echo $SIDING_SESSION").env("SIDING_SESSION", name);
+        let out = call.run().expect_code(0).out();
+        assert!(out.starts_with("adopt-"), "{name}: {out}");
+    }
+    until_no_shim(&sandbox);
+}
+
+/// Killing the shim of a command that is not on record yet leaves that command to its host.
+#[test]
+fn before_the_record_a_killed_shim_leaves_it_to_the_host() {
+    let sandbox = sandbox();
+    let line = sandbox.puppet_line(&words("--quiet mark near hang"));
+    let call = shell(&sandbox, &format!("{line}; true")).env("SIDING_ADOPT_KEEP_AFTER", "1h");
+    let shell = call.spawn();
+    let near = sandbox.marked("near");
+    let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
+    shim.kill();
+    until_no_shim(&sandbox);
+    let _nothing = sandbox.siding(&["reap"]).run().expect_code(0);
+    assert!(near.alive(), "a mark without a record is nobody's to end");
+    assert_eq!(tasks(&sandbox), Vec::<serde_json::Value>::new());
+    near.kill();
+    let _done = shell.wait().expect_code(0);
+}

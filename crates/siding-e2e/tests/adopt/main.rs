@@ -1,0 +1,12 @@
+//! Commands that somebody else has started, and that siding takes on while they run.
+//!
+//! The host is the test itself, or a puppet where it is to be killed; the shells are real ones that
+//! read what `siding shell-init` prints.
+
+mod broken;
+mod descendants;
+mod keeping;
+mod output;
+mod rescue;
+mod shells;
+mod support;

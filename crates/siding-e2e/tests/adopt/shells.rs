@@ -1,0 +1,159 @@
+//! What the line leaves as it was in a shell, and shells inside shells.
+
+use siding_e2e::{Sandbox, processes};
+
+use crate::support::{adopting, kept, sandbox, shell, shell_init, start, tasks, until_no_shim};
+
+/// What a shell can be started with, and what it says about itself.
+const CALLS: [&[&str]; 8] = [
+    &["-c", "TEXT", "zero", "one", "two three"],
+    &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
+    &["-l", "-c", "TEXT"],
+    &["-lc", "TEXT"],
+    &["-u", "-c", "TEXT"],
+    &["-f", "-B", "-c", "TEXT"],
+    &["-O", "extglob", "-O", "nullglob", "-c", "TEXT"],
+    &["--posix", "-c", "TEXT"],
+];
+
+const TEXT: &str = r#"printf '<%s>' "$?" "$_" "${!-}" "$0" "$#" "$@" "$-" "${PWD-}" "${IFS@Q}"; echo
+set +o; shopt -p || true; trap; jobs; declare -F; ulimit -S -n; umask; readlink /proc/$$/fd/0
+cat; case "${#PIPESTATUS[@]}" in 0) ;; esac; exit 3"#;
+
+#[track_caller]
+fn says(sandbox: &Sandbox, call: &[&str], adopted: bool) -> (String, String) {
+    let args: Vec<&str> =
+        call.iter().map(|word| if *word == "TEXT" { TEXT } else { word }).collect();
+    let mut call = sandbox.host("bash", &args).stdin("what it reads\n");
+    if adopted {
+        call = adopting(sandbox, call);
+    }
+    let done = call.run().expect_code(3);
+    (done.out(), done.err())
+}
+
+#[test]
+fn the_shell_is_as_it_was() {
+    let sandbox = sandbox();
+    for call in CALLS {
+        let (plain, plain_err) = says(&sandbox, call, false);
+        let (adopted, adopted_err) = says(&sandbox, call, true);
+        // The standard input is another pipe in each call.
+        let known = |text: &str| {
+            text.lines().filter(|line| !line.starts_with("pipe:")).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(known(&adopted), known(&plain), "{call:?}");
+        assert_eq!(adopted_err, plain_err, "{call:?}");
+    }
+    until_no_shim(&sandbox);
+}
+
+/// Only `$SIDING_SESSION` is new, in the shell and in what it starts.
+#[test]
+fn one_variable_is_new() {
+    let sandbox = sandbox();
+    let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
+    // Some that bash fills in itself are there once a command has run.
+    std::fs::write(sandbox.path("nothing"), ":\n").expect("own directory");
+    let names = |adopted: bool| -> Vec<String> {
+        let call = adopting(&sandbox, sandbox.host("bash", &["-c", text]));
+        let call = if adopted { call } else { call.env("BASH_ENV", "nothing") };
+        let out = call.run().expect_code(0).out();
+        out.lines().map(str::to_owned).collect()
+    };
+    let (plain, mut adopted) = (names(false), names(true));
+    adopted.retain(|name| name != "SIDING_SESSION");
+    assert_eq!(adopted, plain);
+    until_no_shim(&sandbox);
+}
+
+/// Traps, `set -e` and `wait` of the command see nothing of the line.
+#[test]
+fn traps_and_jobs_are_the_commands_own() {
+    let sandbox = sandbox();
+    for (text, out) in [
+        ("trap 'echo exit $?' EXIT; false; true", "exit 0\n"),
+        ("set -e; trap 'echo err' ERR; false; echo not", "err\n"),
+        ("trap 'echo debug' DEBUG; :", "debug\n"),
+        ("sleep .05 & wait -n; echo $?; wait; echo $?", "0\n0\n"),
+        ("true | false | true; echo ${PIPESTATUS[*]}", "0 1 0\n"),
+        ("read -r line < <(echo inside); echo $line", "inside\n"),
+        ("kill -TERM $BASHPID; echo not", ""),
+    ] {
+        let done = shell(&sandbox, text).run();
+        assert_eq!((done.out().as_str(), done.err().as_str()), (out, ""), "{text}: {done}");
+    }
+    until_no_shim(&sandbox);
+}
+
+/// One task for a tree of shells, by the mark that each of them has, whatever a variable says.
+#[test]
+fn nested_shells_are_adopted_once() {
+    let sandbox = sandbox();
+    let env = shell_init(&sandbox).display().to_string();
+    let deep = format!(
+        "ulimit -R; bash -c 'ulimit -R; bash -lc \"ulimit -R\"; env -i SIDING_ADOPT_WAIT=20 BASH_ENV={env} PATH=$PATH bash -c \"ulimit -R\"'; until [ -e go ]; do sleep .02; done"
+    );
+    let mut kept = start(&sandbox, kept(&sandbox, &deep));
+    let mark = processes::birthmark(&kept.id).expect("an id");
+    let four = format!("{mark}\n").repeat(4);
+    assert_eq!(kept.shell.until_out_has(&four), four);
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let _done = kept.shell.wait().expect_code(0);
+    until_no_shim(&sandbox);
+    assert_eq!(tasks(&sandbox).len(), 1);
+}
+
+/// A person's own shell has no deadline.
+#[test]
+fn an_interactive_shell_is_left_alone() {
+    let sandbox = sandbox();
+    let env = shell_init(&sandbox).display().to_string();
+    let call = sandbox.host("bash", &["--noprofile", "--rcfile", &env, "-i"]);
+    let done = call.stdin("ulimit -R; declare -F; exit\n").run();
+    assert_eq!(done.out(), "unlimited\n", "{done}");
+}
+
+/// `eval "$(siding shell-init bash)"` in a file of one's own.
+#[test]
+fn it_can_be_evaluated() {
+    let sandbox = sandbox();
+    let file = sandbox.path("own-env");
+    let line = sandbox.siding_line(&["shell-init", "bash"]);
+    std::fs::write(&file, format!("eval \"$({line})\"\n")).expect("own directory");
+    let call = sandbox.host("bash", &["-euc", "echo $?; ulimit -R"]);
+    let call = adopting(&sandbox, call).env("BASH_ENV", &file);
+    let out = call.run().expect_code(0).out();
+    let mark = out.strip_prefix("0\n").expect("the code first");
+    assert!(mark.trim().parse::<u64>().is_ok_and(|mark| mark >> 40 > 0), "{out}");
+    until_no_shim(&sandbox);
+}
+
+/// zsh reads `.zshenv` of `ZDOTDIR`.
+#[test]
+fn zsh_is_adopted_too() {
+    let sandbox = sandbox();
+    let Ok(path) = which("zsh") else {
+        eprintln!("left out: zsh is not installed");
+        return;
+    };
+    let text = sandbox.siding(&["shell-init", "zsh"]).run().expect_code(0).out();
+    std::fs::write(sandbox.path(".zshenv"), text).expect("own directory");
+    let says = "echo \"<$?> <$0> <$*>\"; set -o; cat /proc/$$/limits | grep realtime.timeout";
+    let run = |directory: &str| {
+        let call = sandbox.host(&path, &["-euo", "pipefail", "-c", says, "zero", "one"]);
+        let call = call.env("SIDING_ADOPT_WAIT", "20").env("ZDOTDIR", sandbox.path(directory));
+        call.run().expect_code(0).out()
+    };
+    let (adopted, plain) = (run(""), run("nowhere"));
+    let split = |text: &str| text.rsplit_once("Max").map(|(rest, _)| rest.to_owned());
+    assert_eq!(split(&adopted), split(&plain));
+    assert!(plain.contains("unlimited") && !adopted.contains("unlimited"), "{adopted}");
+    until_no_shim(&sandbox);
+}
+
+fn which(program: &str) -> Result<String, ()> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let found = path.split(':').map(|dir| format!("{dir}/{program}"));
+    found.into_iter().find(|file| std::path::Path::new(file).exists()).ok_or(())
+}

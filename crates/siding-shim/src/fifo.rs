@@ -1,0 +1,260 @@
+//! The output pump: from the task's FIFO into its one file.
+//!
+//! The kernel moves the bytes (`splice`): none is ever on the way, in the memory of a shim that may
+//! be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
+//! ordinary user has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of
+//! them. Offsets in the file are stream offsets, whatever is released or lost.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use siding_core::sys::memory::Pages;
+use siding_core::sys::{clock, file};
+use siding_model::process::Mono;
+use siding_model::record::{Gap, OutputTotals};
+
+use crate::monitor::Told;
+
+/// Size of the FIFO while nothing flows: the smallest there is.
+const QUIET_PIPE: usize = 4096;
+/// Sizes of the FIFO while data flows, tried in order. A quarter of a MiB is as fast as a whole
+/// one to within the noise, and lets 250 tasks of one user be busy at once.
+const BUSY_PIPE: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
+/// The largest pipe that an ordinary user may make (`fs.pipe-max-size`): a task may have enlarged
+/// its own.
+const PIPE_MOST: u64 = 1 << 20;
+/// Bytes read at once.
+const BUFFER: usize = 256 << 10;
+/// Reads in one turn, so that a flood never keeps the shim from its other duties: 8 MiB.
+const READS_PER_TURN: usize = 32;
+/// Silence after which the FIFO shrinks and the buffer goes.
+const QUIET_AFTER_MS: u64 = 1000;
+/// The middle is released in steps of this many bytes; it is a multiple of every block size.
+const RELEASE_STEP: u64 = 4 << 20;
+/// Block size that holes are aligned to. Larger blocks are released when a step covers them.
+const BLOCK: u64 = 4096;
+
+/// Moves the output of a task that siding has started.
+#[derive(Debug)]
+pub(crate) struct Fifo {
+    fifo: OwnedFd,
+    file: OwnedFd,
+    offset: u64,
+    keep_head: u64,
+    keep_tail: u64,
+    gap: Option<Gap>,
+    lost: u64,
+    /// First failure to store something that has not been put on record yet.
+    failure: Option<(u64, io::Error)>,
+    failed_before: bool,
+    buffer: Option<Pages>,
+    busy: bool,
+    quiet_at: Option<Mono>,
+    /// The lines that are told as they come. Most tasks have none.
+    pub(crate) told: Option<Box<Told>>,
+}
+
+impl Fifo {
+    /// Goes on at the end of `file`.
+    pub(crate) fn new(
+        fifo: OwnedFd,
+        file: OwnedFd,
+        keep_head: u64,
+        keep_tail: u64,
+    ) -> io::Result<Self> {
+        let offset = file::facts(&file)?.len;
+        // Refused only when the pipe holds more than a page: then data flows, and it is large.
+        let _flows = file::set_pipe_size(&fifo, QUIET_PIPE);
+        let gap = siding_core::output::gap_of(&file, offset, align_up(keep_head));
+        Ok(Self {
+            fifo,
+            file,
+            offset,
+            keep_head: align_up(keep_head),
+            keep_tail,
+            gap,
+            lost: 0,
+            failure: None,
+            failed_before: false,
+            buffer: None,
+            busy: false,
+            quiet_at: Some(clock::mono().plus_ms(QUIET_AFTER_MS)),
+            told: None,
+        })
+    }
+
+    /// Returns what to poll for data.
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+        self.fifo.as_fd()
+    }
+
+    /// Returns bytes taken so far.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns when to come back to [`Self::rest`].
+    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+        self.quiet_at
+    }
+
+    /// Returns what became of the output.
+    pub(crate) const fn totals(&self) -> OutputTotals {
+        OutputTotals { bytes: self.offset, gap: self.gap, lost: self.lost }
+    }
+
+    /// Returns the first failure to store something, once.
+    pub(crate) const fn take_failure(&mut self) -> Option<(u64, io::Error)> {
+        self.failure.take()
+    }
+
+    /// Returns the last bytes that were stored, at most `max` of them.
+    pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
+        if self.offset == 0 {
+            return Vec::new();
+        }
+        let mut bytes = vec![0; max];
+        let from = self.offset.saturating_sub(max as u64);
+        let count = file::read_at(&self.file, &mut bytes, from).unwrap_or(0);
+        bytes.truncate(count);
+        bytes
+    }
+
+    /// Moves what is there, at most a turn's worth. Returns whether anything came.
+    pub(crate) fn turn(&mut self) -> bool {
+        self.quiet_at = Some(clock::mono().plus_ms(QUIET_AFTER_MS));
+        (0..READS_PER_TURN).take_while(|_| self.move_once()).count() > 0
+    }
+
+    /// Moves all that is in the FIFO now, and no more than it can hold: a descendant that floods
+    /// must not delay the end of the call.
+    pub(crate) fn drain(&mut self) {
+        let until = self.offset + PIPE_MOST;
+        while self.offset < until && self.move_once() {}
+    }
+
+    /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
+    pub(crate) fn rest(&mut self, now: Mono) -> bool {
+        let rests = self.quiet_at.take_if(|at| now >= *at).is_some();
+        if rests {
+            self.buffer = None;
+            // Refused when something came just now; then the next rest does it.
+            self.busy = self.busy && file::set_pipe_size(&self.fifo, QUIET_PIPE).is_err();
+        }
+        rests
+    }
+
+    /// Writes a line of siding's own behind the task's output.
+    pub(crate) fn say(&mut self, text: &str) {
+        let ends_line = self.tail(1).last().is_none_or(|last| *last == b'\n');
+        let start = if ends_line { "" } else { "\n" };
+        self.store(format!("{start}[siding] {text}\n").as_bytes());
+    }
+
+    /// Moves what is in the FIFO, at most a piece. Returns whether something was.
+    fn move_once(&mut self) -> bool {
+        let count = match self.splice() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            // A full disk, or a file system that cannot: the task's output must go somewhere.
+            Err(_) => self.copy(),
+            Ok(count) => count,
+        };
+        if count >= QUIET_PIPE && !self.busy {
+            self.busy = true;
+            let _used_up =
+                BUSY_PIPE.iter().find(|size| file::set_pipe_size(&self.fifo, **size).is_ok());
+        }
+        count > 0
+    }
+
+    /// Has the kernel move it, so that nothing is ever on the way: a shim that is killed loses
+    /// nothing.
+    fn splice(&mut self) -> io::Result<usize> {
+        let most = self.piece();
+        if self.is_full_with(most as u64) {
+            // Exactly what is coming: what fits is not to be released.
+            let coming = file::held_in_pipe(&self.fifo)?.min(most as u64);
+            self.release_middle(coming);
+        }
+        let count = file::move_from_pipe(&self.fifo, &self.file, self.offset, most)?;
+        let from = self.offset;
+        self.offset += count as u64;
+        if let Some(mut told) = self.told.take() {
+            told.feed(from, &self.tail(count));
+            self.told = Some(told);
+        }
+        Ok(count)
+    }
+
+    /// Moves it through this process. Returns how much.
+    fn copy(&mut self) -> usize {
+        let Some(mut buffer) = self.buffer.take().or_else(|| Pages::new(BUFFER).ok()) else {
+            return 0;
+        };
+        let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
+        if let Some(told) = &mut self.told {
+            told.feed(self.offset, &buffer[..count]);
+        }
+        self.store(&buffer[..count]);
+        self.buffer = Some(buffer);
+        count
+    }
+
+    /// Returns the most bytes that are stored at once: with the middle released before, no more is
+    /// kept than may be.
+    fn piece(&self) -> usize {
+        let half = usize::try_from(self.keep_tail / 2).unwrap_or(BUFFER);
+        half.clamp(BLOCK as usize, BUFFER)
+    }
+
+    fn store(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(self.piece()) {
+            // Before it is written: not even for a moment is more kept than may be.
+            self.release_middle(piece.len() as u64);
+            if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
+                self.note_loss(piece.len() as u64, error);
+            }
+            self.offset += piece.len() as u64;
+        }
+    }
+
+    /// Counts what of the last `len` bytes is not in the file. A full disk takes a part of them.
+    fn note_loss(&mut self, len: u64, error: io::Error) {
+        let end = file::facts(&self.file).map_or(0, |facts| facts.len);
+        let stored = end.saturating_sub(self.offset).min(len);
+        self.lost += len - stored;
+        if !self.failed_before {
+            self.failed_before = true;
+            self.failure = Some((self.offset + stored, error));
+        }
+    }
+
+    /// Whether head and tail are full when so many bytes are added.
+    fn is_full_with(&self, coming: u64) -> bool {
+        (self.offset + coming).saturating_sub(self.keep_tail) > self.released_to()
+    }
+
+    /// Returns where the tail begins, at the earliest.
+    fn released_to(&self) -> u64 {
+        self.gap.map_or(self.keep_head, |gap| gap.to)
+    }
+
+    /// Keeps no more than head and tail together once `coming` bytes are added. Steps ahead, so
+    /// that it does not have to be done for every write.
+    fn release_middle(&mut self, coming: u64) {
+        if !self.is_full_with(coming) {
+            return;
+        }
+        let due = (self.offset + coming).saturating_sub(self.keep_tail);
+        let step = RELEASE_STEP.min(self.keep_tail / 8).max(BLOCK);
+        let to = align_up(due.saturating_add(step)).min(self.offset / BLOCK * BLOCK);
+        let from = self.released_to();
+        if to > from && file::punch_hole(&self.file, from, to - from).is_ok() {
+            self.gap = Some(Gap { from: self.keep_head, to });
+        }
+    }
+}
+
+const fn align_up(offset: u64) -> u64 {
+    offset.div_ceil(BLOCK).saturating_mul(BLOCK)
+}
