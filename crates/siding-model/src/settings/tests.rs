@@ -92,6 +92,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "output_keep_head=8MiB",
             "output_keep_tail=56MiB",
             "output_max_bytes=32KiB",
+            "handover_max_bytes=4KiB",
             "wait_bound=4h",
             "retention_age=7d",
             "retention_tasks=1000",
