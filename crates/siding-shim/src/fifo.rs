@@ -1,7 +1,7 @@
 //! The output pump: from the task's FIFO into its one file.
 //!
-//! The kernel moves the bytes (`splice`): none is ever on the way, in the memory of a shim that may
-//! be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
+//! Unless they come in a flood the kernel moves the bytes (`splice`): none is on the way, in the
+//! memory of a shim that may be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
 //! ordinary user has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of
 //! them. Offsets in the file are stream offsets, whatever is released or lost.
 
@@ -153,7 +153,10 @@ impl Fifo {
 
     /// Moves what is in the FIFO, at most a piece. Returns whether something was.
     fn move_once(&mut self) -> bool {
-        let count = match self.splice() {
+        // In a flood the task is to write while the file is written. A splice holds the pipe's lock
+        // all the time: 0.66 of the speed of `> file` for lines, where a copy is as fast.
+        let moved = if self.busy { Ok(self.copy()) } else { self.splice() };
+        let count = match moved {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             // A full disk, or a file system that cannot: the task's output must go somewhere.
             Err(_) => self.copy(),
