@@ -7,6 +7,7 @@ use std::path::Path;
 use siding_model::journal::TaskState;
 use siding_model::record::Gap;
 
+use crate::journal_file;
 use crate::store::TaskDir;
 use crate::sys::{file, process};
 
@@ -42,9 +43,9 @@ impl Extent {
 
 /// Opens the output of a task, to read.
 ///
-/// That of an adopted task is a link to the host's own file. It is followed once, and only to a
-/// regular file of this user: a task could put any link there, and a reader must not hang on a
-/// FIFO for it.
+/// That of an adopted task is a link to the host's own file. It is followed once, only where the
+/// journal says so too, and only to a regular file of this user: a task could put any link there,
+/// and a reader must not hang on a FIFO for it.
 ///
 /// # Errors
 ///
@@ -52,8 +53,14 @@ impl Extent {
 /// leads to something else.
 pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
     match file::open_at(&dir, FILE, file::Open::Read) {
+        // Only the journal makes a link more than somebody's trap.
         Err(error) if error.raw_os_error() == Some(file::LINK) => {
-            open_own(Path::new(&file::read_link(&dir, FILE)?), false)
+            let to = file::read_link(&dir, FILE)?;
+            let story = journal_file::story(&dir).map_err(io::Error::other)?;
+            match story.state.adopted.and_then(|adopted| adopted.output) {
+                Some(host) if host == to => open_own(Path::new(&host), false),
+                Some(_) | None => Err(error),
+            }
         }
         result => result,
     }

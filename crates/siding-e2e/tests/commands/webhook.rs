@@ -165,10 +165,12 @@ fn what_finds_no_room_is_said_and_counted() {
     // All of them end once everybody has been told that they run.
     let command = format!(": < {fifo}");
     let tasks: Vec<String> = (0..ALL).map(|_| start(&sandbox, &[], &command)).collect();
-    drop(std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read"));
+    // Held open: some may not have come to open it yet.
+    let opened = std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read");
     let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
     let wait = [&["wait", "--all", "--timeout", "50s"], &*all].concat();
     let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
+    drop(opened);
     let mut follower = Follower::new(&sandbox, &address);
     let printed: BTreeSet<String> = (0..ALL).map(|_| id(&follower.line())).collect();
     assert_eq!(printed, tasks.iter().cloned().collect());
