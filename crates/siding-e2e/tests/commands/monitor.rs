@@ -95,7 +95,7 @@ fn a_flood_is_coalesced_and_its_end_is_told() {
     assert_eq!(shown["monitor"], expected);
     let sheet = ok(&sandbox, &["show", &id]).out();
     assert!(
-        sheet.contains(&format!("told         {LINES} lines in {} notices;", told.len())),
+        sheet.contains(&format!("told         {LINES} lines in {} notice", told.len())),
         "{sheet}"
     );
     let (text, count, dropped) = told.last().expect("there are lines");
