@@ -72,10 +72,13 @@ pub(crate) async fn serve(
                 // Too many are open; some will close.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
-            _ = interrupt.recv() => return Ok(()),
-            _ = end.recv() => return Ok(()),
+            _ = interrupt.recv() => break,
+            _ = end.recv() => break,
         }
     }
+    // A connection may hold the gate until the process is gone.
+    gate.token.remove();
+    Ok(())
 }
 
 fn service(host: Host, options: &HttpOptions, address: SocketAddr) -> Service {

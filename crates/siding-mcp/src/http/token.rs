@@ -62,12 +62,19 @@ impl Token {
     }
 }
 
-impl Drop for Token {
-    fn drop(&mut self) {
+impl Token {
+    /// Removes its file.
+    pub(super) fn remove(&self) {
         if let Some(file) = &self.file {
             // It opens nothing any more.
             let _opens_nothing = fs::remove_file(file);
         }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 
