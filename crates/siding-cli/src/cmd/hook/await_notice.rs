@@ -1,0 +1,66 @@
+//! Waiting for news that is worth waking an idle agent for.
+//!
+//! The host starts one after each turn and takes exit code 2 as a reason to wake its agent, with
+//! what stands on stderr. One is enough for a conversation: the others leave at once. It sleeps
+//! until a journal changes, and goes when the host does.
+
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::notices::{Follower, Outbox, Woken};
+use siding_core::sys::descriptor;
+use siding_model::notice::{Consumer, Kind, NoticeView, Priority};
+
+use super::conversation::Conversation;
+use super::news::News;
+use super::block;
+use crate::context::PROGRAM;
+use crate::failure::Failure;
+
+/// How long news waits for an event of the conversation to tell it. While the agent is at work
+/// there is one in a moment, and nobody need be woken.
+const OTHERS_FIRST: Duration = Duration::from_secs(1);
+
+/// Waits, tells, and returns what wakes.
+pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
+    if !conversation.sessions()?.contains(&conversation.session) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let root = &conversation.root;
+    let outbox = Outbox::new(root, conversation.session.clone(), Consumer::agent())?;
+    let Some(_only) = outbox.only_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    // One descriptor for each task that runs.
+    descriptor::raise_open_limit();
+    let mut follower = Follower::of_owner(&outbox, conversation.owner, PROGRAM)?;
+    let stderr = std::io::stderr();
+    loop {
+        for session in conversation.sessions()? {
+            let others = Outbox::new(root, session, Consumer::agent())?.look()?;
+            follower.come_back(&others);
+            if !others.notices.iter().any(wakes) {
+                continue;
+            }
+            std::thread::sleep(OTHERS_FIRST);
+            let Some(news) = News::in_sessions(root, &conversation.sessions()?)? else {
+                continue;
+            };
+            if news.notices().iter().any(wakes) {
+                let (text, acks) = news.facts();
+                eprint!("{text}");
+                acks.acknowledge();
+                return Ok(block());
+            }
+        }
+        match follower.next(stderr.as_fd())? {
+            Woken::News(_) => {}
+            Woken::Unread => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
+/// can wait until he speaks.
+fn wakes(notice: &NoticeView) -> bool {
+    notice.priority == Priority::Next || matches!(notice.kind, Kind::Ended | Kind::Matched)
+}
