@@ -10,7 +10,7 @@ use rmcp::model::{
     ResourceUpdatedNotificationParam, SubscriptionFilter,
 };
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
-use siding_core::output;
+use siding_core::output::{self, Extent};
 use siding_core::watch::Watch;
 use siding_model::advice;
 use siding_model::id::TaskId;
@@ -95,8 +95,10 @@ pub(crate) async fn listen(
 ) -> Result<(), ErrorData> {
     let mut following = JoinSet::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten() {
-        let id = find(host, uri)?;
-        following.spawn(follow(Arc::clone(host), id, Told::Sink(context.sink().clone())));
+        // The client has heard already that it listens. What was written before that cannot be told
+        // from what was written since, and an update too many does no harm.
+        let grown = Growth { id: find(host, uri)?, known: 0 };
+        following.spawn(follow(Arc::clone(host), grown, Told::Sink(context.sink().clone())));
     }
     context.cancelled().await;
     Ok(())
@@ -113,8 +115,8 @@ impl Subscriptions {
         uri: String,
         peer: Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let id = find(host, &uri)?;
-        let task = tokio::spawn(follow(Arc::clone(host), id, Told::Peer(peer)));
+        let grown = Growth::from_now(host, find(host, &uri)?);
+        let task = tokio::spawn(follow(Arc::clone(host), grown, Told::Peer(peer)));
         self.replace(uri, Some(task.abort_handle()));
         Ok(())
     }
@@ -161,8 +163,36 @@ impl Told {
     }
 }
 
+/// An output, and how much of it a client may be taken to know.
+struct Growth {
+    id: TaskId,
+    known: u64,
+}
+
+impl Growth {
+    /// Begins with what there is: called before the client hears that it has subscribed, so that
+    /// whatever comes after that is told.
+    fn from_now(host: &Host, id: TaskId) -> Self {
+        Self { id, known: bytes_of(host, id).unwrap_or(0) }
+    }
+
+    /// Whether there is more than was known. Then it is known.
+    fn has_grown(&mut self, host: &Host) -> bool {
+        let bytes = bytes_of(host, self.id).unwrap_or(self.known);
+        let has_grown = bytes > self.known;
+        self.known = bytes;
+        has_grown
+    }
+}
+
+fn bytes_of(host: &Host, id: TaskId) -> Option<u64> {
+    let standing = block(|| host.state(id)).ok()?;
+    Some(Extent::measure(&standing.dir, standing.state.spec.keep_head).bytes)
+}
+
 /// Tells of growth, at a bounded rate, and last of the end.
-async fn follow(host: Arc<Host>, id: TaskId, told: Told) {
+async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
+    let id = growth.id;
     let again = Request::Subscribe { follow: true };
     let Ok(mut watch) = block(|| Watch::open(&host.root, PROGRAM, id)) else { return };
     if block(|| watch.send(&again)).is_err() {
@@ -173,19 +203,22 @@ async fn follow(host: Arc<Host>, id: TaskId, told: Told) {
         if sources.readable().await.is_err() {
             break;
         }
-        match block(|| watch.take()) {
-            Ok(Some(Message::Output { .. })) => {
-                if !told.updated(id).await {
-                    return;
-                }
-                tokio::time::sleep(PACE).await;
-            }
+        let ask_again = match block(|| watch.take()) {
+            Ok(Some(Message::Output { .. })) => true,
+            // From here on growth is told; what came before that has to be looked for.
+            Ok(Some(Message::Done)) => false,
             // Another shim took over, and knows nothing of who follows.
-            Ok(None) => {}
+            Ok(None) => true,
             Ok(Some(_)) => continue,
             Err(_) => break,
+        };
+        if growth.has_grown(&host) {
+            if !told.updated(id).await {
+                return;
+            }
+            tokio::time::sleep(PACE).await;
         }
-        if block(|| watch.send(&again)).is_err() {
+        if ask_again && block(|| watch.send(&again)).is_err() {
             break;
         }
     }

@@ -35,17 +35,21 @@ fn an_output_is_listed_and_read() {
 fn a_subscriber_of_the_old_handshake_hears_of_growth_and_of_the_end() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
-    let args = json!({ "command": "read x; echo $x; read y", "stdin": true, "background": true });
+    let command = "read x; echo $x; read y; echo $y; read z";
+    let args = json!({ "command": command, "stdin": true, "background": true });
     let id = client.call("run", args).id();
     let _empty = client.request("resources/subscribe", json!({ "uri": uri(&id) }));
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
     let told = client.until("growth is told", is_update);
     assert_eq!(told["params"]["uri"], uri(&id), "{told}");
-    let before = client.messages().iter().filter(|one| is_update(one)).count();
-    let _wrote = client.call("input", json!({ "id": id, "text": "two" }));
-    siding_e2e::eventually("the end is told", || {
-        client.messages().iter().filter(|one| is_update(one)).count() > before
-    });
+    // At once: what comes while the rate holds it back is told later. Then the end is.
+    for (text, what) in [("two", "more growth is told"), ("three", "the end is told")] {
+        let before = client.messages().iter().filter(|one| is_update(one)).count();
+        let _wrote = client.call("input", json!({ "id": id, "text": text }));
+        siding_e2e::eventually(what, || {
+            client.messages().iter().filter(|one| is_update(one)).count() > before
+        });
+    }
     let _empty = client.request("resources/unsubscribe", json!({ "uri": uri(&id) }));
     client.leave();
 }
