@@ -12,9 +12,9 @@ use siding_core::notices::{Follower, Outbox, Woken};
 use siding_core::sys::descriptor;
 use siding_model::notice::{Consumer, Kind, NoticeView, Priority};
 
+use super::block;
 use super::conversation::Conversation;
 use super::news::News;
-use super::block;
 use crate::context::PROGRAM;
 use crate::failure::Failure;
 
@@ -22,8 +22,14 @@ use crate::failure::Failure;
 /// there is one in a moment, and nobody need be woken.
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
 
+/// How Claude Code says in what way it was started.
+const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+
 /// Waits, tells, and returns what wakes.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
+    if !is_ever_idle(std::env::var(ENTRYPOINT).ok().as_deref()) {
+        return Ok(ExitCode::SUCCESS);
+    }
     if !conversation.sessions()?.contains(&conversation.session) {
         return Ok(ExitCode::SUCCESS);
     }
@@ -59,8 +65,27 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Whether a host that was started so waits for somebody between two turns. One that does not
+/// would be kept from ending: `claude -p` 2.1.197 waits 30 s for a hook that still runs when its
+/// answer is complete, or waits for it before it goes on at all.
+fn is_ever_idle(entrypoint: Option<&str>) -> bool {
+    let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
+    entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))
+}
+
 /// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
 /// can wait until he speaks.
 fn wakes(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next || matches!(notice.kind, Kind::Ended | Kind::Matched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_where_nobody_is_idle() {
+        assert!(is_ever_idle(None) && is_ever_idle(Some("cli")));
+        assert!(!is_ever_idle(Some("sdk-cli")) && !is_ever_idle(Some("sdk-ts")));
+    }
 }

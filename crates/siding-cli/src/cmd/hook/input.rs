@@ -44,13 +44,19 @@ impl Input {
         }
         Self::parse(&text).map_err(|error| {
             let name = event.name(super::Host::ClaudeCode);
-            Failure::new(format!("the event on standard input cannot be read: {error}; no decision"))
-                .with_hint(format!("a host sends a JSON object, with the fields of {name}"))
+            Failure::new(format!(
+                "the event on standard input cannot be read: {error}; no decision"
+            ))
+            .with_hint(format!("a host sends a JSON object, with the fields of {name}"))
         })
     }
 
-    fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text)
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        // A list would be taken for the fields in their order.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err("it is no JSON object".to_owned());
+        }
+        serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 
     /// Goes to where the host is: a project's settings and rules hold there.

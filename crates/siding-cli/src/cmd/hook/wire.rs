@@ -41,9 +41,9 @@ pub(super) fn said(answer: &Answer, host: Host, event: Event) -> Said {
         (Answer::Nothing, _) => Said { stdout: None, stderr: None, blocks: false },
         (Answer::Context(text), _) => json(specific(json!({ "additionalContext": text }))),
         (Answer::Person(text), _) => person(text),
-        (Answer::Ask(why), Host::ClaudeCode) => json(specific(
-            json!({ "permissionDecision": "ask", "permissionDecisionReason": why }),
-        )),
+        (Answer::Ask(why), Host::ClaudeCode) => {
+            json(specific(json!({ "permissionDecision": "ask", "permissionDecisionReason": why })))
+        }
         (Answer::Ask(why), Host::Codex | Host::Gemini) => person(why),
         (Answer::Deny(why), Host::ClaudeCode) => Said {
             stdout: Some(specific(
