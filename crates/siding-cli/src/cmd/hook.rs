@@ -59,26 +59,33 @@ impl Args {
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
         match self.event {
-            Event::PreToolUse => return self.say(pre_tool_use::answer(&input).into()),
-            Event::SessionEnd => return self.say(session_end::answer()?.into()),
-            Event::SessionStart
-            | Event::PostToolUse
+            Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
+            Event::SessionStart => self.within(&input, |conversation| {
+                self.say(session_start::answer(conversation, self.host)?.into())
+            }),
+            Event::PostToolUse
             | Event::PostToolUseFailure
             | Event::PostToolBatch
-            | Event::UserPromptSubmit
-            | Event::Stop
-            | Event::AwaitNotice => {}
-        }
-        let Some(conversation) = Conversation::of(&input, self.host)? else {
-            return Ok(ExitCode::SUCCESS);
-        };
-        match self.event {
-            Event::SessionStart => {
-                self.say(session_start::answer(&conversation, self.host)?.into())
+            | Event::UserPromptSubmit => {
+                self.within(&input, |conversation| self.say(news::answer(conversation)?))
             }
-            Event::Stop => self.say(stop::answer(&input, &conversation, self.host)?),
-            Event::AwaitNotice => await_notice::run(&conversation),
-            _ => self.say(news::answer(&conversation)?),
+            Event::Stop => self.within(&input, |conversation| {
+                self.say(stop::answer(&input, conversation, self.host)?)
+            }),
+            Event::SessionEnd => self.say(session_end::answer()?.into()),
+            Event::AwaitNotice => self.within(&input, await_notice::run),
+        }
+    }
+
+    /// Does what an event asks for in the conversation that it names. Without one that is nothing.
+    fn within(
+        &self,
+        input: &Input,
+        act: impl FnOnce(&Conversation) -> Result<ExitCode, Failure>,
+    ) -> Result<ExitCode, Failure> {
+        match Conversation::of(input, self.host)? {
+            Some(conversation) => act(&conversation),
+            None => Ok(ExitCode::SUCCESS),
         }
     }
 
