@@ -37,10 +37,15 @@ impl Failure {
         self
     }
 
+    /// Returns what went wrong, in one line.
+    pub(crate) fn message(&self) -> String {
+        one_line(&self.message, usize::MAX)
+    }
+
     /// Prints it and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // A message repeats what the caller gave, which may come from anywhere.
-        eprintln!("siding: {}", one_line(&self.message, usize::MAX));
+        eprintln!("siding: {}", self.message());
         if let Some(hint) = &self.hint {
             eprintln!("  hint: {}", one_line(hint, usize::MAX));
         }

@@ -155,7 +155,8 @@ fn session(root: &Root, named: Option<&SessionId>, pid: i32) -> Result<SessionId
 
 /// Returns the process that owns the conversation: the first above this one that is no shell and
 /// does more than to start another program. `None` when only the machine's first process is left.
-fn host_of(pid: i32) -> Option<ProcRef> {
+#[must_use]
+pub fn host_of(pid: i32) -> Option<ProcRef> {
     let mut at = procfs::stat(pid)?.ppid;
     for _ in 0..ABOVE_MOST {
         if at <= 1 {

@@ -16,6 +16,8 @@ use crate::tree;
 
 /// Format of a session's journal.
 const FORMAT: u32 = 1;
+/// Counts the turns that were held in a row, in the session's directory.
+const HOLDS: &str = "holds";
 
 /// One line of a session's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +164,37 @@ pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
     !read(root, id).ok().flatten().is_some_and(|session| session.is_live(boot))
 }
 
+/// Counts a turn of the session's agent that is held open, `anew` when the one before was not.
+/// Returns whether it may be: not more than `most` in a row.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn hold(root: &Root, id: &SessionId, anew: bool, most: u64) -> Result<bool, SessionError> {
+    let io = |source| io_error(id, "count held turns", source);
+    let dir = root.session_dir(id.as_str(), false)?;
+    if anew {
+        match file::remove(&dir, HOLDS) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            Err(_) | Ok(()) => {}
+        }
+    }
+    let counter = match file::open_at(&dir, HOLDS, file::Open::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            file::open_at(&dir, HOLDS, file::Open::ReadWrite)
+        }
+        result => result,
+    }
+    .map_err(io)?;
+    // One byte for each: nothing is ever rewritten.
+    let before = file::facts(&counter).map_err(io)?.len;
+    if before >= most {
+        return Ok(false);
+    }
+    file::write_all_at(&counter, b".", before).map_err(io)?;
+    Ok(true)
+}
+
 /// Reads a session, `None` when it was never opened.
 ///
 /// # Errors
@@ -179,6 +212,32 @@ pub fn read(root: &Root, id: &SessionId) -> Result<Option<Session>, SessionError
         result => result.map_err(|source| io_error(id, "read its journal", source))?,
     };
     fold(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
+}
+
+/// Returns every session that was ever opened, in the order of their names. One that cannot be read
+/// is left out: it owns nothing.
+///
+/// # Errors
+///
+/// [`SessionError::Store`].
+pub fn all(root: &Root) -> Result<Vec<Session>, SessionError> {
+    let names = root.sessions()?.into_iter();
+    // What cannot name a session was not made by siding.
+    let ids = names.filter_map(|name| name.parse::<SessionId>().ok());
+    Ok(ids.filter_map(|id| read(root, &id).ok().flatten()).collect())
+}
+
+/// Returns the sessions that a process owns now.
+///
+/// # Errors
+///
+/// [`SessionError::Store`]; [`SessionError::Io`] when `/proc` does not tell which boot this is.
+pub fn owned_by(root: &Root, owner: ProcRef) -> Result<Vec<Session>, SessionError> {
+    let boot = procfs::boot_id()
+        .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
+    let mut sessions = all(root)?;
+    sessions.retain(|session| session.owner == owner && session.is_live(&boot));
+    Ok(sessions)
 }
 
 /// Folds a session's journal. A torn line at the end, or before a whole one, was a crash.

@@ -7,6 +7,7 @@ mod doctor;
 mod extend;
 mod guard;
 mod history;
+mod hook;
 mod input;
 mod man;
 mod mcp;
@@ -73,6 +74,7 @@ enum Command {
     Mcp(mcp::Args),
     Adopt(adopt::Args),
     ShellInit(shell_init::Args),
+    Hook(hook::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -106,6 +108,19 @@ enum AdoptCommand {
     Adopt(adopt::Args),
 }
 
+/// Nothing but `siding hook`, which an agent waits for at each of its calls.
+#[derive(Debug, Parser)]
+#[command(name = "siding", disable_help_subcommand = true)]
+struct HookOnly {
+    #[command(subcommand)]
+    command: HookCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum HookCommand {
+    Hook(hook::Args),
+}
+
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
@@ -120,6 +135,11 @@ impl Cli {
             && let Ok(AdoptOnly { command: AdoptCommand::Adopt(args) }) = AdoptOnly::try_parse()
         {
             return Ok(Self { command: Command::Adopt(args) });
+        }
+        if first == "hook"
+            && let Ok(HookOnly { command: HookCommand::Hook(args) }) = HookOnly::try_parse()
+        {
+            return Ok(Self { command: Command::Hook(args) });
         }
         Self::try_parse()
     }
@@ -146,6 +166,7 @@ impl Cli {
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
             Command::ShellInit(args) => args.run(),
+            Command::Hook(args) => args.run(),
             Command::Config(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completions(args) => args.run(),

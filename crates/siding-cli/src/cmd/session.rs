@@ -56,7 +56,7 @@ impl Args {
 
 /// Returns the specifications of the tasks that have not ended. One that cannot be read is left
 /// out: recovery has said why.
-fn running(root: &Root) -> Result<Vec<TaskSpec>, Failure> {
+pub(super) fn running(root: &Root) -> Result<Vec<TaskSpec>, Failure> {
     let live = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
         task.state.is_live().then_some(task.state.spec)

@@ -10,14 +10,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use siding_model::id::TaskId;
+use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::JournalError;
-use siding_model::process::Mono;
+use siding_model::process::{Mono, ProcRef};
 
 use super::error::{NoticesError, io_of};
 use super::outbox::{Look, Outbox};
 use crate::journal_file::{self, ReadError};
 use crate::recover::Recovery;
+use crate::session;
 use crate::store::{LIVE, StoreError, TASKS};
 use crate::sys::inotify::{Change, Inotify, Watched};
 use crate::sys::pidfd::PidFd;
@@ -28,10 +29,12 @@ const BUSY_MS: u64 = 50;
 /// The same for one that could not be recovered, for want of space or memory.
 const FAILED_MS: u64 = 5_000;
 
-/// Follows the outbox of a session.
+/// Follows the outbox of a session, or those of all sessions of one owner.
 #[derive(Debug)]
 pub struct Follower<'o, 'r> {
     outbox: &'o Outbox<'r>,
+    /// The owner whose other sessions are followed too, for as long as it lives.
+    owner: Option<PidFd>,
     program: &'o CStr,
     inotify: Inotify,
     live: Watched,
@@ -68,6 +71,29 @@ impl<'o, 'r> Follower<'o, 'r> {
     ///
     /// [`NoticesError`]; `EMFILE` in it when the user has no inotify instance left.
     pub fn new(outbox: &'o Outbox<'r>, program: &'o CStr) -> Result<Self, NoticesError> {
+        Self::begin(outbox, None, program)
+    }
+
+    /// As [`Self::new`], and of every other session of `owner` too, also of those that it opens
+    /// later. Nobody reads any more once it has ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`]; [`NoticesError::Io`] when the owner has ended.
+    pub fn of_owner(
+        outbox: &'o Outbox<'r>,
+        owner: ProcRef,
+        program: &'o CStr,
+    ) -> Result<Self, NoticesError> {
+        let owner = PidFd::open(owner).map_err(io_of(outbox.session(), "find its owner"))?;
+        Self::begin(outbox, Some(owner), program)
+    }
+
+    fn begin(
+        outbox: &'o Outbox<'r>,
+        owner: Option<PidFd>,
+        program: &'o CStr,
+    ) -> Result<Self, NoticesError> {
         let path = outbox.root().path().join(LIVE);
         let (inotify, live) = Inotify::new()
             .and_then(|inotify| {
@@ -77,6 +103,7 @@ impl<'o, 'r> Follower<'o, 'r> {
             .map_err(io_of(outbox.session(), "watch the state directory"))?;
         let mut follower = Self {
             outbox,
+            owner,
             program,
             inotify,
             live,
@@ -100,7 +127,7 @@ impl<'o, 'r> Follower<'o, 'r> {
                 let changed = std::mem::take(&mut self.changed);
                 return Ok(Woken::News(changed.into_iter().collect()));
             }
-            if poll::is_unread(out) {
+            if poll::is_unread(out) || self.owner.as_ref().is_some_and(PidFd::is_dead) {
                 return Ok(Woken::Unread);
             }
             self.wait(out)?;
@@ -125,6 +152,7 @@ impl<'o, 'r> Follower<'o, 'r> {
             .collect();
         let mut fds = vec![self.inotify.as_fd()];
         fds.extend(held.iter().map(|(_, fd)| *fd));
+        fds.extend(self.owner.as_ref().map(AsFd::as_fd));
         let ready =
             poll::wait_beside(&fds, out, timeout).map_err(io_of(self.outbox.session(), "wait"))?;
         let dead: Vec<TaskId> = held
@@ -208,7 +236,7 @@ impl<'o, 'r> Follower<'o, 'r> {
                 return Ok(());
             }
         };
-        if state.spec.session_id != *self.outbox.session() {
+        if !self.follows(&state.spec.session_id) {
             self.changed.remove(&id);
         } else if state.is_live() {
             let Some(task) = self.tasks.get_mut(&id) else { return Ok(()) };
@@ -222,6 +250,14 @@ impl<'o, 'r> Follower<'o, 'r> {
         }
         self.forget(id);
         Ok(())
+    }
+
+    fn follows(&self, id: &SessionId) -> bool {
+        let is_owners = |owner: &PidFd| {
+            let session = session::read(self.outbox.root(), id).ok().flatten();
+            session.is_some_and(|session| session.owner == owner.process)
+        };
+        id == self.outbox.session() || self.owner.as_ref().is_some_and(is_owners)
     }
 
     /// Watches the journal of a task, or its directory while there is none.

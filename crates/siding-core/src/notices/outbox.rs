@@ -85,24 +85,47 @@ impl<'r> Outbox<'r> {
     ///
     /// [`NoticesError::Busy`] when another keeps it for more than 10 s.
     pub fn turn(&self) -> Result<Turn, NoticesError> {
-        let name = format!("telling.{}", self.consumer);
-        let io = |doing| io_of(&self.session, doing);
-        let dir = self.root.session_dir(self.session.as_str(), true)?;
-        let fd = open_or_make(&dir, &name).map_err(io("open a lock"))?;
+        self.turn_within(TURN_MS)
+    }
+
+    /// As [`Self::turn`], for somebody who cannot wait that long. In milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::turn`].
+    pub fn turn_within(&self, most_ms: u64) -> Result<Turn, NoticesError> {
+        let fd = self.lock_file(&format!("telling.{}", self.consumer))?;
         let started = clock::mono();
         let mut pause = PAUSE.0;
         loop {
-            if file::try_lock(&fd).map_err(io("take a lock"))? {
+            if file::try_lock(&fd).map_err(io_of(&self.session, "take a lock"))? {
                 return Ok(Turn(fd));
             }
             let waited_ms = clock::mono().ms_since(started);
-            if waited_ms >= TURN_MS {
+            if waited_ms >= most_ms {
                 let (session, consumer) = (self.session.clone(), self.consumer.clone());
                 return Err(NoticesError::Busy { session, consumer, waited_ms });
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE.1);
         }
+    }
+
+    /// Becomes the one who waits for this consumer's news, until that is dropped. `None` when there
+    /// is one.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub fn only_waiter(&self) -> Result<Option<Turn>, NoticesError> {
+        let fd = self.lock_file(&format!("waiting.{}", self.consumer))?;
+        let taken = file::try_lock(&fd).map_err(io_of(&self.session, "take a lock"))?;
+        Ok(taken.then_some(Turn(fd)))
+    }
+
+    fn lock_file(&self, name: &str) -> Result<OwnedFd, NoticesError> {
+        let dir = self.root.session_dir(self.session.as_str(), true)?;
+        open_or_make(&dir, name).map_err(io_of(&self.session, "open a lock"))
     }
 
     /// Looks at every task. Those that have ended and are acknowledged cost next to nothing.

@@ -1,0 +1,105 @@
+//! `siding hook`: what an agent's program calls at the events of a conversation.
+//!
+//! ```text
+//! stdin ─ Input ─► event ─► Answer ─ wire ─► stdout, stderr, exit code
+//! ```
+//! Each event has a file: what it does, and the [`Answer`] it gives. How an answer is said to which
+//! host is `wire`'s alone. What an event does not know or does not need is ignored; what it cannot
+//! read is said on stderr, and decides nothing.
+
+mod answer;
+mod await_notice;
+mod conversation;
+mod host;
+mod input;
+mod news;
+mod pre_tool_use;
+mod predecessors;
+mod session_end;
+mod session_start;
+mod stop;
+mod wire;
+
+use std::process::ExitCode;
+
+use answer::{Answer, Told};
+use conversation::Conversation;
+use host::{Event, Host};
+use input::Input;
+
+use crate::exit;
+use crate::failure::Failure;
+use crate::render::out::Reader;
+
+/// Answers an event of an agent's conversation: JSON on stdin, JSON on stdout.
+///
+/// `siding install` puts it into the host's settings. session-start opens the session, clears what
+/// earlier ones left, and has the host's shells adopted; pre-tool-use asks the guard; the others
+/// tell what is new of background tasks, once; await-notice wakes a host that is idle.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  echo '{\"session_id\":\"7\",\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"rm -rf /\"}}' |
+    siding hook pre-tool-use
+  siding install claude-code --dry-run   where the calls stand
+
+Unknown fields are ignored. What cannot be read gives one line on stderr, exit
+code 125 and no decision. Exit code 2 means: denied, or (await-notice) news.")]
+pub(crate) struct Args {
+    /// The event
+    #[arg(value_enum, value_name = "EVENT")]
+    event: Event,
+    /// The program that calls
+    #[arg(long, value_enum, default_value = "claude-code")]
+    host: Host,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let input = Input::from_stdin(self.event)?;
+        input.enter_directory();
+        match self.event {
+            Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
+            Event::SessionStart => self.within(&input, |conversation| {
+                self.say(session_start::answer(conversation, self.host)?.into())
+            }),
+            Event::PostToolUse
+            | Event::PostToolUseFailure
+            | Event::PostToolBatch
+            | Event::UserPromptSubmit => {
+                self.within(&input, |conversation| self.say(news::answer(conversation)?))
+            }
+            Event::Stop => self.within(&input, |conversation| {
+                self.say(stop::answer(&input, conversation, self.host)?)
+            }),
+            Event::SessionEnd => self.say(session_end::answer()?.into()),
+            Event::AwaitNotice => self.within(&input, await_notice::run),
+        }
+    }
+
+    /// Does what an event asks for in the conversation that it names. Without one that is nothing.
+    fn within(
+        &self,
+        input: &Input,
+        act: impl FnOnce(&Conversation) -> Result<ExitCode, Failure>,
+    ) -> Result<ExitCode, Failure> {
+        match Conversation::of(input, self.host)? {
+            Some(conversation) => act(&conversation),
+            None => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    /// Says an answer to the host, and notes what it was told thereby.
+    fn say(&self, told: Told<'_>) -> Result<ExitCode, Failure> {
+        let said = wire::said(told.answer(), self.host, self.event);
+        if said.print()? == Reader::There {
+            told.acknowledge();
+        }
+        Ok(said.code())
+    }
+}
+
+/// Returns the exit code by which a hook blocks or wakes: the hosts' own.
+fn block() -> ExitCode {
+    ExitCode::from(exit::HOOK_BLOCKS)
+}

@@ -1,0 +1,86 @@
+//! What a hook answers, whoever the host is.
+
+use siding_core::notices::{Outbox, Turn};
+use siding_core::store::Root;
+use siding_model::id::SessionId;
+use siding_model::notice::{Consumer, NoticeId};
+
+/// What a hook answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing, and no decision.
+    Nothing,
+    /// Facts for the agent.
+    Context(String),
+    /// A line for the person.
+    Person(String),
+    /// The person is to decide about the tool's call, for this reason.
+    Ask(String),
+    /// The tool's call must not be, for this reason.
+    Deny(String),
+    /// The turn is to go on, with these facts.
+    Hold(String),
+}
+
+/// An answer, and the notices that it tells.
+#[derive(Debug)]
+pub(super) struct Told<'r> {
+    answer: Answer,
+    acks: Option<Acks<'r>>,
+}
+
+/// Notices to be acknowledged once they were read.
+#[derive(Debug)]
+pub(super) struct Acks<'r> {
+    root: &'r Root,
+    /// From the look to the acknowledgement: nobody else tells them meanwhile.
+    turns: Vec<Turn>,
+    told: Vec<(SessionId, Vec<NoticeId>)>,
+}
+
+impl From<Answer> for Told<'_> {
+    fn from(answer: Answer) -> Self {
+        Self { answer, acks: None }
+    }
+}
+
+impl<'r> Told<'r> {
+    /// Returns an answer that tells notices.
+    pub(super) const fn with(answer: Answer, acks: Acks<'r>) -> Self {
+        Self { answer, acks: Some(acks) }
+    }
+
+    /// Returns the answer.
+    pub(super) const fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// Notes that the agent was told.
+    pub(super) fn acknowledge(self) {
+        if let Some(acks) = self.acks {
+            acks.acknowledge();
+        }
+    }
+}
+
+impl<'r> Acks<'r> {
+    pub(super) const fn new(
+        root: &'r Root,
+        turns: Vec<Turn>,
+        told: Vec<(SessionId, Vec<NoticeId>)>,
+    ) -> Self {
+        Self { root, turns, told }
+    }
+
+    /// Notes that the agent was told. What cannot be noted is told again.
+    pub(super) fn acknowledge(self) {
+        for (session, notices) in &self.told {
+            let noted = Outbox::new(self.root, session.clone(), Consumer::agent())
+                .and_then(|outbox| outbox.acknowledge(notices));
+            if let Err(error) = noted {
+                eprintln!("siding: this will be told again: {error}");
+            }
+        }
+        drop(self.turns);
+    }
+}

@@ -1,0 +1,91 @@
+//! Waiting for news that is worth waking an idle agent for.
+//!
+//! The host starts one after each turn and takes exit code 2 as a reason to wake its agent, with
+//! what stands on stderr. One is enough for a conversation: the others leave at once. It sleeps
+//! until a journal changes, and goes when the host does.
+
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::notices::{Follower, Outbox, Woken};
+use siding_core::sys::descriptor;
+use siding_model::notice::{Consumer, Kind, NoticeView, Priority};
+
+use super::block;
+use super::conversation::Conversation;
+use super::news::News;
+use crate::context::PROGRAM;
+use crate::failure::Failure;
+
+/// How long news waits for an event of the conversation to tell it. While the agent is at work
+/// there is one in a moment, and nobody need be woken.
+const OTHERS_FIRST: Duration = Duration::from_secs(1);
+
+/// How Claude Code says in what way it was started.
+const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+
+/// Waits, tells, and returns what wakes.
+pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
+    if !is_ever_idle(std::env::var(ENTRYPOINT).ok().as_deref()) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !conversation.sessions()?.contains(&conversation.session) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let root = &conversation.root;
+    let outbox = Outbox::new(root, conversation.session.clone(), Consumer::agent())?;
+    let Some(_only) = outbox.only_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    // One descriptor for each task that runs.
+    descriptor::raise_open_limit();
+    let mut follower = Follower::of_owner(&outbox, conversation.owner, PROGRAM)?;
+    let stderr = std::io::stderr();
+    loop {
+        for session in conversation.sessions()? {
+            let others = Outbox::new(root, session, Consumer::agent())?.look()?;
+            follower.come_back(&others);
+            if !others.notices.iter().any(wakes) {
+                continue;
+            }
+            std::thread::sleep(OTHERS_FIRST);
+            let Some(news) = News::in_sessions(root, &conversation.sessions()?)? else {
+                continue;
+            };
+            if news.notices().iter().any(wakes) {
+                let (text, acks) = news.facts();
+                eprint!("{text}");
+                acks.acknowledge();
+                return Ok(block());
+            }
+        }
+        match follower.next(stderr.as_fd())? {
+            Woken::News(_) => {}
+            Woken::Unread => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Whether a host that was started so waits for somebody between two turns. One that does not
+/// would be kept from ending: `claude -p` 2.1.197 waits 30 s for a hook that still runs when its
+/// answer is complete, or waits for it before it goes on at all.
+fn is_ever_idle(entrypoint: Option<&str>) -> bool {
+    let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
+    entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))
+}
+
+/// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
+/// can wait until he speaks.
+fn wakes(notice: &NoticeView) -> bool {
+    notice.priority == Priority::Next || matches!(notice.kind, Kind::Ended | Kind::Matched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_where_nobody_is_idle() {
+        assert!(is_ever_idle(None) && is_ever_idle(Some("cli")));
+        assert!(!is_ever_idle(Some("sdk-cli")) && !is_ever_idle(Some("sdk-ts")));
+    }
+}

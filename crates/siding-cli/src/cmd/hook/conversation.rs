@@ -1,0 +1,65 @@
+//! Whose event it is: the conversation, the process that owns it, and its sessions.
+
+use siding_core::adopt;
+use siding_core::session::{self, SessionError};
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_model::id::SessionId;
+use siding_model::process::ProcRef;
+
+use super::host::Host;
+use super::input::Input;
+use crate::context;
+use crate::failure::Failure;
+
+/// A conversation of a host that runs.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) root: Root,
+    /// The host's process.
+    pub(super) owner: ProcRef,
+    /// The session that is the conversation's.
+    pub(super) session: SessionId,
+}
+
+impl Conversation {
+    /// Finds out whose event this is. `None` when the event names no conversation.
+    pub(super) fn of(input: &Input, host: Host) -> Result<Option<Self>, Failure> {
+        let Some(conversation) = input.session_id.as_deref() else { return Ok(None) };
+        let own = procfs::own().ok_or_else(|| {
+            Failure::new("this process could not be found in /proc").with_hint("is it mounted?")
+        })?;
+        // In a container the host may be the first process.
+        let owner = adopt::host_of(own.pid).or_else(|| procfs::identify(1));
+        let owner = owner.ok_or_else(|| Failure::new("no process is above this one"))?;
+        let session = host.session_of(conversation);
+        Ok(Some(Self { root: context::root()?, owner, session }))
+    }
+
+    /// Makes the host's process the owner of the session.
+    pub(super) fn open(&self) -> Result<(), Failure> {
+        match session::live(&self.root, &self.session) {
+            // Compacted or cleared: nothing changes.
+            Ok(session) if session.owner == self.owner => return Ok(()),
+            Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Over { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let opened = session::open(&self.root, &self.session, self.owner.pid)?;
+        if opened.owner != self.owner {
+            return Err(Failure::new(format!(
+                "process {} ended and its number went to another while session `{}` was opened",
+                self.owner.pid, self.session
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the sessions of the host's process, the conversation's own first: an earlier
+    /// conversation in the same process may have left tasks, and its MCP server has a session too.
+    pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
+        let sessions = session::owned_by(&self.root, self.owner)?;
+        let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
+        ids.sort_by_key(|id| *id != self.session);
+        Ok(ids)
+    }
+}

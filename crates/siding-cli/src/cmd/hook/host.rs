@@ -1,0 +1,105 @@
+//! The programs that call hooks, and their events.
+
+use clap::ValueEnum;
+use siding_model::id::SessionId;
+
+/// A program that people talk to an agent with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Host {
+    /// Claude Code.
+    ClaudeCode,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+}
+
+/// A moment of a conversation. The aliases are Gemini CLI's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Event {
+    /// A conversation begins, is resumed, cleared or compacted.
+    SessionStart,
+    /// A tool is about to run.
+    #[value(alias = "before-tool")]
+    PreToolUse,
+    /// A tool has run.
+    #[value(alias = "after-tool")]
+    PostToolUse,
+    /// A tool has failed.
+    PostToolUseFailure,
+    /// All tools of one answer have run.
+    PostToolBatch,
+    /// The person has said something.
+    #[value(alias = "before-agent")]
+    UserPromptSubmit,
+    /// The agent is about to end its turn.
+    #[value(alias = "after-agent")]
+    Stop,
+    /// A conversation ends.
+    SessionEnd,
+    /// Waits for news that is worth waking an idle agent for.
+    AwaitNotice,
+}
+
+impl Event {
+    /// Returns a host's name for it.
+    pub(super) const fn name(self, host: Host) -> &'static str {
+        let is_gemini = matches!(host, Host::Gemini);
+        match self {
+            Self::SessionStart => "SessionStart",
+            Self::PreToolUse if is_gemini => "BeforeTool",
+            Self::PreToolUse => "PreToolUse",
+            Self::PostToolUse if is_gemini => "AfterTool",
+            Self::PostToolUse => "PostToolUse",
+            Self::PostToolUseFailure => "PostToolUseFailure",
+            Self::PostToolBatch => "PostToolBatch",
+            Self::UserPromptSubmit if is_gemini => "BeforeAgent",
+            Self::UserPromptSubmit => "UserPromptSubmit",
+            Self::Stop if is_gemini => "AfterAgent",
+            Self::Stop => "Stop",
+            Self::SessionEnd => "SessionEnd",
+            Self::AwaitNotice => "await-notice",
+        }
+    }
+}
+
+/// Longest name of a conversation that is taken into a session's: with the host's name before it
+/// that is less than a session's name may have.
+const CONVERSATION_MAX: usize = 50;
+
+impl Host {
+    const fn short_name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// Returns the session of one of its conversations: the same when it is resumed.
+    ///
+    /// # Panics
+    ///
+    /// Never: only what a name may hold is left.
+    pub(super) fn session_of(self, conversation: &str) -> SessionId {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+        let rest: String = conversation.chars().take(CONVERSATION_MAX).map(plain).collect();
+        let name = format!("{}-{rest}", self.short_name());
+        name.parse().expect("only plain characters, and not many")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_conversation_has_a_session() {
+        let session = |text: &str| Host::ClaudeCode.session_of(text).to_string();
+        let uuid = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
+        assert_eq!(session(uuid), format!("claude-{uuid}"));
+        assert_eq!(session("../a b\n\u{202e}"), "claude-..-a-b--");
+        assert_eq!(session(""), "claude-");
+        assert_eq!(session(&"x".repeat(1000)).len(), "claude-".len() + CONVERSATION_MAX);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a host says of an event.
+
+use std::io::Read;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use siding_guard::How;
+
+use super::host::Event;
+use crate::failure::Failure;
+
+/// Longest input that is read, in bytes: an event after a tool has all that the tool answered, and
+/// hosts keep that below a few MiB.
+const MOST: u64 = 64 << 20;
+
+/// An event as a host tells it. Hosts add fields as they like; only these are looked at.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Input {
+    /// The conversation.
+    pub(super) session_id: Option<String>,
+    cwd: Option<String>,
+    /// How a conversation begins: `startup`, `resume`, `clear`, `compact`, `fork`.
+    pub(super) source: Option<String>,
+    tool_name: Option<String>,
+    tool_input: Option<Map<String, Value>>,
+    /// Whether the turn goes on only because a hook has held it.
+    pub(super) stop_hook_active: bool,
+}
+
+impl Input {
+    /// Reads an event from standard input.
+    pub(super) fn from_stdin(event: Event) -> Result<Self, Failure> {
+        let mut text = Vec::new();
+        std::io::stdin()
+            .lock()
+            .take(MOST + 1)
+            .read_to_end(&mut text)
+            .map_err(|error| Failure::new(format!("could not read standard input: {error}")))?;
+        if text.len() as u64 > MOST {
+            return Err(Failure::new(format!(
+                "the event on standard input has more than {MOST} bytes; no decision"
+            )));
+        }
+        Self::parse(&text).map_err(|error| {
+            let name = event.name(super::Host::ClaudeCode);
+            Failure::new(format!(
+                "the event on standard input cannot be read: {error}; no decision"
+            ))
+            .with_hint(format!("a host sends a JSON object, with the fields of {name}"))
+        })
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        // A list would be taken for the fields in their order.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err("it is no JSON object".to_owned());
+        }
+        serde_json::from_slice(text).map_err(|error| error.to_string())
+    }
+
+    /// Goes to where the host is: a project's settings and rules hold there.
+    pub(super) fn enter_directory(&self) {
+        if let Some(cwd) = &self.cwd {
+            // It may have been removed. Then the host's own directory, which is this one, decides.
+            let _left_out = std::env::set_current_dir(cwd);
+        }
+    }
+
+    /// Returns the command that a tool is about to run, `None` where it is no tool that runs one.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.tool_input.as_ref()?.get("command")?.as_str()
+    }
+
+    /// Returns how the tool runs its command.
+    pub(super) fn how(&self) -> How {
+        // Claude Code's, siding's own and Gemini CLI's words for it.
+        let flags = ["run_in_background", "background", "is_background"];
+        let is_set = |flag| {
+            self.tool_input.as_ref().and_then(|input| input.get(flag)) == Some(&Value::Bool(true))
+        };
+        let is_monitor = self.tool_name.as_deref() == Some("Monitor");
+        if is_monitor || flags.into_iter().any(is_set) { How::Background } else { How::Foreground }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Input {
+        Input::parse(text.as_bytes()).expect("an event")
+    }
+
+    #[test]
+    fn a_hosts_event_is_read_and_what_is_new_in_it_ignored() {
+        let event = parsed(
+            r#"{"session_id":"s","tool_name":"Bash","tool_use_id":"t","cwd":"/","new":[{}],
+                "tool_input":{"command":"npm test","run_in_background":true,"timeout":1},
+                "tool_response":{"stdout":"…","more":{"deep":[1,2]}}}"#,
+        );
+        assert_eq!(event.command(), Some("npm test"));
+        assert_eq!(event.how(), How::Background);
+        assert_eq!(parsed("{}"), Input::default());
+        assert_eq!(parsed(r#"{"tool_name":"Monitor","tool_input":{}}"#).how(), How::Background);
+        assert_eq!(parsed(r#"{"tool_input":{"background":false}}"#).how(), How::Foreground);
+        assert_eq!(parsed(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused() {
+        for bad in ["", "null", "[]", "7", "{", r#"{"session_id":7}"#, "\u{feff}{}", "{}{}"] {
+            assert!(Input::parse(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _read_or_refused = Input::parse(&bytes);
+        }
+
+        #[test]
+        fn an_event_cut_anywhere_is_refused(at in 1usize..40) {
+            let whole = r#"{"session_id":"s","stop_hook_active":true}"#;
+            prop_assert!(Input::parse(&whole.as_bytes()[..at]).is_err());
+        }
+    }
+}

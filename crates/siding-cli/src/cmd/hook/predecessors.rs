@@ -1,0 +1,79 @@
+//! What conversations that ended without closing have left, told to the next one.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use siding_core::notices::Outbox;
+use siding_core::session::{self, Session};
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_model::id::SessionId;
+use siding_model::notice::{Consumer, Kind, NoticeView, Status};
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::failure::Failure;
+
+/// Tasks that are named; the others are counted.
+const NAMED: usize = 10;
+/// Columns of a command.
+const COMMAND: usize = 100;
+
+/// Returns what siding ended when sessions were over, each once: a session of which nothing runs
+/// any more is closed then. It may be opened again.
+pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
+    let boot = procfs::boot_id()
+        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))?;
+    let mut text = String::new();
+    let live = live_sessions(root)?;
+    for session in session::all(root)? {
+        if session.closed || session.is_live(&boot) {
+            continue;
+        }
+        if live.contains(&session.id) {
+            let _a_string_takes_all = writeln!(
+                text,
+                "Session {} is over; siding is ending what it left running.",
+                session.id
+            );
+            continue;
+        }
+        text.push_str(&one(root, &session)?);
+        session::close(root, &session.id)?;
+    }
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// Returns the sessions that have tasks which run, and are not to outlive them.
+fn live_sessions(root: &Root) -> Result<Vec<SessionId>, Failure> {
+    let specs = crate::cmd::session::running(root)?;
+    Ok(specs.into_iter().filter(|spec| !spec.keep).map(|spec| spec.session_id).collect())
+}
+
+/// Returns what was ended of one session and its agent was not told.
+fn one(root: &Root, session: &Session) -> Result<String, Failure> {
+    let outbox = Outbox::new(root, session.id.clone(), Consumer::agent())?;
+    let mut ended = outbox.look()?.notices;
+    ended.retain(|notice| notice.kind == Kind::Ended && notice.status == Status::Stopped);
+    if ended.is_empty() {
+        return Ok(String::new());
+    }
+    let mut text = format!(
+        "Session {} ended without closing. siding ended what it left running:\n",
+        session.id
+    );
+    for notice in ended.iter().take(NAMED) {
+        text.push_str(&line(notice));
+    }
+    if ended.len() > NAMED {
+        let _a_string_takes_all =
+            writeln!(text, "- and {} more: siding ps --all", ended.len() - NAMED);
+    }
+    Ok(text)
+}
+
+fn line(notice: &NoticeView) -> String {
+    let elapsed = human(Duration::from_millis(notice.elapsed_ms));
+    let command = one_line(&notice.command, COMMAND);
+    format!("- {} after {elapsed}: {command}\n", notice.task_id)
+}

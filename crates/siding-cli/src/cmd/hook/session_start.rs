@@ -1,0 +1,121 @@
+//! A conversation begins, or goes on after it was resumed, cleared or compacted.
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use siding_core::reap::Step;
+use siding_core::sys::descriptor;
+use siding_model::id::SessionId;
+
+use super::Answer;
+use super::conversation::Conversation;
+use super::host::Host;
+use super::predecessors;
+use super::stop::running;
+use crate::cmd::{reap, shell_init};
+use crate::context;
+use crate::failure::Failure;
+
+/// What each shell of the host reads first: where a hook finds its name.
+const ENV_FILE: &str = "CLAUDE_ENV_FILE";
+/// Codex's name for it. Codex runs the file once and keeps the variables.
+const CODEX_ENV_FILE: &str = "CODEX_ENV_FILE";
+
+/// Opens the session, clears what earlier ones left, and answers what there is to know.
+pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, Failure> {
+    // First, so that what a resumed conversation left is its own again.
+    conversation.open()?;
+    adoption(host, &conversation.session).unwrap_or_else(|failure| {
+        failure.report();
+    });
+    descriptor::raise_open_limit();
+    let settings = context::settings()?;
+    let steps = reap::quietly(&conversation.root, &settings).unwrap_or_else(|failure| {
+        // The session is open all the same.
+        failure.report();
+        Vec::new()
+    });
+    let mut text = String::new();
+    if let Some(left) = predecessors::left(&conversation.root)? {
+        text.push_str(&left);
+    }
+    if let Some(cleared) = cleared(steps) {
+        text.push_str(&format!("siding cleared what earlier crashes left: {cleared}.\n"));
+    }
+    let sessions = conversation.sessions()?;
+    if let Some(running) = running(&conversation.root, &sessions)? {
+        text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
+    }
+    if text.is_empty() {
+        return Ok(Answer::Nothing);
+    }
+    Ok(Answer::Context(format!("siding reports (automated, not from the user):\n{text}")))
+}
+
+/// Returns what the reaper did that a conversation wants to know.
+fn cleared(mut steps: Vec<Step>) -> Option<String> {
+    // What was kept long enough, or is told with its conversation, is no news.
+    steps.retain(|step| {
+        !matches!(
+            step,
+            Step::Expired { .. }
+                | Step::SessionExpired { .. }
+                | Step::AsideExpired { .. }
+                | Step::Unclaimed { .. }
+                | Step::Leaving { .. }
+        )
+    });
+    reap::summary(&steps)
+}
+
+/// Lets the host's shells have themselves adopted.
+fn adoption(host: Host, session: &SessionId) -> Result<(), Failure> {
+    let (name, text) = match host {
+        Host::ClaudeCode => {
+            let program = std::env::current_exe().map_err(|error| {
+                Failure::new(format!("could not find siding's own path: {error}"))
+            })?;
+            (ENV_FILE, shell_init::text(shell_init::Shell::Bash, &program, Some(session))?)
+        }
+        Host::Codex => (CODEX_ENV_FILE, format!("export SIDING_SESSION={session}\n")),
+        Host::Gemini => return Ok(()),
+    };
+    let Some(path) = std::env::var_os(name) else { return Ok(()) };
+    append_once(Path::new(&path), &text).map_err(|error| {
+        Failure::new(format!("could not write `{}` ({name}): {error}", path.display()))
+            .with_hint("commands of this session run as before, without siding")
+    })
+}
+
+/// Adds a text to a file unless it is in it: a conversation begins anew when it is compacted.
+fn append_once(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file =
+        OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    let mut before = String::new();
+    file.read_to_string(&mut before)?;
+    if before.contains(text) {
+        return Ok(());
+    }
+    file.seek(SeekFrom::End(0))?;
+    let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    file.write_all(format!("{gap}{text}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_added_once_and_behind_what_is_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("env");
+        append_once(&path, "ours\n").expect("added");
+        append_once(&path, "ours\n").expect("there");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "ours\n");
+        std::fs::write(&path, "export A=1").expect("a file");
+        append_once(&path, "ours\n").expect("added");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "export A=1\nours\n");
+    }
+}

@@ -1,0 +1,81 @@
+//! The guard's answers, and what happens to an event that cannot be read.
+
+use serde_json::json;
+
+use crate::support::{hook, prepared, sandbox};
+
+/// PAINS H4: hosts have ignored a denial in JSON; exit code 2 always blocks.
+#[test]
+fn a_denial_is_said_in_every_way() {
+    let sandbox = sandbox();
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": "cd /tmp && rm -rf /"}});
+    let denied = hook(&sandbox, "pre-tool-use", call.clone()).expect_code(2);
+    let output = denied.json()["hookSpecificOutput"].clone();
+    assert_eq!(output["permissionDecision"], "deny");
+    let why = output["permissionDecisionReason"].as_str().expect("a reason").to_owned();
+    assert!(why.contains("`rm -rf /`"), "{why}");
+    assert!(denied.err().contains(&why));
+    // Codex refuses fields that it does not know, and takes stderr.
+    for host in ["codex", "gemini"] {
+        let args = ["pre-tool-use", "--host", host];
+        let denied = prepared(&sandbox, &args, call.clone()).run().expect_code(2);
+        assert_eq!(denied.out(), "");
+        assert!(denied.err().contains("`rm -rf /`"));
+    }
+}
+
+#[test]
+fn what_the_guard_allows_is_the_hosts_to_decide() {
+    let sandbox = sandbox();
+    let about = |command: &str, more: serde_json::Value| {
+        let mut input = json!({ "command": command });
+        if let (Some(input), Some(more)) = (input.as_object_mut(), more.as_object()) {
+            input.extend(more.clone());
+        }
+        let call = json!({"tool_name": "Bash", "tool_input": input});
+        let done = hook(&sandbox, "pre-tool-use", call).expect_code(0);
+        if done.out().is_empty() {
+            return "none".to_owned();
+        }
+        let output = &done.json()["hookSpecificOutput"];
+        output["permissionDecision"].as_str().expect("a decision").to_owned()
+    };
+    assert_eq!(about("cargo test", json!({})), "none");
+    assert_eq!(about("sudo ls", json!({})), "ask");
+    assert_eq!(about("tail -f server.log", json!({})), "none");
+    assert_eq!(about("tail -f server.log", json!({"run_in_background": true})), "ask");
+    // Tools that run nothing.
+    let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
+    assert_eq!(hook(&sandbox, "pre-tool-use", call).expect_code(0).out(), "");
+    let written = std::fs::read_dir(sandbox.state_dir()).expect("the sandbox makes it");
+    assert_eq!(written.count(), 0, "nothing is written to judge a command");
+}
+
+/// Somebody relies on rules that cannot be read: a person decides.
+#[test]
+fn broken_rules_are_asked_about() {
+    let sandbox = sandbox();
+    let rules = sandbox.home().join(".config/siding");
+    std::fs::create_dir_all(&rules).expect("own directory");
+    std::fs::write(rules.join("guard.toml"), "[[rule]\n").expect("own directory");
+    let call = json!({"tool_name": "Bash", "tool_input": {"command": "true"}});
+    let output = hook(&sandbox, "pre-tool-use", call).expect_code(0).json();
+    assert_eq!(output["hookSpecificOutput"]["permissionDecision"], "ask");
+    assert!(output.to_string().contains("guard.toml"), "{output}");
+}
+
+#[test]
+fn what_cannot_be_read_decides_nothing() {
+    let sandbox = sandbox();
+    for event in ["session-start", "pre-tool-use", "post-tool-use", "stop", "await-notice"] {
+        for bad in ["", "{", "[]", r#"{"session_id": 7}"#] {
+            let done = sandbox.siding(&["hook", event]).stdin(bad).run().expect_code(125);
+            assert_eq!(done.out(), "");
+            let first = done.err().lines().next().unwrap_or_default().to_owned();
+            assert!(first.contains("no decision"), "{event} {bad:?}: {first}");
+        }
+        // Nothing that concerns siding in it.
+        let done = sandbox.siding(&["hook", event]).stdin("{}").run().expect_code(0);
+        assert_eq!(done.out() + &done.err(), "", "{event}");
+    }
+}

@@ -1,0 +1,87 @@
+//! A conversation begins.
+
+use serde_json::json;
+use siding_e2e::{eventually, words};
+
+use crate::support::{SESSION, background, begin, facts, finish, prepared, sandbox};
+
+/// The session is the host's, and each of its shells has itself adopted into it.
+#[test]
+fn the_session_is_opened_and_shells_are_adopted() {
+    let sandbox = sandbox();
+    let env_file = sandbox.path("env");
+    std::fs::write(&env_file, "export MINE=1").expect("own directory");
+    for source in ["startup", "compact"] {
+        let more = json!({ "source": source });
+        let call = prepared(&sandbox, &["session-start"], more);
+        let done = call.env("CLAUDE_ENV_FILE", &env_file).run().expect_code(0);
+        assert_eq!(done.out() + &done.err(), "");
+    }
+    let sessions = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
+    assert_eq!(sessions[0]["session_id"], SESSION);
+    assert_eq!(sessions[0]["owner_pid"], std::process::id());
+    assert_eq!(sessions.as_array().map(Vec::len), Some(1));
+    let journal = sandbox.state_dir().join("sessions").join(SESSION).join("journal");
+    let opened = std::fs::read_to_string(journal).expect("a journal");
+    assert_eq!(opened.lines().count(), 1, "opened once: {opened}");
+    let text = std::fs::read_to_string(&env_file).expect("is there");
+    assert!(text.starts_with("export MINE=1\n") && text.matches("siding keep").count() == 1);
+    // As the host does: it sources the file in the shell that runs the command.
+    let shell = "source ./env; echo $MINE $SIDING_SESSION";
+    let call = sandbox.host("bash", &["-c", shell]).env("SIDING_ADOPT_WAIT", "20");
+    assert_eq!(call.run().expect_code(0).out(), format!("1 {SESSION}\n"));
+    finish(&sandbox);
+}
+
+/// SPEC 5.4: after a resume or a compaction the agent hears at once what runs.
+#[test]
+fn what_runs_is_told_to_whoever_comes_back() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let id = background(&sandbox, "sleep 60");
+    let said = facts(&sandbox, "session-start", json!({"source": "compact"}));
+    assert!(said.contains(&id) && said.contains("sleep 60"), "{said}");
+    finish(&sandbox);
+}
+
+/// PAINS B6: the host was killed. Its tasks end, and the next conversation hears of it, once.
+#[test]
+fn the_next_conversation_hears_what_a_killed_one_left() {
+    let sandbox = sandbox();
+    let host = sandbox.puppet(&words("--quiet hang")).spawn();
+    let pid = host.process().pid.to_string();
+    let open = ["session", "open", "claude-gone", "--owner-pid", &pid];
+    let _open = sandbox.siding(&open).run().expect_code(0);
+    let run = ["run", "--background", "--session", "claude-gone", "--json", "--", "sleep 61"];
+    let task = sandbox.siding(&run).run().expect_code(0).json();
+    let id = task["task_id"].as_str().expect("an id").to_owned();
+    host.process().kill();
+    eventually("its task is ended", || {
+        let shown = sandbox.siding(&["show", "--json", &id]).run().json();
+        shown["phase"] == "ended"
+    });
+    let said = facts(&sandbox, "session-start", json!({"source": "startup"}));
+    assert!(said.contains("claude-gone") && said.contains(&id), "{said}");
+    assert!(said.contains("sleep 61"), "{said}");
+    let again = facts(&sandbox, "session-start", json!({"source": "compact"}));
+    assert!(!again.contains("claude-gone"), "{again}");
+    // It can be resumed all the same.
+    let own = std::process::id().to_string();
+    let open = ["session", "open", "claude-gone", "--owner-pid", &own];
+    let _open = sandbox.siding(&open).run().expect_code(0);
+    let _closed = sandbox.siding(&["session", "close", "claude-gone"]).run().expect_code(0);
+    finish(&sandbox);
+}
+
+/// SessionEnd has a second and a half: it leaves the tasks to their shims.
+#[test]
+fn the_end_of_a_conversation_stops_nothing_itself() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let id = background(&sandbox, "sleep 62");
+    let done = prepared(&sandbox, &["session-end"], json!({"reason": "clear"})).run();
+    assert_eq!(done.expect_code(0).out(), "");
+    let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+    assert_eq!(shown["phase"], "running");
+    finish(&sandbox);
+}

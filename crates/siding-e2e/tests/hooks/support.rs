@@ -1,0 +1,86 @@
+//! What these tests say often.
+
+use serde_json::{Value, json};
+use siding_e2e::{Finished, Invocation, Sandbox, eventually};
+
+/// The conversation of most tests, and the session that is its.
+pub(crate) const CONVERSATION: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
+pub(crate) const SESSION: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
+
+/// A sandbox that fails its test when anything is left in it.
+pub(crate) fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    sandbox
+}
+
+/// An event as Claude Code sends it, with more than siding reads.
+pub(crate) fn event(sandbox: &Sandbox, more: Value) -> String {
+    let mut event = json!({
+        "session_id": CONVERSATION,
+        "transcript_path": "/nowhere/transcript.jsonl",
+        "cwd": sandbox.path(""),
+        "permission_mode": "default",
+        "of_tomorrow": {"unknown": [1, 2]},
+    });
+    if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
+        event.extend(more);
+    }
+    event.to_string()
+}
+
+/// Prepares a hook.
+pub(crate) fn prepared(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocation {
+    let args: Vec<&str> = ["hook"].iter().chain(args).copied().collect();
+    sandbox.siding(&args).stdin(event(sandbox, more))
+}
+
+/// Calls a hook.
+#[track_caller]
+pub(crate) fn hook(sandbox: &Sandbox, name: &str, more: Value) -> Finished {
+    prepared(sandbox, &[name], more).run()
+}
+
+/// Calls a hook that answers with facts, or with nothing.
+#[track_caller]
+pub(crate) fn facts(sandbox: &Sandbox, name: &str, more: Value) -> String {
+    let done = hook(sandbox, name, more).expect_code(0);
+    if done.out().is_empty() {
+        return String::new();
+    }
+    let output = &done.json()["hookSpecificOutput"];
+    output["additionalContext"].as_str().expect("facts").to_owned()
+}
+
+/// Opens the conversation's session.
+#[track_caller]
+pub(crate) fn begin(sandbox: &Sandbox) {
+    assert_eq!(facts(sandbox, "session-start", json!({"source": "startup"})), "");
+}
+
+/// Starts a background task of the conversation, and returns its id.
+#[track_caller]
+pub(crate) fn background(sandbox: &Sandbox, command: &str) -> String {
+    let args = ["run", "--background", "--session", SESSION, "--json", "--", command];
+    let started = sandbox.siding(&args).run().expect_code(0).json();
+    started["task_id"].as_str().expect("an id").to_owned()
+}
+
+/// Starts one that ends when that is asked for, has it end, and returns its id: nobody was told.
+#[track_caller]
+pub(crate) fn ended(sandbox: &Sandbox, then: &str) -> String {
+    let id = background(sandbox, &format!("until [ -e go ]; do sleep .02; done; {then}"));
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
+    eventually("it has ended", || {
+        std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""record":"closed""#))
+    });
+    std::fs::remove_file(sandbox.path("go")).expect("it was written");
+    id
+}
+
+/// Stops what is left of the conversation.
+#[track_caller]
+pub(crate) fn finish(sandbox: &Sandbox) {
+    let _closed = sandbox.siding(&["session", "close", SESSION]).run().expect_code(0);
+}
