@@ -23,7 +23,7 @@ Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW.
   --tokens the row `tokens`: what a model reads to follow a build, against polling
   --guard  the row `guard`: precision, recall and time of what is said about commands
   --json   prints the table as JSON, and nothing else, to stdout
-  ROW...   measures these rows only: true, adopt, told, wait, output, flat-memory, idle,
+  ROW...   measures these rows only: true, adopt, hook, told, wait, output, flat-memory, idle,
            all-in, scale, crowd, list, recover, stall, tokens, guard
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two

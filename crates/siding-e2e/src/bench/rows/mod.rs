@@ -4,6 +4,7 @@ mod adopting;
 mod ending;
 mod flowing;
 mod guarding;
+mod hooking;
 mod host_memory;
 mod idling;
 mod kernel_share;
@@ -36,6 +37,7 @@ pub(super) struct Row {
 pub(super) const ALL: &[Row] = &[
     starting::ROW,
     adopting::ROW,
+    hooking::ROW,
     ending::ROW,
     waiting::ROW,
     flowing::ROW,
