@@ -30,7 +30,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, gap_of, open, open_own, path};
+pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, TAKING, gap_of, open, open_own, path};
 pub use following::Following;
 pub use handover::so_far;
 pub use matching::{Hit, Hits, Matching};

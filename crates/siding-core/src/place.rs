@@ -27,7 +27,7 @@ pub use runtime::{NoPlace, Runtime, network_name};
 /// Name of the file in a task's directory that says where its FIFOs and its socket are.
 pub const NAME: &str = "place";
 /// What exists only while a shim keeps the task.
-const TRANSIENT: [&str; 3] = [link::NAME, output::FIFO, output::INPUT_FIFO];
+const TRANSIENT: [&str; 4] = [link::NAME, output::FIFO, output::INPUT_FIFO, output::TAKING];
 
 /// Newest format of the record this build reads, and the one it writes.
 const FORMAT: u32 = 1;

@@ -118,7 +118,7 @@ impl Keeper {
         let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
         let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
         let (callers, strays) = ready.split_at(self.callers.len());
-        if output.contains(&true) && self.pump.turn() {
+        if output.contains(&true) && self.pump.turn(&self.dir) {
             self.output_moved();
         }
         if let Some(signals) = signals {

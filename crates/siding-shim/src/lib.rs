@@ -12,6 +12,7 @@ mod callers;
 mod direct;
 mod ending;
 mod fifo;
+mod flood;
 mod hosted;
 mod keeper;
 mod kin;

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use siding_core::store::TaskDir;
 use siding_model::process::Mono;
 use siding_model::record::OutputTotals;
 
@@ -96,9 +97,10 @@ impl Pump {
     }
 
     /// Moves what is there, at most a turn's worth. Returns whether anything came.
-    pub(crate) fn turn(&mut self) -> bool {
+    /// `dir` is the task's.
+    pub(crate) fn turn(&mut self, dir: &TaskDir) -> bool {
         match self {
-            Self::Fifo(fifo) => fifo.turn(),
+            Self::Fifo(fifo) => fifo.turn(dir),
             Self::Hosted(_) => false,
         }
     }

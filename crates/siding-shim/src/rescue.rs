@@ -25,6 +25,7 @@ use siding_model::spec::Command;
 
 use crate::callers::{Caller, Callers};
 use crate::ending::Ending;
+use crate::flood;
 use crate::hosted::Hosted;
 use crate::keeper::Keeper;
 use crate::kin::{Kin, Stranger};
@@ -177,6 +178,7 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         }
         result => result,
     }?;
+    flood::settle(place, &fifo, &file)?;
     let mut pump = Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.tell(Told::resume(dir, state)?);
     Ok(pump)

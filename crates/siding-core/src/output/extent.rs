@@ -17,6 +17,8 @@ pub const FILE: &str = "output";
 pub const FIFO: &str = "out.fifo";
 /// Name of the FIFO the task reads from, where it has one.
 pub const INPUT_FIFO: &str = "in.fifo";
+/// Name of the mark of what is in both places, beside the FIFO, while output comes in a flood.
+pub const TAKING: &str = "taking";
 
 /// Block size that holes are aligned to.
 pub(super) const BLOCK: u64 = 4096;

@@ -411,6 +411,52 @@ pub fn move_from_pipe(
     }
 }
 
+/// Makes a pipe: where it is read, and where it is written.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn make_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+    Ok(rustix::pipe::pipe_with(flags)?)
+}
+
+/// Lets another pipe have what a pipe holds too, at most `most` bytes; the first keeps it. Nothing is
+/// copied. Returns how many bytes that were.
+///
+/// # Errors
+///
+/// The operating system's: `EAGAIN` when one is empty or the other full.
+pub fn share_pipe(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
+    let how = rustix::pipe::SpliceFlags::NONBLOCK;
+    loop {
+        match rustix::pipe::tee(&pipe, &with, most, how) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Takes bytes out of a pipe that holds at least so many, and drops them. The kernel does it in one
+/// step: whoever is killed has taken all of them or none.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn drop_from_pipe(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()> {
+    let how = rustix::pipe::SpliceFlags::NONBLOCK;
+    let mut left = bytes;
+    while left > 0 {
+        match rustix::pipe::splice(&pipe, None, &null, None, left, how) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => left -= count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Returns how many bytes a pipe holds.
 ///
 /// # Errors

@@ -94,6 +94,41 @@ fn a_stream_is_whole_over_twenty_kills() {
     );
 }
 
+/// SPEC 1.7: the same where the pipe is always full, so that whatever is under way when the shim is
+/// killed is in the pipe and in the file.
+#[test]
+fn a_flood_is_whole_over_ten_kills() {
+    const KILLS: u32 = 10;
+    const STEP: u64 = 1 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = sandbox.path("gate");
+    let command = format!(
+        "n=1; until [ -e {} ]; do seq $n $((n+49999)); n=$((n+50000)); done",
+        gate.display()
+    );
+    let run = ["run", "--background", "--json", "--env", "LC_ALL=C", "--", &command];
+    let call = sandbox.siding(&run).env("SIDING_OUTPUT_KEEP_HEAD", "4GiB");
+    let id = call.run().expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
+    let file = state::dir(&sandbox, &id).join("output");
+    let stored = || std::fs::metadata(&file).map_or(0, |facts| facts.len());
+    for kill in 1..=KILLS {
+        let from = stored();
+        eventually("it flows", || stored() > from + STEP);
+        state::kill(state::keeper(&sandbox, &id));
+        let _rescued = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
+        assert_eq!(state::outcome(&sandbox, &id), None, "after {kill} kills");
+    }
+    std::fs::write(&gate, "").expect("writes");
+    state::assert_over(&sandbox, &id);
+    let output = state::output(&sandbox, &id);
+    for (line, number) in output.lines().zip(1_u64..) {
+        assert_eq!(line, number.to_string());
+    }
+    assert!(output.lines().count().is_multiple_of(50_000), "it ends with a whole round");
+    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.rescues, KILLS);
+}
+
 #[test]
 fn the_deadline_goes_on() {
     let mut sandbox = Sandbox::new();
