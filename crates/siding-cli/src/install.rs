@@ -14,6 +14,7 @@ mod server;
 mod target;
 #[cfg(test)]
 mod tests;
+pub(crate) mod timer;
 mod toml;
 mod tree;
 

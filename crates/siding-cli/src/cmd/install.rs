@@ -2,15 +2,17 @@
 
 use std::process::ExitCode;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_model::text::visible;
 
 use crate::failure::Failure;
-use crate::install::Memory;
 use crate::install::hosts::{Host, Places, Scope};
-use crate::install::plan::{Change, Done, Fate};
+use crate::install::plan::{Action, Done, Fate, carry_out};
 use crate::install::program::Program;
+use crate::install::{Memory, timer};
 use crate::{print, render};
 
 /// Installs siding in an agent: its hooks and siding's MCP server.
@@ -25,6 +27,7 @@ Examples:
   siding install claude-code --dry-run            show what would change
   siding install claude-code --scope project      for everybody in this project
   siding install codex
+  siding install timer                            the reaper every 15 minutes
 
 What each host gets: docs/hosts.md.")]
 pub(crate) struct Args {
@@ -37,7 +40,7 @@ pub(crate) struct Args {
 pub(super) struct Call {
     /// The host
     #[arg(value_enum, value_name = "HOST")]
-    what: Host,
+    what: What,
     /// Whose settings are changed; for claude-code
     #[arg(long, value_enum)]
     scope: Option<Scope>,
@@ -49,14 +52,32 @@ pub(super) struct Call {
     json: bool,
 }
 
-/// Which way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Action {
-    /// In.
-    Install,
-    /// Out.
-    Uninstall,
+/// What siding can be installed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Host(Host),
+    Timer,
+}
+
+impl ValueEnum for What {
+    fn value_variants<'v>() -> &'v [Self] {
+        &[
+            Self::Host(Host::ClaudeCode),
+            Self::Host(Host::Codex),
+            Self::Host(Host::Gemini),
+            Self::Host(Host::Opencode),
+            Self::Timer,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Host(host) => host.to_possible_value(),
+            Self::Timer => {
+                Some(PossibleValue::new("timer").help("systemd: the reaper every 15 min"))
+            }
+        }
+    }
 }
 
 /// What `--json` prints.
@@ -65,7 +86,7 @@ pub(super) enum Action {
 struct Report {
     /// Which way.
     action: Action,
-    /// The host's name as an argument.
+    /// The host's name as an argument, or `timer`.
     host: &'static str,
     /// Whose settings; null where a host has only those of a user.
     scope: Option<Scope>,
@@ -90,61 +111,64 @@ impl Args {
 impl Call {
     /// Installs or uninstalls.
     pub(super) fn run(self, action: Action) -> Result<ExitCode, Failure> {
-        let host = self.what;
-        if self.scope.is_some() && !host.has_scopes() {
-            let message = format!("{} has no scopes for siding: leave out --scope", host.title());
-            return Err(Failure::new(message));
-        }
-        let scope = self.scope.unwrap_or_default();
         let program = Program::this()?;
         let places = Places::from_process()?;
-        let targets = host.targets(&places, scope, &program)?;
         let memory = Memory::find()?;
-        // All of it is decided before anything is written.
-        let changes = targets.iter().map(|target| match action {
-            Action::Install => Change::install(target, &program.names, &memory),
-            Action::Uninstall => Change::uninstall(target, &program.names, &memory),
-        });
-        let changes = changes.collect::<Result<Vec<_>, _>>()?;
-        let mut files = Vec::new();
-        for change in changes {
-            let done = match (self.dry_run, action) {
-                (true, _) => change.show(),
-                (false, Action::Install) => change.carry_out_install(&memory),
-                (false, Action::Uninstall) => change.carry_out_uninstall(&memory),
-            };
-            files.push(done.inspect_err(|_| {
-                for done in files.iter().filter(|done: &&Done| done.fate != Fate::Unchanged) {
-                    eprintln!("siding: `{}` was changed before that", done.path.display());
-                }
-            })?);
+        let scopes = matches!(self.what, What::Host(host) if host.has_scopes());
+        if self.scope.is_some() && !scopes {
+            return Err(Failure::new("only claude-code has scopes").with_hint("leave out --scope"));
         }
-        let changed = files.iter().any(|done| done.fate != Fate::Unchanged);
+        let scope = self.scope.unwrap_or_default();
+        let mut notes = Vec::new();
+        let (changed, files) = match self.what {
+            What::Host(host) => {
+                if action == Action::Install {
+                    notes = host.notes(&places, scope, &program);
+                }
+                let targets = host.targets(&places, scope, &program)?;
+                let files = carry_out(&targets, action, self.dry_run, &program.names, &memory)?;
+                (files.iter().any(Done::is_change), files)
+            }
+            What::Timer => timer::carry_out(&places, action, self.dry_run, &program, &memory)?,
+        };
         let report = Report {
             action,
-            host: host.name(),
-            scope: host.has_scopes().then_some(scope),
+            host: self.what.name(),
+            scope: scopes.then_some(scope),
             dry_run: self.dry_run,
             changed,
-            notes: match action {
-                Action::Install => host.notes(&places, scope, &program),
-                Action::Uninstall => Vec::new(),
-            },
+            notes,
             program: program.path,
             files,
         };
         if self.json {
             render::json::print(&report)?;
         } else {
-            print::text(&report.words(host))?;
+            print::text(&report.words(self.what.title()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
+impl What {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Host(host) => host.name(),
+            Self::Timer => "timer",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Host(host) => host.title(),
+            Self::Timer => "systemd's timers",
+        }
+    }
+}
+
 impl Report {
     /// Returns it for people: every diff, what was done, and what to know.
-    fn words(&self, host: Host) -> String {
+    fn words(&self, title: &str) -> String {
         let mut text = String::new();
         for done in &self.files {
             text.push_str(&visible(&done.diff));
@@ -184,7 +208,7 @@ impl Report {
             Some(Scope::Local) => " (this project, for you)",
             Some(Scope::User) | None => "",
         };
-        let title = format!("{}{scope}", host.title());
+        let title = format!("{title}{scope}");
         text.push_str(&format!("{}\n", verdict.replace("HOST", &title)));
         for note in &self.notes {
             text.push_str(&format!("{}\n", print::wrapped(note, 0, print::WIDTH)));

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::install::{Action, Call};
+use super::install::Call;
 use crate::failure::Failure;
+use crate::install::plan::Action;
 
 /// Takes siding out of an agent: exactly what `siding install` put in.
 ///

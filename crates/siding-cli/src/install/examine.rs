@@ -1,5 +1,6 @@
 //! Whether siding is whole in a host, and what repairs it.
 
+mod reading;
 mod version;
 
 use std::collections::BTreeMap;
@@ -8,14 +9,13 @@ use std::path::Path;
 use siding_core::doctor::{Check, State, Weight};
 use siding_core::sys::file;
 
-use super::file::Original;
+use self::reading::Reading;
 use super::hooks::{self, Entry, Found};
 use super::hosts::{Host, Places, Scope};
-use super::json::{Json, Step};
+use super::json::Step;
 use super::program::{Program, search};
-use super::server;
 use super::target::{Content, Target};
-use super::toml;
+use super::{timer, toml};
 use crate::failure::Failure;
 
 /// What was found in a host, with the command that repairs each check which needs it.
@@ -25,18 +25,6 @@ pub(crate) struct Findings {
     pub(crate) checks: Vec<Check>,
     /// Commands, by the names of checks.
     pub(crate) repairs: BTreeMap<&'static str, String>,
-}
-
-/// One file, read.
-struct Reading {
-    scope: Scope,
-    target: Target,
-    /// What is in it; `None` when there is no file or nothing in it.
-    text: Option<String>,
-    /// The same, if it is JSON.
-    json: Option<Json>,
-    /// Why it cannot be read.
-    fault: Option<String>,
 }
 
 impl Findings {
@@ -60,6 +48,15 @@ impl Findings {
         }
         findings.server(host, &files, program);
         findings.shells(host, &files);
+        let (state, found) = if timer::is_on() {
+            (State::Ok, "runs the reaper every 15 minutes")
+        } else {
+            (State::Missing, "not installed")
+        };
+        let without = "what crashed sessions left is cleared only when a session starts";
+        let found = found.to_owned();
+        let check = Check { name: "timer", state, weight: Weight::Comfort, found, without };
+        findings.push(check, Some("siding install timer".to_owned()));
         Ok(findings)
     }
 
@@ -271,45 +268,5 @@ fn install_command(host: Host, scope: Scope) -> String {
         Scope::User => format!("siding install {name}"),
         Scope::Project => format!("siding install {name} --scope project"),
         Scope::Local => format!("siding install {name} --scope local"),
-    }
-}
-
-impl Reading {
-    fn of(scope: Scope, target: Target) -> Self {
-        let read = Original::read(&target.path).and_then(|original| {
-            Ok(original.text()?.filter(|text| !Json::is_blank(text)).map(str::to_owned))
-        });
-        let (text, mut fault) = match read {
-            Ok(text) => (text, None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        let mut json = None;
-        if let Some(text) = &text {
-            let parsed = match &target.content {
-                Content::Json { dialect, .. } => {
-                    Json::read(text, *dialect).map(|value| json = Some(value))
-                }
-                Content::Toml(_) => toml::shell_file(text).map(drop),
-                Content::Own(_) => Ok(()),
-            };
-            let path = target.path.display();
-            fault = parsed.err().map(|fault| format!("`{path}`, {fault}"));
-        }
-        Self { scope, target, text, json, fault }
-    }
-
-    /// Returns the program of the server's entry in this file.
-    fn server(&self, program: &Program) -> Option<String> {
-        match &self.target.content {
-            Content::Json { server: Some((keys, _)), .. } => {
-                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-                let entry = server::find(self.json.as_ref()?, &keys, &program.names);
-                entry.map(|(called, _)| called)
-            }
-            Content::Toml(_) => {
-                toml::server(self.text.as_deref()?, &program.names).unwrap_or_default()
-            }
-            Content::Json { .. } | Content::Own(_) => None,
-        }
     }
 }

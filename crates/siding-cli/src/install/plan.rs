@@ -18,6 +18,16 @@ use crate::failure::Failure;
 /// Lines of a file shown around each change, as git does.
 const CONTEXT: usize = 3;
 
+/// Which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Action {
+    /// In.
+    Install,
+    /// Out.
+    Uninstall,
+}
+
 /// What becomes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -34,14 +44,14 @@ pub(crate) enum Fate {
 
 /// What is to be changed in one file.
 #[derive(Debug)]
-pub(crate) struct Change {
+struct Change {
     original: Original,
     /// The text it is to have; `None` for no file.
     after: Option<String>,
     /// What is remembered from now on.
     made: Option<Made>,
     /// What becomes of it.
-    pub(crate) fate: Fate,
+    fate: Fate,
 }
 
 /// What was done to one file.
@@ -59,17 +69,55 @@ pub(crate) struct Done {
     pub(crate) backups_removed: Vec<PathBuf>,
 }
 
+impl Done {
+    /// Returns whether the file is another one than before.
+    pub(crate) fn is_change(&self) -> bool {
+        self.fate != Fate::Unchanged
+    }
+}
+
+/// Brings files about, or takes siding out of them. All of it is decided before anything is
+/// written; with `dry` it is only shown.
+///
+/// # Errors
+///
+/// When a file cannot be read or written. Those before it in the list may have been changed; it is
+/// said which.
+pub(crate) fn carry_out(
+    targets: &[Target],
+    action: Action,
+    dry: bool,
+    names: &Names,
+    memory: &Memory,
+) -> Result<Vec<Done>, InstallError> {
+    let changes = targets.iter().map(|target| match action {
+        Action::Install => Change::install(target, names, memory),
+        Action::Uninstall => Change::uninstall(target, names, memory),
+    });
+    let changes = changes.collect::<Result<Vec<_>, _>>()?;
+    let mut all: Vec<Done> = Vec::new();
+    for change in changes {
+        let done = match (dry, action) {
+            (true, _) => change.show(),
+            (false, Action::Install) => change.install_now(memory),
+            (false, Action::Uninstall) => change.uninstall_now(memory),
+        };
+        all.push(done.inspect_err(|_| {
+            for done in all.iter().filter(|done| done.is_change()) {
+                eprintln!("siding: before that, `{}` was changed", done.path.display());
+            }
+        })?);
+    }
+    Ok(all)
+}
+
 impl Change {
     /// Finds out what an install changes in a file.
     ///
     /// # Errors
     ///
     /// When the file cannot be read, or is not as its host reads it.
-    pub(crate) fn install(
-        target: &Target,
-        names: &Names,
-        memory: &Memory,
-    ) -> Result<Self, InstallError> {
+    fn install(target: &Target, names: &Names, memory: &Memory) -> Result<Self, InstallError> {
         let original = Original::read(&target.path)?;
         let mut made = memory.recall(original.path())?.unwrap_or_default();
         let old = original.text()?;
@@ -90,11 +138,7 @@ impl Change {
     /// # Errors
     ///
     /// When the file cannot be read.
-    pub(crate) fn uninstall(
-        target: &Target,
-        names: &Names,
-        memory: &Memory,
-    ) -> Result<Self, InstallError> {
+    fn uninstall(target: &Target, names: &Names, memory: &Memory) -> Result<Self, InstallError> {
         let original = Original::read(&target.path)?;
         let made = memory.recall(original.path())?;
         let Some(old) = original.text()? else {
@@ -116,7 +160,7 @@ impl Change {
     /// # Errors
     ///
     /// When the file is not UTF-8.
-    pub(crate) fn show(&self) -> Result<Done, InstallError> {
+    fn show(&self) -> Result<Done, InstallError> {
         let path = self.original.path().to_owned();
         let old = self.original.text()?.unwrap_or_default();
         let new = self.after.as_deref().unwrap_or_default();
@@ -141,7 +185,7 @@ impl Change {
     /// # Errors
     ///
     /// When the file was changed meanwhile or cannot be written. It is then as it was.
-    pub(crate) fn carry_out_install(mut self, memory: &Memory) -> Result<Done, InstallError> {
+    fn install_now(mut self, memory: &Memory) -> Result<Done, InstallError> {
         let mut done = self.show()?;
         if self.fate == Fate::Unchanged {
             return Ok(done);
@@ -162,8 +206,8 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// As [`Change::carry_out_install`].
-    pub(crate) fn carry_out_uninstall(self, memory: &Memory) -> Result<Done, InstallError> {
+    /// As [`Change::install_now`].
+    fn uninstall_now(self, memory: &Memory) -> Result<Done, InstallError> {
         let mut done = self.show()?;
         if self.fate != Fate::Unchanged {
             match &self.after {

@@ -113,7 +113,7 @@ fn uninstall_needs_no_memory() {
     for (text, left) in [
         ("{\n  \"a\": 1\n}\n", "{\n  \"a\": 1\n}\n"),
         ("{}", "{\n}"),
-        ("{\"hooks\": {}, \"a\": 1}", "{\"a\": 1}"),
+        ("{\"hooks\": {}, \"a\": 1}", "{ \"a\": 1}"),
         ("{\"hooks\": {\"Stop\": [OTHERS]}}", "{\"hooks\": {\"Stop\": [OTHERS]}}"),
     ] {
         let (text, left) = (text.replace("OTHERS", OTHERS), left.replace("OTHERS", OTHERS));

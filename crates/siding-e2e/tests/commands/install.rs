@@ -199,3 +199,118 @@ fn a_file_that_cannot_be_written_is_left_as_it_was() {
     assert_eq!(fs::read_to_string(&path).expect("own file"), "{}\n");
     let _in = ok(&sandbox, &["install", "claude-code"]);
 }
+
+/// The files of the other hosts: each is there in its own words, twice is once, and all of it goes.
+#[test]
+fn the_other_hosts_get_what_they_can_read() {
+    let sandbox = sandbox();
+    let home = sandbox.home();
+    let gemini = home.join(".gemini/settings.json");
+    let text = "{\n  // mine\n  \"theme\": \"x\"\n}\n";
+    fs::create_dir_all(gemini.parent().expect("a directory")).expect("own directory");
+    fs::write(&gemini, text).expect("own file");
+    let codex = sandbox.path("codex");
+    fs::create_dir(&codex).expect("own directory");
+    fs::write(codex.join("config.toml"), "model = 'x' # mine").expect("own file");
+    let before = theirs(&sandbox);
+    let call = |args: &[&str]| sandbox.siding(args).env("CODEX_HOME", &codex).run().expect_code(0);
+    for host in ["codex", "gemini", "opencode"] {
+        let first = call(&["install", host, "--json"]).json();
+        assert_eq!((&first["host"], &first["changed"]), (&host.into(), &true.into()), "{first}");
+        let installed = theirs(&sandbox);
+        assert_eq!(call(&["install", host, "--json"]).json()["changed"], false, "{host}");
+        assert_eq!(theirs(&sandbox), installed, "{host}");
+        match host {
+            "codex" => {
+                let hooks = json(&codex.join("hooks.json"));
+                let line = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].to_string();
+                assert!(line.contains("hook --host codex pre-tool-use"), "{line}");
+                let config = fs::read_to_string(codex.join("config.toml")).expect("own file");
+                assert!(
+                    config.starts_with("model = 'x' # mine\n\n[mcp_servers.siding]"),
+                    "{config}"
+                );
+                let shell = home.join(".config/siding/bash-env");
+                assert!(
+                    config.contains(&format!("BASH_ENV = \"{}\"", shell.display())),
+                    "{config}"
+                );
+                assert!(fs::read_to_string(shell).expect("made").contains("adopt \"$$\""));
+            }
+            "gemini" => {
+                let text = fs::read_to_string(&gemini).expect("own file");
+                assert!(text.starts_with("{\n  // mine\n  \"theme\": \"x\",\n"), "{text}");
+                assert!(text.contains("hook --host gemini before-tool"), "{text}");
+                assert!(
+                    text.contains("\"timeout\": 5000") && text.contains("mcpServers"),
+                    "{text}"
+                );
+            }
+            _ => {
+                let file = json(&home.join(".config/opencode/opencode.json"));
+                assert_eq!(file["mcp"]["siding"]["type"], "local");
+                assert_eq!(file["mcp"]["siding"]["command"][1], "mcp");
+            }
+        }
+        let _out = call(&["uninstall", host]);
+        assert_eq!(theirs(&sandbox), before, "{host}");
+    }
+    let err = refused(&sandbox, &["install", "codex", "--scope", "user"]);
+    assert!(err.contains("only claude-code has scopes"), "{err}");
+}
+
+/// A stand-in for systemctl that writes down its calls and says yes to all but one.
+fn systemctl(sandbox: &Sandbox, refuses: &str) -> String {
+    let bin = sandbox.path("bin");
+    fs::create_dir_all(&bin).expect("own directory");
+    let log = sandbox.root().join("systemctl.log").display().to_string();
+    let text = format!(
+        "#!/bin/sh\necho \"$*\" >> {log}\ncase \"$*\" in *'{refuses}'*) echo 'No medium found' >&2; \
+         exit 1;; *is-enabled*) echo enabled;; *is-active*) echo active;; esac\n"
+    );
+    fs::write(bin.join("systemctl"), text).expect("own file");
+    fs::set_permissions(bin.join("systemctl"), Permissions::from_mode(0o755)).expect("own file");
+    fs::write(&log, "").expect("own file");
+    format!("{}:/usr/bin:/bin", bin.display())
+}
+
+#[test]
+fn the_timer_is_written_and_started() {
+    let sandbox = sandbox();
+    let path = systemctl(&sandbox, "nothing");
+    let before = theirs(&sandbox);
+    let call = |args: &[&str]| sandbox.siding(args).env("PATH", &path).run();
+    let calls = || fs::read_to_string(sandbox.root().join("systemctl.log")).expect("own file");
+    let done = call(&["install", "timer"]).expect_code(0);
+    assert!(done.out().contains("siding is installed in systemd's timers"), "{done}");
+    let units = sandbox.home().join(".config/systemd/user");
+    let service = fs::read_to_string(units.join("siding-reap.service")).expect("made");
+    assert!(service.contains("ExecStart=\"/") && service.contains("\" reap\n"), "{service}");
+    let timer = fs::read_to_string(units.join("siding-reap.timer")).expect("made");
+    assert!(timer.contains("OnUnitActiveSec=15min\n"), "{timer}");
+    assert!(calls().ends_with("--user daemon-reload\n--user enable --now siding-reap.timer\n"));
+    let installed = theirs(&sandbox);
+    assert!(call(&["install", "timer"]).expect_code(0).out().contains("nothing to change"));
+    assert_eq!(theirs(&sandbox), installed);
+    let _out = call(&["uninstall", "timer"]).expect_code(0);
+    assert!(calls().ends_with("--user disable --now siding-reap.timer\n--user daemon-reload\n"));
+    assert_eq!(theirs(&sandbox), before);
+}
+
+#[test]
+fn without_a_manager_nothing_is_half_done() {
+    let sandbox = sandbox();
+    for (refuses, says) in [
+        ("show-environment", "no systemd user manager answers here: No medium found"),
+        ("enable --now", "systemd did not start the timer: No medium found"),
+    ] {
+        let path = systemctl(&sandbox, refuses);
+        let before = theirs(&sandbox);
+        let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+        assert!(done.err().contains(says) && done.err().contains("hint: "), "{done}");
+        assert_eq!(theirs(&sandbox), before, "{refuses}");
+    }
+    let path = sandbox.path("empty").display().to_string();
+    let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+    assert!(done.err().contains("*/15 * * * *"), "{done}");
+}
