@@ -86,8 +86,10 @@ impl Findings {
     fn files(&mut self, host: Host, files: &[Reading]) {
         let faults: Vec<&str> = files.iter().filter_map(|file| file.fault.as_deref()).collect();
         let there = files.iter().filter(|file| file.text.is_some());
-        let shown: Vec<String> =
+        let mut shown: Vec<String> =
             there.map(|file| format!("`{}`", file.target.path.display())).collect();
+        // One file may have a place for each scope.
+        shown.dedup();
         let (state, found) = match (faults.as_slice(), shown.is_empty()) {
             ([], true) => (State::Ok, "none there".to_owned()),
             ([], false) => (State::Ok, shown.join(", ")),
@@ -115,7 +117,7 @@ impl Findings {
         let install = install_command(host, scope);
         let wanted = files.iter().find_map(|file| match &file.target.content {
             Content::Json { hooks, .. } if file.scope == scope && !hooks.is_empty() => Some(hooks),
-            _ => None,
+            Content::Json { .. } | Content::Toml(_) | Content::Own(_) => None,
         });
         let wanted: &[Entry] = wanted.map_or(&[], Vec::as_slice);
         let has = |entry: &&Entry| {
@@ -136,6 +138,8 @@ impl Findings {
         let without = "the session is not opened, commands are not adopted, notices do not arrive";
         let check = Check { name: "hooks", state, weight: Weight::Guarantee, found, without };
         self.push(check, Some(install.clone()));
+        let opens = all.iter().any(|(_, _, found)| found.word == "session-start");
+        self.session_start(host, opens, &install);
         let found = all.iter().map(|(_, _, found)| found.program.as_str());
         self.programs("hook program", found.collect(), program, &install);
         self.duplicates(host, &all);
@@ -147,6 +151,22 @@ impl Findings {
         let check =
             Check { name: "hooks allowed", state, weight: Weight::Guarantee, found, without };
         self.push(check, Some("take that setting out".to_owned()));
+    }
+
+    /// Says whether the hook is there that has the session's shells adopted.
+    fn session_start(&mut self, host: Host, there: bool, install: &str) {
+        if !host.adopts_by_hook() {
+            return;
+        }
+        let (state, found) = if there {
+            (State::Ok, "the hook of SessionStart writes the line that shells read first")
+        } else {
+            (State::Missing, "no hook of SessionStart")
+        };
+        let without = "its commands are not adopted: no deadline, no stop with the session";
+        let found = found.to_owned();
+        let check = Check { name: "adoption", state, weight: Weight::Guarantee, found, without };
+        self.push(check, Some(install.to_owned()));
     }
 
     /// Says what the entries call: this program, another one, or nothing that is there.
@@ -211,7 +231,7 @@ impl Findings {
         let without = "each notice may come twice, each command be judged twice";
         let check = Check { name: "one of each", state, weight: Weight::Guarantee, found, without };
         let repair =
-            extra.map(|scope| install_command(host, scope).replace("install", "uninstall"));
+            extra.map(|scope| install_command(host, scope).replacen("install", "uninstall", 1));
         self.push(check, repair);
     }
 
@@ -263,10 +283,5 @@ impl Findings {
 }
 
 fn install_command(host: Host, scope: Scope) -> String {
-    let name = host.name();
-    match scope {
-        Scope::User => format!("siding install {name}"),
-        Scope::Project => format!("siding install {name} --scope project"),
-        Scope::Local => format!("siding install {name} --scope local"),
-    }
+    format!("siding install {}{}", host.name(), scope.flag())
 }

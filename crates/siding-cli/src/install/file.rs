@@ -214,3 +214,27 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.push(end);
     PathBuf::from(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_has_written_meanwhile_stays() {
+        let dir = std::env::temp_dir().join(format!("siding-file-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        let path = dir.join("settings.json");
+        std::fs::write(&path, "1").expect("written");
+        let original = Original::read(&path).expect("read");
+        let new = Original::read(&dir.join("new.json")).expect("not there");
+        std::fs::write(&path, "2").expect("written");
+        std::fs::write(dir.join("new.json"), "3").expect("written");
+        for refused in [original.replace("x"), original.remove(), new.replace("x")] {
+            assert!(matches!(refused, Err(InstallError::Changed { .. })), "{refused:?}");
+        }
+        let text = |name: &str| std::fs::read_to_string(dir.join(name)).expect("there");
+        assert_eq!((text("settings.json"), text("new.json")), ("2".to_owned(), "3".to_owned()));
+        assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 2, "nothing beside");
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+}

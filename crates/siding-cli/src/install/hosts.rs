@@ -99,6 +99,11 @@ impl Host {
         !matches!(self, Self::Opencode)
     }
 
+    /// Returns whether its first hook has its shells adopted.
+    pub(crate) const fn adopts_by_hook(self) -> bool {
+        matches!(self, Self::ClaudeCode)
+    }
+
     /// Returns the setting that switches its hooks off.
     pub(crate) const fn off_switch(self) -> Option<&'static str> {
         match self {
@@ -124,9 +129,10 @@ impl Host {
             Self::Opencode => opencode::notes(),
         };
         let name = self.name();
+        let scope = if self.has_scopes() { scope.flag() } else { "" };
         notes.push(format!(
             "new sessions have it; `siding doctor --host {name}` checks it, `siding uninstall \
-             {name}` takes it out"
+             {name}{scope}` takes it out"
         ));
         notes
     }

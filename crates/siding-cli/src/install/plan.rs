@@ -95,6 +95,8 @@ pub(crate) fn carry_out(
         Action::Uninstall => Change::uninstall(target, names, memory),
     });
     let changes = changes.collect::<Result<Vec<_>, _>>()?;
+    let made = changes.iter().filter_map(|change| change.made.as_ref());
+    let mut directories: Vec<PathBuf> = made.flat_map(|made| made.directories.clone()).collect();
     let mut all: Vec<Done> = Vec::new();
     for change in changes {
         let done = match (dry, action) {
@@ -107,6 +109,14 @@ pub(crate) fn carry_out(
                 eprintln!("siding: before that, `{}` was changed", done.path.display());
             }
         })?);
+    }
+    if !dry && action == Action::Uninstall {
+        // When all files are gone, the lowest first: several may have been in one.
+        directories.sort();
+        for dir in directories.iter().rev() {
+            // Somebody else may have something in it by now.
+            let _in_use = std::fs::remove_dir(dir);
+        }
     }
     Ok(all)
 }
@@ -223,10 +233,6 @@ impl Change {
         }
         for backup in &done.backups_removed {
             std::fs::remove_file(backup).map_err(InstallError::io("remove", backup))?;
-        }
-        for dir in self.made.iter().flat_map(|made| made.directories.iter().rev()) {
-            // Somebody else may have something in it by now.
-            let _in_use = std::fs::remove_dir(dir);
         }
         memory.forget(self.original.path())?;
         Ok(done)

@@ -102,7 +102,7 @@ impl Names {
         let (program, first) = match &entry["command"] {
             Value::String(program) => (program.as_str(), entry["args"][0].as_str()),
             Value::Array(words) => (words.first()?.as_str()?, words.get(1)?.as_str()),
-            _ => return None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
         };
         (first == Some("mcp") && self.is_siding(program)).then(|| program.to_owned())
     }

@@ -1,6 +1,8 @@
 //! `siding doctor`.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 use siding_e2e::{Finished, is_root};
 
@@ -118,7 +120,6 @@ fn host(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
 
 #[test]
 fn a_host_is_looked_at_and_what_repairs_it_is_said() {
-    use std::os::unix::fs::PermissionsExt as _;
     let sandbox = sandbox();
     let none = host(&sandbox, 1);
     assert_eq!(none["host"]["state"], "missing", "{none:#}");
@@ -129,7 +130,7 @@ fn a_host_is_looked_at_and_what_repairs_it_is_said() {
     std::fs::create_dir(&bin).expect("own directory");
     let claude = bin.join("claude");
     std::fs::write(&claude, "#!/bin/sh\necho '9.9.9 (a stand-in)'\n").expect("own file");
-    std::fs::set_permissions(&claude, PermissionsExt::from_mode(0o755)).expect("own file");
+    std::fs::set_permissions(&claude, Permissions::from_mode(0o755)).expect("own file");
     let _in = sandbox.siding(&["install", "claude-code"]).run().expect_code(0);
     let whole = host(&sandbox, 0);
     let found = |view: &serde_json::Value, name: &str| view[name]["found"].to_string();

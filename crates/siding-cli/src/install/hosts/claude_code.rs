@@ -41,6 +41,15 @@ impl Scope {
     /// Every scope, the widest first.
     pub(crate) const ALL: [Self; 3] = [Self::User, Self::Project, Self::Local];
 
+    /// Returns the flag for it, with a blank before; none for the one that is meant without.
+    pub(crate) const fn flag(self) -> &'static str {
+        match self {
+            Self::User => "",
+            Self::Project => " --scope project",
+            Self::Local => " --scope local",
+        }
+    }
+
     /// Returns whose settings those are.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -146,6 +155,9 @@ pub(super) fn targets(places: &Places, scope: Scope, program: &Program) -> Vec<T
 /// Returns what a person should know beside.
 pub(super) fn notes(scope: Scope, program: &Program) -> Vec<String> {
     let mut notes = Vec::new();
+    if scope == Scope::Project {
+        notes.push("Claude Code asks each person once whether to start this server".to_owned());
+    }
     if scope == Scope::Project && !program.on_path {
         notes.push(format!(
             "these files are for everybody, and they name `{}`, since no `siding` in the search \

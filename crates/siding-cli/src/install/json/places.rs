@@ -130,7 +130,12 @@ impl<'t> Places<'t> {
                 let range = |node: &Node<'_>| node.start()..node.end();
                 (array.range, array.elements.iter().map(range).collect())
             }
-            _ => return None,
+            Node::StringLit(_)
+            | Node::NumberLit(_)
+            | Node::BooleanLit(_)
+            | Node::NullKeyword(_) => {
+                return None;
+            }
         };
         let inside = range.start + 1..range.end - 1;
         Some(Container { range: range.start..range.end, inside, members })
@@ -169,7 +174,7 @@ impl<'t> Places<'t> {
 }
 
 fn comma(token: &TokenAndRange<'_>) -> Option<Range<usize>> {
-    (token.token == Token::Comma).then(|| token.range.start..token.range.end)
+    (token.token == Token::Comma).then_some(token.range.start..token.range.end)
 }
 
 fn is_comment(token: &Token<'_>) -> bool {
