@@ -47,11 +47,9 @@ pub(crate) fn install(
         let what = "a server named `siding` that does not start siding".to_owned();
         return Err(Fault::at(text, start, what));
     }
-    let (base, blank) = if text.trim().is_empty() {
-        let blank = old.map_or(Blank::NoFile, |text| Blank::Text(text.to_owned()));
-        (String::new(), Some(blank))
-    } else {
-        (remove_block(text, names, Some(made))?, made.blank.clone())
+    let (base, blank) = match old {
+        None => (String::new(), Some(Blank::NoFile)),
+        Some(text) => (remove_block(text, names, Some(made))?, made.blank.clone()),
     };
     let added = block.text(&base, at(read(&base)?.as_table(), &[POLICY, SET]).is_none());
     let new = format!("{base}{added}");
@@ -74,12 +72,9 @@ pub(crate) fn remove(
     made: Option<&Made>,
 ) -> Result<Option<String>, Fault> {
     let left = remove_block(old, names, made)?;
-    if left.trim().is_empty() && left != old {
-        match made.and_then(|made| made.blank.as_ref()) {
-            Some(Blank::NoFile) => return Ok(None),
-            Some(Blank::Text(text)) => return Ok(Some(text.clone())),
-            None => {}
-        }
+    let made_file = made.is_some_and(|made| made.blank == Some(Blank::NoFile));
+    if made_file && left.trim().is_empty() && left != old {
+        return Ok(None);
     }
     Ok(Some(left))
 }
