@@ -11,6 +11,7 @@ mod context;
 mod exit;
 mod failure;
 mod guarding;
+mod install;
 mod past;
 mod print;
 mod render;

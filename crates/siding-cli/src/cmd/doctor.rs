@@ -1,5 +1,6 @@
 //! `siding doctor`: what this machine offers, and which guarantee is weaker without.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use schemars::JsonSchema;
@@ -10,6 +11,9 @@ use siding_core::store::Root;
 
 use crate::exit;
 use crate::failure::Failure;
+use crate::install::examine::Findings;
+use crate::install::hosts::{Host, Places};
+use crate::install::program::Program;
 use crate::{print, render};
 
 /// Exit code when siding works and a guarantee is weaker.
@@ -17,16 +21,21 @@ const WEAKER: u8 = 1;
 
 /// Says what this machine offers, and which guarantee is weaker without.
 ///
-/// Tries each thing in the state directory itself where that does no harm.
+/// Tries each thing in the state directory itself where that does no harm. With --host it looks at
+/// what `siding install` put into an agent instead, and says which command repairs it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding doctor
+  siding doctor --host claude-code
   siding doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
 Exit codes: 0 when every guarantee holds, 1 when one is weaker, 125 when siding
 cannot work.")]
 pub(crate) struct Args {
+    /// Look at siding in this agent instead of at the machine
+    #[arg(long, value_enum, value_name = "HOST")]
+    host: Option<Host>,
     /// Print the verdict and all checks as JSON
     #[arg(long)]
     json: bool,
@@ -39,6 +48,19 @@ struct Examination {
     verdict: Verdict,
     state_dir: Option<String>,
     checks: Vec<Check>,
+    /// The host that was looked at; only there with `--host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'static str>,
+    /// What repairs a check, by its name; only there with `--host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repairs: Option<BTreeMap<&'static str, String>>,
+}
+
+/// What a verdict is about.
+#[derive(Debug, Clone, Copy)]
+enum About {
+    Machine,
+    Host(Host),
 }
 
 impl Args {
@@ -46,13 +68,23 @@ impl Args {
         let path = Root::default_path();
         // Mistakes in settings are the business of `config check`; the shell is wanted here.
         let shell = settings::read(&Environment::from_process()).settings.shell;
-        let checks = doctor::examine(path.as_deref(), &shell);
+        let machine = doctor::examine(path.as_deref(), &shell);
+        let (about, checks, repairs) = match self.host {
+            None => (About::Machine, machine, None),
+            Some(host) => {
+                let mut findings = Findings::of(host, &Places::from_process()?, &Program::this()?)?;
+                let state = |check: &Check| check.name == "state directory";
+                findings.checks.extend(machine.into_iter().filter(state));
+                (About::Host(host), findings.checks, Some(findings.repairs))
+            }
+        };
         let verdict = doctor::verdict(&checks);
         if self.json {
             let state_dir = path.map(|path| path.display().to_string());
-            render::json::print(&Examination { verdict, state_dir, checks })?;
+            let host = self.host.map(Host::name);
+            render::json::print(&Examination { verdict, state_dir, checks, host, repairs })?;
         } else {
-            print::text(&words(&checks, verdict))?;
+            print::text(&words(&checks, &repairs.unwrap_or_default(), verdict, about))?;
         }
         Ok(match verdict {
             Verdict::Whole => ExitCode::SUCCESS,
@@ -63,7 +95,12 @@ impl Args {
 }
 
 /// Returns one row a check; what is not as it should be says what is weaker.
-fn words(checks: &[Check], verdict: Verdict) -> String {
+fn words(
+    checks: &[Check],
+    repairs: &BTreeMap<&'static str, String>,
+    verdict: Verdict,
+    about: About,
+) -> String {
     let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     let column = "missing".len() + 2 + width + 2;
     let mut text = String::new();
@@ -82,13 +119,26 @@ fn words(checks: &[Check], verdict: Verdict) -> String {
             };
             let said = format!("{weight} {}", check.without);
             text.push_str(&format!("{}\n", print::wrapped(&said, 9, print::WIDTH)));
+            if let Some(repair) = repairs.get(name) {
+                let said = format!("to repair it: {repair}");
+                text.push_str(&format!("{}\n", print::wrapped(&said, 9, print::WIDTH)));
+            }
         }
     }
-    text.push_str(match verdict {
-        Verdict::Whole => "\nEvery guarantee holds on this machine.\n",
-        Verdict::Weaker => "\nsiding works here; what is said above is weaker.\n",
-        Verdict::Broken => "\nsiding cannot work here until what is missing is there.\n",
-    });
+    let end = match (verdict, about) {
+        (Verdict::Whole, About::Machine) => "Every guarantee holds on this machine.".to_owned(),
+        (Verdict::Whole, About::Host(host)) => format!("siding is whole in {}.", host.title()),
+        (Verdict::Weaker, About::Machine) => {
+            "siding works here; what is said above is weaker.".to_owned()
+        }
+        (Verdict::Weaker, About::Host(host)) => {
+            format!("siding is not whole in {}; see above what repairs it.", host.title())
+        }
+        (Verdict::Broken, _) => {
+            "siding cannot work here until what is missing is there.".to_owned()
+        }
+    };
+    text.push_str(&format!("\n{end}\n"));
     text
 }
 
@@ -107,7 +157,7 @@ mod tests {
             without: "a process could be mistaken for a later one",
         };
         let checks = [check(State::Ok, Weight::Needed), check(State::Missing, Weight::Needed)];
-        let text = words(&checks, Verdict::Broken);
+        let text = words(&checks, &BTreeMap::new(), Verdict::Broken, About::Machine);
         assert_eq!(text.matches("without it:").count(), 1, "{text}");
         assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -9,6 +9,7 @@ mod guard;
 mod history;
 mod hook;
 mod input;
+mod install;
 mod man;
 mod mcp;
 mod monitor;
@@ -18,10 +19,11 @@ mod ps;
 mod reap;
 mod run;
 mod session;
-mod shell_init;
+pub(crate) mod shell_init;
 mod show;
 mod stats;
 mod stop;
+mod uninstall;
 mod wait;
 mod why;
 
@@ -72,6 +74,8 @@ enum Command {
     Session(session::Args),
     Guard(guard::Args),
     Mcp(mcp::Args),
+    Install(install::Args),
+    Uninstall(uninstall::Args),
     Adopt(adopt::Args),
     ShellInit(shell_init::Args),
     Hook(hook::Args),
@@ -165,6 +169,8 @@ impl Cli {
             Command::Guard(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
+            Command::Install(args) => args.run(),
+            Command::Uninstall(args) => args.run(),
             Command::ShellInit(args) => args.run(),
             Command::Hook(args) => args.run(),
             Command::Config(args) => args.run(),

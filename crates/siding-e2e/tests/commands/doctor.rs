@@ -1,6 +1,8 @@
 //! `siding doctor`.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 use siding_e2e::{Finished, is_root};
 
@@ -99,4 +101,63 @@ fn nothing_of_its_tries_is_left() {
     let done = sandbox.siding(&["doctor"]).run();
     println!("as {}: {done}", if is_root() { "root" } else { "oneself" });
     assert_eq!(names(), before);
+}
+
+/// Looks at a host and returns its checks by name, with what repairs each.
+fn host(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
+    let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
+    let call = sandbox.siding(&["doctor", "--host", "claude-code", "--json"]).env("PATH", path);
+    let view = call.run().expect_code(code).json();
+    assert_eq!(view["host"], "claude-code");
+    let checks = view["checks"].as_array().expect("a list").clone();
+    let named = |one: serde_json::Value| {
+        let name = one["name"].as_str().expect("a name").to_owned();
+        let repair = view["repairs"][&name].clone();
+        (name, serde_json::json!({"state": one["state"], "found": one["found"], "repair": repair}))
+    };
+    checks.into_iter().map(named).collect()
+}
+
+#[test]
+fn a_host_is_looked_at_and_what_repairs_it_is_said() {
+    let sandbox = sandbox();
+    let none = host(&sandbox, 1);
+    assert_eq!(none["host"]["state"], "missing", "{none:#}");
+    assert_eq!(none["hooks"]["repair"], "siding install claude-code", "{none:#}");
+    assert_eq!(none["MCP server"]["repair"], "siding install claude-code", "{none:#}");
+
+    let bin = sandbox.path("bin");
+    std::fs::create_dir(&bin).expect("own directory");
+    let claude = bin.join("claude");
+    std::fs::write(&claude, "#!/bin/sh\necho '9.9.9 (a stand-in)'\n").expect("own file");
+    std::fs::set_permissions(&claude, Permissions::from_mode(0o755)).expect("own file");
+    let _in = sandbox.siding(&["install", "claude-code"]).run().expect_code(0);
+    let whole = host(&sandbox, 0);
+    let found = |view: &serde_json::Value, name: &str| view[name]["found"].to_string();
+    assert!(found(&whole, "host").contains("9.9.9 (a stand-in)"), "{whole:#}");
+    assert!(found(&whole, "hooks").contains("all 10 entries"), "{whole:#}");
+    assert!(found(&whole, "hook program").contains("is this siding"), "{whole:#}");
+
+    // One entry gone, the program of the others too, and all of it switched off.
+    let path = sandbox.home().join(".claude/settings.json");
+    let text = std::fs::read_to_string(&path).expect("own file");
+    let other = text.replace("siding-under-test", "gone/siding").replace("\"stop\"", "\"other\"");
+    let other = other.replacen('{', "{\"disableAllHooks\": true,", 1);
+    std::fs::write(&path, other).expect("own file");
+    let ill = host(&sandbox, 1);
+    assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
+    assert!(found(&ill, "hook program").contains("is no program"), "{ill:#}");
+    assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
+    // A file that the host does not read.
+    std::fs::write(&path, "{ // mine\n}").expect("own file");
+    assert!(found(&host(&sandbox, 1), "files").contains("line 1, column 3"));
+    // In two scopes, by different paths.
+    std::fs::write(&path, text).expect("own file");
+    let local = sandbox.path(".claude/settings.json");
+    let _in = sandbox.siding(&["install", "claude-code", "--scope", "project"]).run();
+    let text = std::fs::read_to_string(&local).expect("own file");
+    std::fs::write(&local, text.replace("siding-under-test", "gone/siding")).expect("own file");
+    let twice = host(&sandbox, 1);
+    let repair = "siding uninstall claude-code --scope project";
+    assert_eq!(twice["one of each"]["repair"], repair, "{twice:#}");
 }

@@ -13,6 +13,7 @@ mod help;
 mod history;
 mod ids;
 mod input;
+mod install;
 mod man;
 mod monitor;
 mod notices;

@@ -14,6 +14,7 @@ const TASK: &str = include_str!("../../../../docs/schema/task.schema.json");
 const WAIT: &str = include_str!("../../../../docs/schema/wait.schema.json");
 const REAP: &str = include_str!("../../../../docs/schema/reap.schema.json");
 const DOCTOR: &str = include_str!("../../../../docs/schema/doctor.schema.json");
+const INSTALL: &str = include_str!("../../../../docs/schema/install.schema.json");
 const SETTING: &str = include_str!("../../../../docs/schema/setting.schema.json");
 const SESSION: &str = include_str!("../../../../docs/schema/session.schema.json");
 const SESSION_CLOSE: &str = include_str!("../../../../docs/schema/session_close.schema.json");
@@ -189,6 +190,11 @@ fn all_other_answers_are_as_promised() {
         list
     };
     check(&Schema::new(DOCTOR), &["doctor", "--json"]);
+    check(&Schema::new(DOCTOR), &["doctor", "--host", "claude-code", "--json"]);
+    let install = Schema::new(INSTALL);
+    check(&install, &["install", "claude-code", "--dry-run", "--json"]);
+    check(&install, &["install", "codex", "--json"]);
+    check(&install, &["uninstall", "codex", "--json"]);
     check(&Schema::new(SETTING), &["config", "show", "--json"]);
     let session = Schema::new(SESSION);
     check(&session, &["session", "open", "chat", "--owner-pid", &me, "--json"]);

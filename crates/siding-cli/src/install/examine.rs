@@ -1,0 +1,287 @@
+//! Whether siding is whole in a host, and what repairs it.
+
+mod reading;
+mod version;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use siding_core::doctor::{Check, State, Weight};
+use siding_core::sys::file;
+
+use self::reading::Reading;
+use super::hooks::{self, Entry, Found};
+use super::hosts::{Host, Places, Scope};
+use super::json::Step;
+use super::program::{Program, search};
+use super::target::{Content, Target};
+use super::{timer, toml};
+use crate::failure::Failure;
+
+/// What was found in a host, with the command that repairs each check which needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// The checks, in the order in which they are shown.
+    pub(crate) checks: Vec<Check>,
+    /// Commands, by the names of checks.
+    pub(crate) repairs: BTreeMap<&'static str, String>,
+}
+
+impl Findings {
+    /// Looks at a host: its program, its files, and what of siding's is in them.
+    ///
+    /// # Errors
+    ///
+    /// When the program's path is none that a shell could be told.
+    pub(crate) fn of(host: Host, places: &Places, program: &Program) -> Result<Self, Failure> {
+        let mut findings = Self::default();
+        findings.host_program(host);
+        let scopes: &[Scope] = if host.has_scopes() { &Scope::ALL } else { &[Scope::User] };
+        let mut files = Vec::new();
+        for scope in scopes {
+            let targets = host.targets(places, *scope, program)?;
+            files.extend(targets.into_iter().map(|target| Reading::of(*scope, target)));
+        }
+        findings.files(host, &files);
+        if host.has_hooks() {
+            findings.hooks(host, &files, program);
+        }
+        findings.server(host, &files, program);
+        findings.shells(host, &files);
+        let (state, found) = if timer::is_on() {
+            (State::Ok, "runs the reaper every 15 minutes")
+        } else {
+            (State::Missing, "not installed")
+        };
+        let without = "what crashed sessions left is cleared only when a session starts";
+        let found = found.to_owned();
+        let check = Check { name: "timer", state, weight: Weight::Comfort, found, without };
+        findings.push(check, Some("siding install timer".to_owned()));
+        Ok(findings)
+    }
+
+    fn push(&mut self, check: Check, repair: Option<String>) {
+        if let (true, Some(repair)) = (check.state != State::Ok, repair) {
+            self.repairs.insert(check.name, repair);
+        }
+        self.checks.push(check);
+    }
+
+    fn host_program(&mut self, host: Host) {
+        let path = search(host.program());
+        let (state, found) = match &path {
+            None => (State::Missing, format!("no `{}` in the search path", host.program())),
+            Some(path) => match version::of(path) {
+                Ok(version) => (State::Ok, format!("`{}`, {version}", path.display())),
+                Err(why) => {
+                    (State::Limited, format!("`{}`, version not known: {why}", path.display()))
+                }
+            },
+        };
+        let without = "there is nothing to be installed in";
+        let check = Check { name: "host", state, weight: Weight::Guarantee, found, without };
+        self.push(check, None);
+    }
+
+    fn files(&mut self, host: Host, files: &[Reading]) {
+        let faults: Vec<&str> = files.iter().filter_map(|file| file.fault.as_deref()).collect();
+        let there = files.iter().filter(|file| file.text.is_some());
+        let mut shown: Vec<String> =
+            there.map(|file| format!("`{}`", file.target.path.display())).collect();
+        // One file may have a place for each scope.
+        shown.dedup();
+        let (state, found) = match (faults.as_slice(), shown.is_empty()) {
+            ([], true) => (State::Ok, "none there".to_owned()),
+            ([], false) => (State::Ok, shown.join(", ")),
+            (faults, _) => (State::Missing, faults.join("; ")),
+        };
+        let without = "the host ignores the whole file, with everything siding has there";
+        let check = Check { name: "files", state, weight: Weight::Guarantee, found, without };
+        let repair = format!("correct that line, then `siding install {}`", host.name());
+        self.push(check, Some(repair));
+    }
+
+    fn hooks(&mut self, host: Host, files: &[Reading], program: &Program) {
+        let mut all: Vec<(Scope, &Target, Found)> = Vec::new();
+        let mut off = Vec::new();
+        for file in files {
+            let Some(json) = &file.json else { continue };
+            let found = hooks::find(json, &program.names);
+            all.extend(found.into_iter().map(|found| (file.scope, &file.target, found)));
+            let disabled = host.off_switch().filter(|key| {
+                json.get(&[Step::Key(key)]).and_then(|value| value.as_bool()) == Some(true)
+            });
+            off.extend(disabled.map(|key| format!("`{key}` in `{}`", file.target.path.display())));
+        }
+        let scope = all.first().map_or(Scope::User, |(scope, ..)| *scope);
+        let install = install_command(host, scope);
+        let wanted = files.iter().find_map(|file| match &file.target.content {
+            Content::Json { hooks, .. } if file.scope == scope && !hooks.is_empty() => Some(hooks),
+            Content::Json { .. } | Content::Toml(_) | Content::Own(_) => None,
+        });
+        let wanted: &[Entry] = wanted.map_or(&[], Vec::as_slice);
+        let has = |entry: &&Entry| {
+            all.iter().any(|(_, _, found)| {
+                (found.event.as_str(), found.matcher.as_deref(), found.word.as_str())
+                    == (entry.event, entry.matcher, entry.word)
+            })
+        };
+        let missing: Vec<String> =
+            wanted.iter().filter(|entry| !has(entry)).map(Entry::title).collect();
+        let (state, found) = if all.is_empty() {
+            (State::Missing, "none of siding's".to_owned())
+        } else if missing.is_empty() {
+            (State::Ok, format!("all {} entries, {}", wanted.len(), scope.words()))
+        } else {
+            (State::Limited, format!("missing: {}", missing.join(", ")))
+        };
+        let without = "the session is not opened, commands are not adopted, notices do not arrive";
+        let check = Check { name: "hooks", state, weight: Weight::Guarantee, found, without };
+        self.push(check, Some(install.clone()));
+        let opens = all.iter().any(|(_, _, found)| found.word == "session-start");
+        self.session_start(host, opens, &install);
+        let found = all.iter().map(|(_, _, found)| found.program.as_str());
+        self.programs("hook program", found.collect(), program, &install);
+        self.duplicates(host, &all);
+        let (state, found) = match off.as_slice() {
+            [] => (State::Ok, "not switched off".to_owned()),
+            off => (State::Missing, format!("switched off by {}", off.join(", "))),
+        };
+        let without = "the host calls no hook at all";
+        let check =
+            Check { name: "hooks allowed", state, weight: Weight::Guarantee, found, without };
+        self.push(check, Some("take that setting out".to_owned()));
+    }
+
+    /// Says whether the hook is there that has the session's shells adopted.
+    fn session_start(&mut self, host: Host, there: bool, install: &str) {
+        if !host.adopts_by_hook() {
+            return;
+        }
+        let (state, found) = if there {
+            (State::Ok, "the hook of SessionStart writes the line that shells read first")
+        } else {
+            (State::Missing, "no hook of SessionStart")
+        };
+        let without = "its commands are not adopted: no deadline, no stop with the session";
+        let found = found.to_owned();
+        let check = Check { name: "adoption", state, weight: Weight::Guarantee, found, without };
+        self.push(check, Some(install.to_owned()));
+    }
+
+    /// Says what the entries call: this program, another one, or nothing that is there.
+    fn programs(
+        &mut self,
+        name: &'static str,
+        mut called: Vec<&str>,
+        program: &Program,
+        install: &str,
+    ) {
+        called.sort_unstable();
+        called.dedup();
+        if called.is_empty() {
+            return;
+        }
+        let mut worst = State::Ok;
+        let mut said = Vec::new();
+        for one in called {
+            let path =
+                if one.contains('/') { Some(Path::new(one).to_owned()) } else { search(one) };
+            let (state, what) = match path {
+                Some(path) if !file::is_program(&path) => (State::Missing, "is no program"),
+                Some(path) if file::is_same(&path, Path::new(&program.path)) => {
+                    (State::Ok, "is this siding")
+                }
+                Some(_) => (State::Limited, "is another siding than this one"),
+                None => (State::Missing, "is not in the search path"),
+            };
+            if state == State::Missing || worst == State::Ok {
+                worst = state;
+            }
+            said.push(format!("`{one}` {what}"));
+        }
+        let without = "the host says that its hook failed, or a siding of another age answers";
+        let found = said.join(", ");
+        let check = Check { name, state: worst, weight: Weight::Guarantee, found, without };
+        self.push(check, Some(install.to_owned()));
+    }
+
+    /// Says whether an event calls siding more than once: a host runs identical handlers once, and
+    /// handlers that differ each.
+    fn duplicates(&mut self, host: Host, all: &[(Scope, &Target, Found)]) {
+        let mut twice: Vec<String> = Vec::new();
+        let mut extra = None;
+        for (index, (scope, _, one)) in all.iter().enumerate() {
+            let same = |(_, _, other): &&(Scope, &Target, Found)| {
+                (&one.event, &one.matcher, &one.word) == (&other.event, &other.matcher, &other.word)
+                    && one.handler != other.handler
+            };
+            if all[..index].iter().any(|other| same(&other)) {
+                twice.push(format!("{} {}", one.event, one.word));
+                extra = Some(*scope);
+            }
+        }
+        twice.sort();
+        twice.dedup();
+        let (state, found) = if twice.is_empty() {
+            (State::Ok, "each event calls siding once".to_owned())
+        } else {
+            (State::Limited, format!("more than once, in different words: {}", twice.join(", ")))
+        };
+        let without = "each notice may come twice, each command be judged twice";
+        let check = Check { name: "one of each", state, weight: Weight::Guarantee, found, without };
+        let repair =
+            extra.map(|scope| install_command(host, scope).replacen("install", "uninstall", 1));
+        self.push(check, repair);
+    }
+
+    fn server(&mut self, host: Host, files: &[Reading], program: &Program) {
+        let mut found = Vec::new();
+        for file in files {
+            let called = file.server(program);
+            found.extend(called.map(|called| (file, called)));
+        }
+        let scope = found.first().map_or(Scope::User, |(file, _)| file.scope);
+        let install = install_command(host, scope);
+        let (state, shown) = match found.first() {
+            None => (State::Missing, "no entry".to_owned()),
+            Some((file, _)) => (State::Ok, format!("in `{}`", file.target.path.display())),
+        };
+        let without = "the host has none of siding's tools";
+        let check =
+            Check { name: "MCP server", state, weight: Weight::Guarantee, found: shown, without };
+        self.push(check, Some(install.clone()));
+        let called = found.iter().map(|(_, called)| called.as_str()).collect();
+        self.programs("MCP program", called, program, &install);
+    }
+}
+
+impl Findings {
+    /// Says whether the host's shells read the file by which they are adopted.
+    fn shells(&mut self, host: Host, files: &[Reading]) {
+        for file in files {
+            let Content::Toml(block) = &file.target.content else { continue };
+            let set = file.text.as_deref().and_then(|text| toml::shell_file(text).ok().flatten());
+            let (state, found) = match set {
+                Some(path) if Path::new(&path).exists() => {
+                    (State::Ok, format!("BASH_ENV=`{path}`"))
+                }
+                Some(path) => (State::Missing, format!("BASH_ENV=`{path}`, which is not there")),
+                None => (State::Missing, "BASH_ENV is not set".to_owned()),
+            };
+            let without = "its commands are not adopted: no deadline, no stop with the session";
+            let check =
+                Check { name: "adoption", state, weight: Weight::Guarantee, found, without };
+            let repair = format!(
+                "{}, or BASH_ENV = \"{}\" in your own [shell_environment_policy.set]",
+                install_command(host, Scope::User),
+                block.shell_file
+            );
+            self.push(check, Some(repair));
+        }
+    }
+}
+
+fn install_command(host: Host, scope: Scope) -> String {
+    format!("siding install {}{}", host.name(), scope.flag())
+}

@@ -1,0 +1,240 @@
+//! Files of hosts: read whole, and replaced in one step.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+
+use siding_core::sys::clock;
+
+use super::error::InstallError;
+
+/// Bytes of a file beyond which it is no host's settings.
+const LARGEST: u64 = 64 << 20;
+/// Permissions of a file that was not there: such files may hold keys of a person.
+const NEW_FILE: u32 = 0o600;
+/// Permissions of a directory that was not there.
+const NEW_DIRECTORY: u32 = 0o700;
+/// What a backup's name has behind that of the file, before the time.
+const BACKUP: &str = ".siding-backup-";
+
+/// A file as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Original {
+    /// Where it is, links followed.
+    path: PathBuf,
+    /// What was in it; `None` when there was no file.
+    bytes: Option<Vec<u8>>,
+    mode: u32,
+    owner: Option<(u32, u32)>,
+}
+
+impl Original {
+    /// Reads a file, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When there is something that is no file, or one that cannot be read.
+    pub(crate) fn read(path: &Path) -> Result<Self, InstallError> {
+        let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE, owner: None };
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return if path.is_symlink() {
+                    Err(InstallError::Dangling { path: path.to_owned() })
+                } else {
+                    Ok(missing(path.to_owned()))
+                };
+            }
+            Err(error) => return Err(InstallError::io("find", path)(error)),
+        };
+        let facts = path.metadata().map_err(InstallError::io("look at", &path))?;
+        if !facts.is_file() {
+            return Err(InstallError::NoFile { path });
+        }
+        if facts.len() > LARGEST {
+            return Err(InstallError::TooLarge { path, len: facts.len(), max: LARGEST });
+        }
+        let bytes = read_bytes(&path)?;
+        let owner = Some((facts.uid(), facts.gid()));
+        Ok(Self { path, bytes: Some(bytes), mode: facts.mode() & 0o7777, owner })
+    }
+
+    /// Returns where it is, links followed.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns its text, `None` when there was no file.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError::Bytes`].
+    pub(crate) fn text(&self) -> Result<Option<&str>, InstallError> {
+        let Some(bytes) = &self.bytes else { return Ok(None) };
+        let text = std::str::from_utf8(bytes).map_err(|error| InstallError::Bytes {
+            path: self.path.clone(),
+            offset: error.valid_up_to(),
+        })?;
+        Ok(Some(text))
+    }
+
+    /// Puts a new text in its place, in one step. It keeps its permissions and owner.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError::Changed`], or the operating system's. The file is then as it was.
+    pub(crate) fn replace(&self, text: &str) -> Result<(), InstallError> {
+        let name = beside(&self.path, &format!(".siding-{}", std::process::id()));
+        let written = self.write_new(&name, text.as_bytes()).and_then(|()| {
+            self.expect_unchanged()?;
+            std::fs::rename(&name, &self.path).map_err(InstallError::io("replace", &self.path))
+        });
+        if written.is_err() {
+            let _never_there = std::fs::remove_file(&name);
+        }
+        written?;
+        self.sync_directory()
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Original::replace`].
+    pub(crate) fn remove(&self) -> Result<(), InstallError> {
+        self.expect_unchanged()?;
+        std::fs::remove_file(&self.path).map_err(InstallError::io("remove", &self.path))?;
+        self.sync_directory()
+    }
+
+    /// Copies it beside itself, and returns where to; `None` when there was no file.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub(crate) fn back_up(&self) -> Result<Option<PathBuf>, InstallError> {
+        let Some(bytes) = &self.bytes else { return Ok(None) };
+        let now: String = clock::wall().rfc3339().chars().filter(char::is_ascii_digit).collect();
+        let stamp = now.get(..14).unwrap_or(&now);
+        let mut path = beside(&self.path, &format!("{BACKUP}{stamp}"));
+        let mut again = 2;
+        while path.exists() {
+            path = beside(&self.path, &format!("{BACKUP}{stamp}-{again}"));
+            again += 1;
+        }
+        self.write_new(&path, bytes)?;
+        Ok(Some(path))
+    }
+
+    /// Returns the backups beside it that say the same as `text`.
+    pub(crate) fn backups_of(&self, text: &str) -> Vec<PathBuf> {
+        let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return Vec::new();
+        };
+        let start = format!("{}{BACKUP}", name.display());
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start));
+        let mut same: Vec<PathBuf> = ours
+            .map(|entry| entry.path())
+            .filter(|path| std::fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()))
+            .collect();
+        same.sort();
+        same
+    }
+
+    /// Makes the directory it is to be in. Returns those that were not there, the uppermost first.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub(crate) fn make_directory(&self) -> Result<Vec<PathBuf>, InstallError> {
+        let above = self.path.ancestors().skip(1);
+        let mut made: Vec<PathBuf> =
+            above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect();
+        made.reverse();
+        for dir in &made {
+            let result = DirBuilder::new().mode(NEW_DIRECTORY).create(dir);
+            result.map_err(InstallError::io("make", dir))?;
+        }
+        Ok(made)
+    }
+
+    fn write_new(&self, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
+        let io = |source| InstallError::io("write", path)(source);
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create_new(true).mode(NEW_FILE).open(path).map_err(io)?;
+        file.write_all(bytes).map_err(io)?;
+        if let Some((uid, gid)) = self.owner {
+            let facts = file.metadata().map_err(io)?;
+            if (facts.uid(), facts.gid()) != (uid, gid) {
+                std::os::unix::fs::fchown(&file, Some(uid), Some(gid)).map_err(io)?;
+            }
+        }
+        file.set_permissions(Permissions::from_mode(self.mode)).map_err(io)?;
+        file.sync_all().map_err(io)
+    }
+
+    /// Looks whether it still is what was read.
+    fn expect_unchanged(&self) -> Result<(), InstallError> {
+        let now = match read_bytes(&self.path) {
+            Ok(bytes) => Some(bytes),
+            Err(InstallError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if now == self.bytes {
+            Ok(())
+        } else {
+            Err(InstallError::Changed { path: self.path.clone() })
+        }
+    }
+
+    fn sync_directory(&self) -> Result<(), InstallError> {
+        let Some(dir) = self.path.parent() else { return Ok(()) };
+        let synced = File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(InstallError::io("write out", dir))
+    }
+}
+
+/// Reads a whole file.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
+    let io = |source| InstallError::io("read", path)(source);
+    let mut bytes = Vec::new();
+    File::open(path).map_err(io)?.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}
+
+/// Returns a path with something behind its name.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(end);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_has_written_meanwhile_stays() {
+        let dir = std::env::temp_dir().join(format!("siding-file-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        let path = dir.join("settings.json");
+        std::fs::write(&path, "1").expect("written");
+        let original = Original::read(&path).expect("read");
+        let new = Original::read(&dir.join("new.json")).expect("not there");
+        std::fs::write(&path, "2").expect("written");
+        std::fs::write(dir.join("new.json"), "3").expect("written");
+        for refused in [original.replace("x"), original.remove(), new.replace("x")] {
+            assert!(matches!(refused, Err(InstallError::Changed { .. })), "{refused:?}");
+        }
+        let text = |name: &str| std::fs::read_to_string(dir.join(name)).expect("there");
+        assert_eq!((text("settings.json"), text("new.json")), ("2".to_owned(), "3".to_owned()));
+        assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 2, "nothing beside");
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+}

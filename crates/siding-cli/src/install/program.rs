@@ -1,0 +1,179 @@
+//! The program that hosts are told to call, and how its calls are known again.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use siding_core::sys::file;
+
+use crate::failure::Failure;
+
+/// The program's usual name.
+const USUAL: &str = "siding";
+
+/// This program, as a host is to call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Its absolute path.
+    pub(crate) path: String,
+    /// Whether its mere name leads to it: the search path does.
+    pub(crate) on_path: bool,
+    /// By which its calls are known.
+    pub(crate) names: Names,
+}
+
+impl Program {
+    /// Finds out.
+    ///
+    /// # Errors
+    ///
+    /// When there is no path to it that a host could be told.
+    pub(crate) fn this() -> Result<Self, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
+        if !file::is_program(&own) {
+            let message = format!("`{}` is no program any more", own.display());
+            return Err(Failure::new(message).with_hint("call siding again by its new path"));
+        }
+        // A link in the search path outlives the version it leads to.
+        let on_path = search(USUAL).filter(|found| file::is_same(found, &own));
+        let path = on_path.as_deref().unwrap_or(&own);
+        let Some(text) = path.to_str() else {
+            return Err(Failure::new(format!("the path `{}` is not UTF-8", path.display()))
+                .with_hint("install siding in a directory whose name is"));
+        };
+        let names = Names::with(own.file_name().and_then(|name| name.to_str()));
+        Ok(Self { path: text.to_owned(), on_path: on_path.is_some(), names })
+    }
+
+    /// Returns what a file that others have too is to call: the mere name where that works here.
+    pub(crate) fn shared(&self) -> &str {
+        if self.on_path { USUAL } else { &self.path }
+    }
+}
+
+/// Returns the first program of that name in the search path.
+pub(crate) fn search(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|path| file::is_program(path))
+}
+
+/// Names under which siding is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    /// Returns the usual name, and one more.
+    pub(crate) fn with(own: Option<&str>) -> Self {
+        let own = own.filter(|own| *own != USUAL).map(str::to_owned);
+        Self([USUAL.to_owned()].into_iter().chain(own).collect())
+    }
+
+    /// Returns whether a command is siding, by its file name.
+    pub(crate) fn is_siding(&self, command: &str) -> bool {
+        let name = Path::new(command).file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| self.0.iter().any(|one| one == name))
+    }
+
+    /// Returns the program and the last argument of a handler that calls `siding hook`, in either
+    /// form: with `args`, or as a line for a shell.
+    pub(crate) fn hook(&self, handler: &Value) -> Option<(String, String)> {
+        let command = handler["command"].as_str()?;
+        let (program, args) = match handler["args"].as_array() {
+            Some(args) => {
+                let args = args.iter().map(|arg| arg.as_str().unwrap_or_default().to_owned());
+                (command.to_owned(), args.collect::<Vec<_>>())
+            }
+            None => {
+                let mut words = words(command).into_iter();
+                (words.next()?, words.collect())
+            }
+        };
+        let first = args.first().is_some_and(|first| first == "hook");
+        let word = args.last().cloned().unwrap_or_default();
+        (first && self.is_siding(&program)).then_some((program, word))
+    }
+
+    /// Returns the program of a server's entry that starts `siding mcp`: `command` with `args`, or
+    /// `command` as a list.
+    pub(crate) fn server(&self, entry: &Value) -> Option<String> {
+        let (program, first) = match &entry["command"] {
+            Value::String(program) => (program.as_str(), entry["args"][0].as_str()),
+            Value::Array(words) => (words.first()?.as_str()?, words.get(1)?.as_str()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
+        };
+        (first == Some("mcp") && self.is_siding(program)).then(|| program.to_owned())
+    }
+}
+
+/// Returns a word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+@%:,=".contains(char);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns the words of a line that [`quoted`] words make up.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut inside = false;
+    let mut chars = line.trim().chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\'' => inside = !inside,
+            '\\' if !inside => {
+                if let (Some(word), Some(next)) = (words.last_mut(), chars.next()) {
+                    word.push(next);
+                }
+            }
+            ' ' if !inside => words.push(String::new()),
+            other => {
+                if let Some(word) = words.last_mut() {
+                    word.push(other);
+                }
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn our_calls_are_known_and_no_others() {
+        let names = Names::with(Some("siding-dev"));
+        let line = format!("{} hook --host codex stop", quoted("/opt/it's here/siding"));
+        for (handler, program, word) in [
+            (json!({"command": "/a b/siding", "args": ["hook", "stop"]}), "/a b/siding", "stop"),
+            (json!({"command": "siding-dev hook stop"}), "siding-dev", "stop"),
+            (json!({"command": line}), "/opt/it's here/siding", "stop"),
+        ] {
+            let found = names.hook(&handler);
+            assert_eq!(found, Some((program.to_owned(), word.to_owned())), "{handler}");
+        }
+        for other in [
+            json!({"command": "/usr/bin/siding-other", "args": ["hook", "stop"]}),
+            json!({"command": "siding", "args": ["run", "hook"]}),
+            json!({"command": "echo siding hook"}),
+            json!({"command": "siding"}),
+            json!({"type": "http", "url": "siding"}),
+            json!("siding hook"),
+        ] {
+            assert_eq!(names.hook(&other), None, "{other}");
+        }
+        let siding = Some("siding".to_owned());
+        assert_eq!(names.server(&json!({"command": ["siding", "mcp"]})), siding);
+        assert_eq!(names.server(&json!({"command": "siding", "args": ["mcp"]})), siding);
+        assert_eq!(names.server(&json!({"command": "siding", "args": ["ps"]})), None);
+        assert_eq!(names.server(&json!({"command": "npx", "args": ["mcp"]})), None);
+    }
+}

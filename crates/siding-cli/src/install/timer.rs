@@ -1,0 +1,191 @@
+//! The systemd user timer that runs the reaper, as systemd.timer(5) and systemd.service(5) have it.
+
+use std::process::{Command, Stdio};
+
+use siding_model::text::one_line;
+
+use super::hosts::Places;
+use super::memory::Memory;
+use super::plan::{self, Action, Done};
+use super::program::Program;
+use super::target::{Content, Target};
+use crate::failure::Failure;
+
+/// The unit that is enabled.
+const TIMER: &str = "siding-reap.timer";
+/// The unit that it starts.
+const SERVICE: &str = "siding-reap.service";
+/// Columns of what systemctl says.
+const WIDTH: usize = 200;
+
+/// Installs or uninstalls the timer. Returns whether anything changed, and the files.
+///
+/// # Errors
+///
+/// When there is no manager to run it, or it does not start: then all is as before.
+pub(crate) fn carry_out(
+    places: &Places,
+    action: Action,
+    dry: bool,
+    program: &Program,
+    memory: &Memory,
+) -> Result<(bool, Vec<Done>), Failure> {
+    let targets = targets(places, program);
+    let go = |action| plan::carry_out(&targets, action, dry, &program.names, memory);
+    if dry {
+        let files = go(action)?;
+        return Ok((files.iter().any(Done::is_change), files));
+    }
+    match action {
+        Action::Install => {
+            expect_manager(program)?;
+            let was_on = is_on();
+            let files = go(action)?;
+            let changed = files.iter().any(Done::is_change);
+            if (changed || !was_on)
+                && let Err(failure) = switch_on()
+            {
+                if !changed {
+                    return Err(failure);
+                }
+                go(Action::Uninstall)?;
+                let _still_silent = reload();
+                return Err(failure.with_hint("the files were taken back: all is as it was"));
+            }
+            Ok((changed || !was_on, files))
+        }
+        Action::Uninstall => {
+            // While the manager still knows the unit.
+            switch_off();
+            let files = go(action)?;
+            let _no_manager = reload();
+            Ok((files.iter().any(Done::is_change), files))
+        }
+    }
+}
+
+/// Returns the two files.
+fn targets(places: &Places, program: &Program) -> Vec<Target> {
+    let dir = places.config().join("systemd/user");
+    let state = places.set("SIDING_STATE_DIR").map(|path| path.display().to_string());
+    vec![
+        Target {
+            path: dir.join(SERVICE),
+            content: Content::Own(service(&program.path, state.as_deref())),
+        },
+        Target { path: dir.join(TIMER), content: Content::Own(timer()) },
+    ]
+}
+
+fn service(program: &str, state: Option<&str>) -> String {
+    let state = state.map_or_else(String::new, |state| {
+        format!("Environment={}\n", quoted(&format!("SIDING_STATE_DIR={state}")))
+    });
+    // A shim that the reaper puts in the place of a killed one outlives it: only the reaper itself
+    // is ended. Exit code 1: something is left, which the next time may clear.
+    format!(
+        "# Written by `siding install timer`.\n\
+         [Unit]\n\
+         Description=Clears what crashed agent sessions left\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         {state}ExecStart={} reap\n\
+         SuccessExitStatus=1\n\
+         KillMode=process\n",
+        quoted(&program.replace('$', "$$"))
+    )
+}
+
+fn timer() -> String {
+    "# Written by `siding install timer`.\n\
+     [Unit]\n\
+     Description=Clears what crashed agent sessions left, every 15 minutes\n\
+     \n\
+     [Timer]\n\
+     OnStartupSec=1min\n\
+     OnUnitActiveSec=15min\n\
+     AccuracySec=1min\n\
+     \n\
+     [Install]\n\
+     WantedBy=timers.target\n"
+        .to_owned()
+}
+
+/// Returns a word as a unit file has it.
+fn quoted(word: &str) -> String {
+    let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    format!("\"{escaped}\"")
+}
+
+/// Asks whether there is somebody who runs timers.
+///
+/// # Errors
+///
+/// When there is not, with what to do instead.
+fn expect_manager(program: &Program) -> Result<(), Failure> {
+    systemctl(&["show-environment"]).map(drop).map_err(|why| {
+        let message = format!("no systemd user manager answers here: {why}");
+        let cron = super::program::quoted(&program.path);
+        Failure::new(message).with_hint(format!(
+            "nothing was changed; with cron the line `*/15 * * * * {cron} reap` in `crontab -e` \
+             does the same, and sessions clear what is left when they start"
+        ))
+    })
+}
+
+/// Returns whether the timer runs, and will after the next start of the machine.
+pub(crate) fn is_on() -> bool {
+    let says = |what, word| systemctl(&[what, TIMER]).is_ok_and(|said| said.trim() == word);
+    says("is-enabled", "enabled") && says("is-active", "active")
+}
+
+/// Has the manager read the files and start the timer.
+///
+/// # Errors
+///
+/// What systemctl says.
+fn switch_on() -> Result<(), Failure> {
+    let on = reload().and_then(|()| systemctl(&["enable", "--now", TIMER]).map(drop));
+    on.map_err(|why| Failure::new(format!("systemd did not start the timer: {why}")))
+}
+
+/// Has the manager stop the timer, if there is a manager.
+fn switch_off() {
+    // Without one, nothing runs.
+    let _no_manager = systemctl(&["disable", "--now", TIMER]);
+}
+
+/// Has the manager read the files anew.
+///
+/// # Errors
+///
+/// What systemctl says.
+fn reload() -> Result<(), String> {
+    systemctl(&["daemon-reload"]).map(drop)
+}
+
+fn systemctl(args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("systemctl");
+    command.arg("--user").args(args).stdin(Stdio::null());
+    let done = command.output().map_err(|error| format!("systemctl: {error}"))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let line = said.lines().find(|line| !line.trim().is_empty());
+    Err(line.map_or_else(|| done.status.to_string(), |line| one_line(line.trim(), WIDTH)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_cannot_break_out_of_its_unit() {
+        let text = service("/a b/100%/\"x\"/$HOME/siding", Some("/s t"));
+        let line = "ExecStart=\"/a b/100%%/\\\"x\\\"/$$HOME/siding\" reap\n";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("Environment=\"SIDING_STATE_DIR=/s t\"\n"), "{text}");
+    }
+}

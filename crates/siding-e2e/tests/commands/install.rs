@@ -1,0 +1,316 @@
+//! `siding install` and `siding uninstall`, in a home of their own. No host is needed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use siding_e2e::Sandbox;
+
+use crate::support::{ok, refused, sandbox};
+
+/// Every file and link below a directory, with what is in it and its permissions.
+fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("a directory").flatten() {
+        let path = entry.path();
+        let facts = entry.metadata().expect("it is there");
+        let mode = facts.permissions().mode() & 0o7777;
+        if facts.is_dir() {
+            all.insert(path.clone(), (mode, Vec::new()));
+            all.extend(snapshot(&path));
+        } else if facts.is_symlink() {
+            let target = fs::read_link(&path).expect("a link");
+            all.insert(path, (0, target.into_os_string().into_encoded_bytes()));
+        } else {
+            let bytes = fs::read(&path).expect("own file");
+            all.insert(path, (mode, bytes));
+        }
+    }
+    all
+}
+
+/// What a person has, in home and working directory.
+fn theirs(sandbox: &Sandbox) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut all = snapshot(&sandbox.home());
+    all.extend(snapshot(&sandbox.path("")));
+    all
+}
+
+fn settings(sandbox: &Sandbox, text: &str) -> PathBuf {
+    let dir = sandbox.home().join(".claude");
+    fs::create_dir_all(&dir).expect("own directory");
+    let path = dir.join("settings.json");
+    fs::write(&path, text).expect("own file");
+    path
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+const ODD: &str = "{ \"model\":\"x\",\r\n\r\n\t\"hooks\": {\"Stop\":[ ]  },\"permissions\":{}}";
+
+#[test]
+fn a_file_is_afterwards_as_it_was() {
+    let sandbox = sandbox();
+    let path = settings(&sandbox, ODD);
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("own file");
+    let before = theirs(&sandbox);
+    let dry = ok(&sandbox, &["install", "claude-code", "--dry-run"]).out();
+    assert!(dry.contains("+++ ") && dry.contains("would change "), "{dry}");
+    assert_eq!(theirs(&sandbox), before);
+
+    let done = ok(&sandbox, &["install", "claude-code", "--json"]).json();
+    assert_eq!(done["changed"], true, "{done}");
+    let backup = done["files"][0]["backup"].as_str().expect("it was there before");
+    assert!(backup.contains("settings.json.siding-backup-20"), "{backup}");
+    assert_eq!(fs::read(backup).expect("a backup"), ODD.as_bytes());
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!((mode(&path), mode(Path::new(backup))), (0o640, 0o640));
+    let hooks = &json(&path)["hooks"];
+    let handler = &hooks["PreToolUse"][0]["hooks"][0];
+    assert_eq!(hooks["PreToolUse"][0]["matcher"], "Bash|Monitor");
+    assert_eq!(handler["args"], serde_json::json!(["hook", "pre-tool-use"]));
+    let program = handler["command"].as_str().expect("a path");
+    assert!(Path::new(program).is_absolute(), "{program}");
+    let server = &json(&sandbox.home().join(".claude.json"))["mcpServers"]["siding"];
+    assert_eq!(server["args"], serde_json::json!(["mcp"]));
+
+    let installed = theirs(&sandbox);
+    let again = ok(&sandbox, &["install", "claude-code"]).out();
+    assert!(again.contains("nothing to change"), "{again}");
+    assert_eq!(theirs(&sandbox), installed);
+    let gone = ok(&sandbox, &["uninstall", "claude-code"]).out();
+    assert!(gone.contains("--- ") && gone.contains("siding is gone"), "{gone}");
+    assert_eq!(theirs(&sandbox), before);
+    let remembered = fs::read_dir(sandbox.state_dir().join("installed")).expect("a directory");
+    assert_eq!(remembered.count(), 0);
+    let again = ok(&sandbox, &["uninstall", "claude-code"]).out();
+    assert!(again.contains("nothing to change"), "{again}");
+    assert_eq!(theirs(&sandbox), before);
+}
+
+#[test]
+fn what_was_not_there_is_made_for_its_owner_alone_and_goes_again() {
+    let sandbox = sandbox();
+    let before = theirs(&sandbox);
+    for scope in ["user", "project", "local"] {
+        let _in = ok(&sandbox, &["install", "claude-code", "--scope", scope]);
+        let made = theirs(&sandbox);
+        let new: Vec<_> = made.iter().filter(|(path, _)| !before.contains_key(*path)).collect();
+        assert_eq!(new.len(), 3, "{scope}: {new:?}");
+        assert!(new.iter().all(|(_, (mode, _))| mode & 0o077 == 0), "{scope}: {new:?}");
+        let _out = ok(&sandbox, &["uninstall", "claude-code", "--scope", scope]);
+        assert_eq!(theirs(&sandbox), before, "{scope}");
+    }
+}
+
+/// As the real client has it: the files of a project are where one works, and what one person has
+/// in one project is under the repository's root.
+#[test]
+fn each_scope_has_its_files() {
+    let sandbox = sandbox();
+    let sub = sandbox.path("repository/sub");
+    fs::create_dir_all(&sub).expect("own directory");
+    fs::create_dir(sandbox.path("repository/.git")).expect("own directory");
+    let config = sandbox.path("config");
+    for (scope, settings) in
+        [("project", "repository/sub/.claude/settings.json"), ("user", "config/settings.json")]
+    {
+        let call = sandbox.siding(&["install", "claude-code", "--scope", scope]).cwd(&sub);
+        let _done = call.env("CLAUDE_CONFIG_DIR", &config).run().expect_code(0);
+        assert!(json(&sandbox.path(settings))["hooks"]["Stop"].is_array(), "{scope}");
+    }
+    assert!(json(&sub.join(".mcp.json"))["mcpServers"]["siding"].is_object());
+    assert!(json(&config.join(".claude.json"))["mcpServers"]["siding"].is_object());
+    let call = sandbox.siding(&["install", "claude-code", "--scope", "local"]).cwd(&sub);
+    let _done = call.run().expect_code(0);
+    assert!(json(&sub.join(".claude/settings.local.json"))["hooks"]["Stop"].is_array());
+    let root = sandbox.path("repository").display().to_string();
+    let known = json(&sandbox.home().join(".claude.json"));
+    assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
+}
+
+/// Claude Code ignores a file with a comment as a whole (seen with 2.1.197), so that hooks in it
+/// would be no hooks.
+#[test]
+fn a_file_that_the_host_would_not_read_is_refused() {
+    let sandbox = sandbox();
+    for (text, place) in [
+        ("{\n  // mine\n  \"model\": \"x\"\n}\n", "line 2, column 3: a comment"),
+        ("{\n  \"model\": \"x\",\n}\n", "line 2, column 15: trailing comma"),
+        ("{\"hooks\": []}", "line 1, column 11: `hooks` is no object"),
+        ("nonsense", "line 1, column 1: "),
+    ] {
+        let path = settings(&sandbox, text);
+        let before = theirs(&sandbox);
+        let err = refused(&sandbox, &["install", "claude-code"]);
+        let path = path.display().to_string();
+        assert!(err.contains(&path) && err.contains(place) && err.contains("hint: "), "{err}");
+        assert_eq!(theirs(&sandbox), before);
+    }
+    fs::write(settings(&sandbox, ""), b"{\"a\": \"\xff\"}").expect("own file");
+    let err = refused(&sandbox, &["install", "claude-code"]);
+    assert!(err.contains("not UTF-8: byte 7"), "{err}");
+}
+
+#[test]
+fn a_link_stays_and_its_target_is_changed() {
+    let sandbox = sandbox();
+    let path = settings(&sandbox, "");
+    fs::remove_file(&path).expect("own file");
+    fs::write(sandbox.path("real.json"), "{}\n").expect("own file");
+    symlink(sandbox.path("real.json"), &path).expect("own directory");
+    let before = theirs(&sandbox);
+    let _in = ok(&sandbox, &["install", "claude-code"]);
+    assert!(path.is_symlink() && json(&sandbox.path("real.json"))["hooks"].is_object());
+    let _out = ok(&sandbox, &["uninstall", "claude-code"]);
+    assert_eq!(theirs(&sandbox), before);
+    fs::remove_file(sandbox.path("real.json")).expect("own file");
+    let err = refused(&sandbox, &["install", "claude-code"]);
+    assert!(err.contains("a link that leads nowhere"), "{err}");
+}
+
+/// What a person writes in between stays, and there is a copy of what was.
+#[test]
+fn an_edit_in_between_stays() {
+    let sandbox = sandbox();
+    let path = settings(&sandbox, "{\n  \"model\": \"x\"\n}\n");
+    let _in = ok(&sandbox, &["install", "claude-code"]);
+    let text = fs::read_to_string(&path).expect("own file");
+    fs::write(&path, text.replace("\"x\"", "\"y\"")).expect("own file");
+    let done = ok(&sandbox, &["uninstall", "claude-code", "--json"]).json();
+    assert_eq!(fs::read_to_string(&path).expect("own file"), "{\n  \"model\": \"y\"\n}\n");
+    assert!(done["files"][0]["backup"].is_string(), "{done}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_left_as_it_was() {
+    let sandbox = sandbox();
+    let path = settings(&sandbox, "{}\n");
+    let state = sandbox.path("state");
+    fs::write(&state, "no directory").expect("own file");
+    let call = sandbox.siding(&["install", "claude-code"]).env("SIDING_STATE_DIR", &state);
+    let done = call.run().expect_code(125);
+    assert!(done.err().contains("installed"), "{done}");
+    assert_eq!(fs::read_to_string(&path).expect("own file"), "{}\n");
+    let _in = ok(&sandbox, &["install", "claude-code"]);
+}
+
+/// The files of the other hosts: each is there in its own words, twice is once, and all of it goes.
+#[test]
+fn the_other_hosts_get_what_they_can_read() {
+    let sandbox = sandbox();
+    let home = sandbox.home();
+    let gemini = home.join(".gemini/settings.json");
+    let text = "{\n  // mine\n  \"theme\": \"x\"\n}\n";
+    fs::create_dir_all(gemini.parent().expect("a directory")).expect("own directory");
+    fs::write(&gemini, text).expect("own file");
+    let codex = sandbox.path("codex");
+    fs::create_dir(&codex).expect("own directory");
+    fs::write(codex.join("config.toml"), "model = 'x' # mine").expect("own file");
+    let before = theirs(&sandbox);
+    let call = |args: &[&str]| sandbox.siding(args).env("CODEX_HOME", &codex).run().expect_code(0);
+    for host in ["codex", "gemini", "opencode"] {
+        let first = call(&["install", host, "--json"]).json();
+        assert_eq!((&first["host"], &first["changed"]), (&host.into(), &true.into()), "{first}");
+        let installed = theirs(&sandbox);
+        assert_eq!(call(&["install", host, "--json"]).json()["changed"], false, "{host}");
+        assert_eq!(theirs(&sandbox), installed, "{host}");
+        match host {
+            "codex" => {
+                let hooks = json(&codex.join("hooks.json"));
+                let line = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].to_string();
+                assert!(line.contains("hook --host codex pre-tool-use"), "{line}");
+                let config = fs::read_to_string(codex.join("config.toml")).expect("own file");
+                assert!(
+                    config.starts_with("model = 'x' # mine\n\n[mcp_servers.siding]"),
+                    "{config}"
+                );
+                let shell = home.join(".config/siding/bash-env");
+                assert!(
+                    config.contains(&format!("BASH_ENV = \"{}\"", shell.display())),
+                    "{config}"
+                );
+                assert!(fs::read_to_string(shell).expect("made").contains("adopt \"$$\""));
+            }
+            "gemini" => {
+                let text = fs::read_to_string(&gemini).expect("own file");
+                assert!(text.starts_with("{\n  // mine\n  \"theme\": \"x\",\n"), "{text}");
+                assert!(text.contains("hook --host gemini before-tool"), "{text}");
+                assert!(
+                    text.contains("\"timeout\": 5000") && text.contains("mcpServers"),
+                    "{text}"
+                );
+            }
+            _ => {
+                let file = json(&home.join(".config/opencode/opencode.json"));
+                assert_eq!(file["mcp"]["siding"]["type"], "local");
+                assert_eq!(file["mcp"]["siding"]["command"][1], "mcp");
+            }
+        }
+        let _out = call(&["uninstall", host]);
+        assert_eq!(theirs(&sandbox), before, "{host}");
+    }
+    let err = refused(&sandbox, &["install", "codex", "--scope", "user"]);
+    assert!(err.contains("only claude-code has scopes"), "{err}");
+}
+
+/// A stand-in for systemctl that writes down its calls and says yes to all but one.
+fn systemctl(sandbox: &Sandbox, refuses: &str) -> String {
+    let bin = sandbox.path("bin");
+    fs::create_dir_all(&bin).expect("own directory");
+    let log = sandbox.root().join("systemctl.log").display().to_string();
+    let text = format!(
+        "#!/bin/sh\necho \"$*\" >> {log}\ncase \"$*\" in *'{refuses}'*) echo 'No medium found' >&2; \
+         exit 1;; *is-enabled*) echo enabled;; *is-active*) echo active;; esac\n"
+    );
+    fs::write(bin.join("systemctl"), text).expect("own file");
+    fs::set_permissions(bin.join("systemctl"), Permissions::from_mode(0o755)).expect("own file");
+    fs::write(&log, "").expect("own file");
+    format!("{}:/usr/bin:/bin", bin.display())
+}
+
+#[test]
+fn the_timer_is_written_and_started() {
+    let sandbox = sandbox();
+    let path = systemctl(&sandbox, "nothing");
+    let before = theirs(&sandbox);
+    let call = |args: &[&str]| sandbox.siding(args).env("PATH", &path).run();
+    let calls = || fs::read_to_string(sandbox.root().join("systemctl.log")).expect("own file");
+    let done = call(&["install", "timer"]).expect_code(0);
+    assert!(done.out().contains("siding is installed in systemd's timers"), "{done}");
+    let units = sandbox.home().join(".config/systemd/user");
+    let service = fs::read_to_string(units.join("siding-reap.service")).expect("made");
+    assert!(service.contains("ExecStart=\"/") && service.contains("\" reap\n"), "{service}");
+    let timer = fs::read_to_string(units.join("siding-reap.timer")).expect("made");
+    assert!(timer.contains("OnUnitActiveSec=15min\n"), "{timer}");
+    assert!(calls().ends_with("--user daemon-reload\n--user enable --now siding-reap.timer\n"));
+    let installed = theirs(&sandbox);
+    assert!(call(&["install", "timer"]).expect_code(0).out().contains("nothing to change"));
+    assert_eq!(theirs(&sandbox), installed);
+    let _out = call(&["uninstall", "timer"]).expect_code(0);
+    assert!(calls().ends_with("--user disable --now siding-reap.timer\n--user daemon-reload\n"));
+    assert_eq!(theirs(&sandbox), before);
+}
+
+#[test]
+fn without_a_manager_nothing_is_half_done() {
+    let sandbox = sandbox();
+    for (refuses, says) in [
+        ("show-environment", "no systemd user manager answers here: No medium found"),
+        ("enable --now", "systemd did not start the timer: No medium found"),
+    ] {
+        let path = systemctl(&sandbox, refuses);
+        let before = theirs(&sandbox);
+        let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+        assert!(done.err().contains(says) && done.err().contains("hint: "), "{done}");
+        assert_eq!(theirs(&sandbox), before, "{refuses}");
+    }
+    let path = sandbox.path("empty").display().to_string();
+    let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+    assert!(done.err().contains("*/15 * * * *"), "{done}");
+}
