@@ -18,6 +18,7 @@ mod monitor;
 mod notices;
 mod output;
 mod ps;
+mod ready;
 mod reap;
 mod session;
 mod show;
