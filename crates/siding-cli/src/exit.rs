@@ -6,7 +6,7 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 
-/// `wait`: a task ended first, so that what was waited for can no longer come.
+/// `wait` and `run --wait-for`: a task ended first, so that what was waited for can no longer come.
 pub(crate) const ENDED_FIRST: u8 = 1;
 /// `hook`: the call is denied, or there is news to wake for. The hosts' own number.
 pub(crate) const HOOK_BLOCKS: u8 = 2;
@@ -33,13 +33,16 @@ const MISSING: [i32; 2] = [2, 20];
 /// Returns what `run` exits with for a task in this state.
 pub(crate) fn of_task(state: &TaskState) -> ExitCode {
     let Phase::Ended { outcome, leader } = state.life.phase() else {
+        if !state.spec.wait_for.is_empty() {
+            return ExitCode::from(if state.ready.is_some() { 0 } else { STILL_RUNNING });
+        }
         return match (&state.leader_end, state.life.phase()) {
             // The command itself is over; what lingers is told in words.
             (Some(end), Phase::Lingering { .. }) => ExitCode::from(of_end(end)),
             _ => ExitCode::from(STILL_RUNNING),
         };
     };
-    ExitCode::from(match outcome {
+    let code = match outcome {
         Outcome::Deadline { .. } => TIMED_OUT,
         Outcome::FailedToStart { .. } => of_errno(state.spawn_errno),
         Outcome::Stopped { .. } | Outcome::Limit { .. } => {
@@ -48,7 +51,9 @@ pub(crate) fn of_task(state: &TaskState) -> ExitCode {
         Outcome::Exited { .. } | Outcome::Signaled { .. } | Outcome::Lost { .. } | _ => {
             leader.as_ref().map_or(OWN_FAILURE, of_end)
         }
-    })
+    };
+    // Zero would say that it is ready.
+    ExitCode::from(if code == 0 && state.awaits_ready() { ENDED_FIRST } else { code })
 }
 
 /// A command that was stopped failed, even when it exits with 0 on SIGTERM.

@@ -200,6 +200,7 @@ fn spec(task_id: TaskId, session_id: SessionId, pid: i32, settings: &Settings) -
         same_key: task_id.to_string(),
         duplicate_of: None,
         monitor: None,
+        wait_for: Vec::new(),
     }
 }
 

@@ -207,6 +207,7 @@ mod tests {
             same_key: String::new(),
             duplicate_of: None,
             monitor: None,
+            wait_for: Vec::new(),
         }
     }
 

@@ -27,6 +27,7 @@ use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
 use crate::tree::{self, SharedLook};
+use crate::wait;
 
 pub use crowd::Crowd;
 
@@ -259,6 +260,10 @@ impl<'r> Recovery<'r> {
             proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
         let mut records = monitor::last_lines(dir, &folded.state, at);
+        // What is there after a restart of the machine need not have been there before.
+        let same_boot = folded.state.boot == self.boot;
+        let ready = same_boot.then(|| wait::ready_after_all(dir, &folded.state, at)).flatten();
+        records.extend(ready.map(|ready| Record::Ready(Box::new(ready))));
         records.push(Record::Event { at, event });
         // While it was being killed, its leader's end is news and not yet the end.
         if !ends(&folded.state, &records) {

@@ -8,7 +8,7 @@ use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::Mono;
 use siding_model::record::OutputTotals;
-use siding_model::report::{MonitorView, OutputView, ProcessView, TaskView};
+use siding_model::report::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
 
 use crate::cgroup::Group;
 use crate::output::{self, Extent};
@@ -92,6 +92,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         breaches: state.breaches.clone(),
         cgroup: None,
         monitor: MonitorView::of(state),
+        ready: ReadyView::of(state),
         stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,

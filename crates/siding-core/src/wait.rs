@@ -11,6 +11,8 @@ mod looks;
 mod news;
 mod output;
 mod port;
+mod ready;
 mod waiter;
 
-pub use waiter::{Answer, Hit, WaitError, Waiter};
+pub use ready::{Readiness, ready_after_all};
+pub use waiter::{Answer, Hit, WaitError, Waiter, check};

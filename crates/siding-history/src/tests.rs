@@ -116,6 +116,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         same_key: String::new(),
         duplicate_of: None,
         monitor: None,
+        wait_for: Vec::new(),
         stall_after_ms: 45_000,
         limits: siding_model::limits::Limits::default(),
     }

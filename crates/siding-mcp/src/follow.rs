@@ -10,6 +10,7 @@ use siding_model::outcome::{Placement, Why};
 use siding_model::process::Mono;
 use siding_model::protocol::Request;
 use siding_model::signal::Signal;
+use siding_model::spec::TaskSpec;
 
 use crate::answer::Refusal;
 use crate::call::{Call, Gone, millis};
@@ -23,14 +24,20 @@ const PLACE_MS: u64 = 10_000;
 ///
 /// Who does not want the result any more interrupts the command, as an interrupt at a terminal
 /// does: it ran for this call alone. One that was put into the background is left alone, and so is
-/// that of a client that has left: its session decides.
+/// that of a client that has left: its session decides. One that is to become ready is waited for
+/// until it is, and was meant to go on from the start.
 pub(crate) async fn follow(
     host: &Host,
     call: &mut Call,
     watch: &mut Watch<'_>,
-    placement: Placement,
+    spec: &TaskSpec,
     budget: Duration,
 ) -> Result<Standing, Refusal> {
+    let placement = spec.placement;
+    let (why, stays) = match spec.wait_for.is_empty() {
+        true => (Why::Budget, false),
+        false => (Why::Asked, true),
+    };
     // Counted once it runs: who asked for the background learns of a command that does not exist.
     let mut until: Option<Mono> = None;
     while let Some(source) = watch.source() {
@@ -46,6 +53,12 @@ pub(crate) async fn follow(
                 ready.map_err(cannot_wait)?;
                 match block(|| run::hear(watch))? {
                     Heard::Over(dir, story) => return Ok(Standing { dir, state: story.state }),
+                    Heard::Ready(dir, story) => {
+                        if placement == Placement::Foreground {
+                            block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
+                        }
+                        return Ok(Standing { dir, state: story.state });
+                    }
                     Heard::Running | Heard::Again => {
                         until.get_or_insert_with(|| clock::mono().plus_ms(millis(budget)));
                     }
@@ -55,7 +68,7 @@ pub(crate) async fn follow(
             () = budget_over => {
                 if placement == Placement::Foreground {
                     // The shim decides: when the end came first, this changes nothing.
-                    block(|| watch.ask(&Request::Place { why: Why::Budget }, PLACE_MS))?;
+                    block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
                 }
                 break;
             }
@@ -64,7 +77,7 @@ pub(crate) async fn follow(
                 call.tell(host, standing.as_ref(), budget).await;
             }
             gone = call.cancelled() => {
-                if placement == Placement::Foreground && gone == Gone::Wish {
+                if placement == Placement::Foreground && !stays && gone == Gone::Wish {
                     let how = How { by: "client", grace: None, signal: Some(Signal::INT) };
                     block(|| stop::stop(&host.root, PROGRAM, watch.id(), how))?;
                 }

@@ -47,6 +47,8 @@ impl Dialect {
 
 /// Processes that are named one by one.
 const NAMED: usize = 5;
+/// Columns of what makes a task ready, and of what was seen.
+const READY: usize = 400;
 /// Columns of a command line among others.
 const COMMAND: usize = 40;
 
@@ -77,7 +79,7 @@ pub fn line(view: &TaskView, columns: usize) -> String {
 #[must_use]
 pub fn advice(view: &TaskView, dialect: Dialect, now: Wall) -> Option<String> {
     let id = view.task_id;
-    match view.phase {
+    let said = match view.phase {
         PhaseName::Starting => {
             Some(format!("it is being started; {} looks again", dialect.call("show", id)))
         }
@@ -88,6 +90,22 @@ pub fn advice(view: &TaskView, dialect: Dialect, now: Wall) -> Option<String> {
             dialect.call("wait", id)
         )),
         PhaseName::Ended => ended(view, dialect),
+    };
+    readiness(view, dialect).into_iter().chain(said).reduce(|all, next| format!("{all}; {next}"))
+}
+
+/// Whether it is ready, where somebody said what makes it so. Of one that has ended and was ready
+/// there is nothing to say.
+fn readiness(view: &TaskView, dialect: Dialect) -> Option<String> {
+    let ready = view.ready.as_ref()?;
+    let is_live = view.phase != PhaseName::Ended;
+    let says = one_line(&ready.says(is_live), READY);
+    match (is_live, ready.after_ms, dialect) {
+        (false, Some(_), _) => None,
+        (true, None, Dialect::Commands) => {
+            Some(format!("{says}; `siding notices` tells when it is"))
+        }
+        (_, _, _) => Some(says),
     }
 }
 

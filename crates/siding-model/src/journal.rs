@@ -13,8 +13,9 @@ use crate::lifecycle::{Event, Life, Phase};
 use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::record::{self, Accepted, Adopted, Closed, FORMAT, Record};
+use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record};
 use crate::spec::TaskSpec;
+use crate::wait::Ready;
 
 /// Why a journal cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +24,7 @@ pub enum JournalError {
     #[error("the journal is empty")]
     Empty,
     /// A newer siding wrote it; only an upgrade helps.
-    #[error("the journal has format {found}, this build reads up to {FORMAT}")]
+    #[error("the journal has format {found}, this build reads up to {NEWEST}")]
     TooNew {
         /// Format found.
         found: u32,
@@ -83,6 +84,8 @@ pub struct TaskState {
     pub stalled: Option<Stalled>,
     /// The limits that were passed, each as it was told last.
     pub breaches: Vec<Breach>,
+    /// That what was waited for since its start has come.
+    pub ready: Option<Ready>,
     /// Times another shim took over.
     pub rescues: u32,
     /// Number of the next record.
@@ -141,6 +144,7 @@ impl TaskState {
             matched: Matched::default(),
             stalled: None,
             breaches: Vec::new(),
+            ready: None,
             rescues: 0,
             next_seq: 1,
         }
@@ -175,6 +179,12 @@ impl TaskState {
             Record::Limit(breach) => {
                 self.breaches.retain(|told| told.which != breach.which);
                 self.breaches.push(*breach);
+            }
+            Record::Ready(ready) => {
+                if self.life.is_ended() || self.ready.is_some() {
+                    return Err("`ready` after the end, or twice".to_owned());
+                }
+                self.ready = Some(*ready);
             }
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
@@ -238,6 +248,12 @@ impl TaskState {
             },
             |closed| closed.wall,
         )
+    }
+
+    /// Whether somebody is to be told when it is ready, and it is not yet.
+    #[must_use]
+    pub const fn awaits_ready(&self) -> bool {
+        !self.spec.wait_for.is_empty() && self.ready.is_none()
     }
 
     /// Whether the tree may still have living members.
@@ -316,7 +332,7 @@ fn read_first(offset: usize, line: &[u8]) -> Result<Accepted, JournalError> {
     }
     let header: Header = serde_json::from_slice(json)
         .map_err(|error| corrupt(format!("no format number: {error}")))?;
-    if header.format > FORMAT {
+    if header.format > NEWEST {
         return Err(JournalError::TooNew { found: header.format });
     }
     if header.record != "accepted" || seq != 0 {

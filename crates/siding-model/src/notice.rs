@@ -12,6 +12,7 @@ mod id;
 mod order;
 mod story;
 mod view;
+mod words;
 mod xml;
 
 pub use delivery::{Answer, DELIVERY_MAX, next_try, retry_after};

@@ -10,9 +10,20 @@ use crate::lifecycle::Event;
 use crate::limits::{Breach, Peaks};
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::spec::TaskSpec;
+use crate::wait::Ready;
 
-/// Newest journal format this build reads, and the one it writes.
+/// Format of a journal that holds nothing newer: what nearly all tasks are written in.
 pub const FORMAT: u32 = 1;
+
+/// Newest journal format this build reads: one that may hold `ready`.
+pub const NEWEST: u32 = 2;
+
+/// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
+/// may hold a record it does not know, and goes on to read all others.
+#[must_use]
+pub const fn format_for(spec: &TaskSpec) -> u32 {
+    if spec.wait_for.is_empty() { FORMAT } else { NEWEST }
+}
 
 /// Longest line that is read, in bytes. A command may be 2 MiB; JSON may escape it sixfold.
 pub const LINE_MAX: usize = 16 << 20;
@@ -67,6 +78,8 @@ pub enum Record {
     Stalled(Box<Stalled>),
     /// A limit was passed. Once for each time.
     Limit(Box<Breach>),
+    /// What was waited for since the start is there. Once.
+    Ready(Box<Ready>),
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }

@@ -3,6 +3,8 @@
 //! Fields may be added, never renamed, removed or given another meaning. The committed schema is
 //! `docs/schema/task.schema.json`.
 
+mod waited;
+
 use serde::Serialize;
 
 use crate::evidence::AttentionView;
@@ -13,6 +15,8 @@ use crate::lifecycle::Phase;
 use crate::limits::{Breach, Peaks};
 use crate::outcome::{Outcome, Placement, Why};
 use crate::record::{Gap, StopReport};
+
+pub use waited::{ReadyView, WaitDetail, WaitHit, WaitReason, WaitView};
 
 /// One task, as `run` and `show` print it. `ps` prints a list of them without output text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,6 +79,8 @@ pub struct TaskView {
     pub cgroup: Option<String>,
     /// What its monitor told; null where it has none.
     pub monitor: Option<MonitorView>,
+    /// Whether it is ready; null where nobody said what makes it so.
+    pub ready: Option<ReadyView>,
     /// What a stop ended; null when nothing had to be.
     pub stop_report: Option<StopReport>,
     /// Task with the same command and directory that ran before it.
@@ -253,79 +259,4 @@ pub struct OutputView {
     pub text: Option<String>,
     /// Whether `text` leaves something out.
     pub truncated: bool,
-}
-
-/// What `siding wait --json` prints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "wait"))]
-pub struct WaitView {
-    /// Whether what was waited for came true.
-    pub satisfied: bool,
-    /// Why the wait is over.
-    pub reason: WaitReason,
-    /// What came true, and for which task.
-    pub by: Vec<WaitHit>,
-    /// How long it took.
-    pub waited_ms: u64,
-    /// The longest it would have taken.
-    pub bound_ms: u64,
-}
-
-/// Why a wait is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// What was waited for came true.
-    Satisfied,
-    /// The task ended first.
-    Ended,
-    /// The bound was reached.
-    Timeout,
-}
-
-/// One thing that came true.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WaitHit {
-    /// For which task.
-    pub task_id: TaskId,
-    /// What was waited for, as it was written: `exit`, `port:8080`.
-    pub condition: String,
-    /// What was seen; for `exit`, the outcome.
-    pub detail: Option<WaitDetail>,
-}
-
-/// What was seen when something came true.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
-pub enum WaitDetail {
-    /// The task ended so.
-    Outcome(Outcome),
-    /// It wrote this line.
-    Line {
-        /// Stream offset at which the line begins.
-        offset: u64,
-        /// The line, without its newline, cut to 1 KiB. Text of the task.
-        line: String,
-    },
-    /// This process of its tree listens.
-    Port {
-        /// On this port.
-        port: u16,
-        /// Process number.
-        pid: i32,
-    },
-    /// The address answered.
-    Http {
-        /// With this status.
-        status: u16,
-    },
-    /// The file is there.
-    File {
-        /// Its absolute path.
-        path: String,
-    },
 }

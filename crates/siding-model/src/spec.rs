@@ -7,6 +7,7 @@ use crate::limits::Limits;
 use crate::monitor::Monitor;
 use crate::outcome::Placement;
 use crate::signal::Signal;
+use crate::wait::Condition;
 
 /// What runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +124,9 @@ pub struct TaskSpec {
     /// Which of its lines are told as they come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
+    /// What makes it ready, all of it; its agent is told. Empty when nobody waits for anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wait_for: Vec<Condition>,
 }
 
 /// What holds for tasks that were started before the setting was there: its built-in value.

@@ -14,7 +14,10 @@
 mod condition;
 mod machine;
 mod pace;
+mod ready;
 
 pub use condition::{BadCondition, Condition, Url};
 pub use machine::{Event, Quantifier, Verdict, Wait};
-pub use pace::Pace;
+pub use pace::{Pace, Patience};
+pub(crate) use ready::says;
+pub use ready::{Met, Ready, wanted};

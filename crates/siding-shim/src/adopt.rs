@@ -28,6 +28,7 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::meter::Meter;
 use crate::pump::Pump;
+use crate::ready::Awaited;
 use crate::rounds;
 use crate::script::Reporter;
 use crate::stall::Stall;
@@ -150,6 +151,7 @@ impl Held {
             ending: Ending::default(),
             stall,
             meter,
+            awaited: Awaited::default(),
         };
         keeper.happen(&Event::Spawned { leader: process });
         Ok((keeper, shim))

@@ -26,6 +26,7 @@ use crate::log::Log;
 use crate::meter::Meter;
 use crate::pause;
 use crate::pump::Pump;
+use crate::ready::Awaited;
 use crate::script::{Report, Reporter};
 use crate::stall::{Look, Scene, Stall};
 
@@ -48,6 +49,7 @@ pub(crate) struct Keeper {
     pub(crate) ending: Ending,
     pub(crate) stall: Stall,
     pub(crate) meter: Meter,
+    pub(crate) awaited: Awaited,
 }
 
 impl Keeper {
@@ -80,6 +82,7 @@ impl Keeper {
                 continue;
             }
             self.look_at_hosts_output(now);
+            self.look_for_ready(now);
             self.look_for_a_stall(now);
             self.look_at_the_meter(now);
             return self.state.is_live();
@@ -97,6 +100,7 @@ impl Keeper {
             self.stall.wake_at(&self.state),
             self.meter.wake_at(&self.state),
             self.kin.wake_at(),
+            self.awaited.wake_at(&self.state),
         ];
         wake_at.into_iter().flatten().min()
     }
@@ -106,6 +110,7 @@ impl Keeper {
         let mut sources = vec![self.listener.as_fd()];
         sources.extend(self.pump.source());
         sources.extend(self.lease.source());
+        sources.extend(self.awaited.sources());
         sources.extend(self.callers.sources());
         sources.extend(self.kin.sources());
         sources
@@ -117,6 +122,8 @@ impl Keeper {
         let (listener, ready) = ready.split_at(1);
         let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
         let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
+        // Whatever has answered is taken in with the next turn.
+        let (_answered, ready) = ready.split_at(self.awaited.sources().count());
         let (callers, strays) = ready.split_at(self.callers.len());
         if output.contains(&true) && self.pump.turn(&self.dir) {
             self.output_moved();
@@ -149,6 +156,7 @@ impl Keeper {
             let at = clock::mono();
             self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
         }
+        self.look_at_lines_awaited();
         self.callers.tell_growth(self.pump.bytes());
     }
 
@@ -249,6 +257,7 @@ impl Keeper {
         let mut records = vec![Record::Event { at, event: event.clone() }];
         if effects.contains(&Effect::Close) {
             records.push(Record::Closed(Box::new(self.close(next.phase(), at))));
+            records.splice(..0, self.ready_at_last(at));
             records.splice(..0, self.last_lines(at));
         }
         self.record(records);

@@ -2,7 +2,8 @@
 //!
 //! It starts the leader, is the only writer of the task's journal and output, holds the deadline
 //! and the session's lease, answers whoever asks, ends the whole tree when its time is up, says
-//! how it ended, and leaves. It has one thread and blocks in one place, the poll of `rounds`. It must
+//! how it ended, and leaves. It has one thread and blocks in one place, the poll of `rounds`; a second
+//! one asks an address that the task is waited for with. It must
 //! never wait for anybody: not for a caller that does not read, not for an end of file.
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod meter;
 mod monitor;
 mod pause;
 mod pump;
+mod ready;
 mod rescue;
 mod rounds;
 mod script;

@@ -34,6 +34,7 @@ use crate::log::Log;
 use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pump::Pump;
+use crate::ready::Awaited;
 use crate::rounds;
 use crate::script::Reporter;
 use crate::stall::Stall;
@@ -132,6 +133,7 @@ fn take_over(
     let lease = Lease::take(&setting.root, &state.spec);
     let stall = Stall::new(&state, pump.bytes(), clock::mono());
     let meter = Meter::new(&state, pump.bytes(), clock::mono());
+    let awaited = Awaited::new(&state).map_err(when("read what it waits for"))?;
     Ok(Keeper {
         root: setting.root,
         dir: setting.dir,
@@ -147,6 +149,7 @@ fn take_over(
         ending: Ending::default(),
         stall,
         meter,
+        awaited,
     })
 }
 

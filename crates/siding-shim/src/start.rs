@@ -24,7 +24,7 @@ use siding_model::lifecycle::Event;
 use siding_model::limits::OnLimit;
 use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::Message;
-use siding_model::record::{Accepted, FORMAT, Record};
+use siding_model::record::{Accepted, Record, format_for};
 use siding_model::signal::Signal;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
@@ -39,6 +39,7 @@ use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
+use crate::ready::Awaited;
 use crate::rounds;
 use crate::script::{Reporter, Script, move_high};
 use crate::stall::Stall;
@@ -183,6 +184,7 @@ struct Begun {
     environment: Vec<CString>,
     log: Log,
     pump: Pump,
+    awaited: Awaited,
     listener: OwnedFd,
     plumbing: Plumbing,
     /// Descriptors that the start of the leader will need for a moment.
@@ -214,7 +216,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
-        format: FORMAT,
+        format: format_for(&spec),
         boot: shim.boot.clone(),
         at: clock::mono(),
         wall: clock::wall(),
@@ -236,10 +238,11 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
     let state = TaskState::new(accepted.clone());
+    let awaited = Awaited::new(&state).map_err(when("read what it waits for"))?;
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     let log = Log::new(journal);
-    Ok(Begun { shim, setting, state, environment, log, pump, listener, plumbing, spare })
+    Ok(Begun { shim, setting, state, environment, log, pump, awaited, listener, plumbing, spare })
 }
 
 impl Plumbing {
@@ -274,7 +277,18 @@ impl Plumbing {
 
 impl Begun {
     fn run(self, starter: Caller) {
-        let Self { shim, setting, state, environment, log, pump, listener, plumbing, spare } = self;
+        let Self {
+            shim,
+            setting,
+            state,
+            environment,
+            log,
+            pump,
+            awaited,
+            listener,
+            plumbing,
+            spare,
+        } = self;
         pause::at("ready");
         drop(spare);
         let started = start_leader(&state, &environment, &plumbing, shim.marked);
@@ -307,6 +321,7 @@ impl Begun {
             ending: Ending::default(),
             stall,
             meter,
+            awaited,
         };
         // The task has its own copies; the shim's would keep its input and output open.
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));

@@ -19,6 +19,7 @@ use siding_model::monitor::Monitor;
 use siding_model::outcome::Why;
 use siding_model::report::TaskView;
 use siding_model::signal::Signal;
+use siding_model::wait::Condition;
 
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
@@ -44,6 +45,11 @@ pub(crate) struct Args {
     /// runs, else by the words of the command (`cargo build`, `npm install`, `make` …)
     #[arg(long)]
     auto_background: bool,
+    /// Tell the agent, once, when this is so: `output:REGEX`, `port:N`, `http:URL`, `file:PATH`; all
+    /// of them, where several are given. Without --background the call returns then, or at the
+    /// budget, and the command goes on
+    #[arg(long, value_name = "WHAT", value_parser = super::wait::awaited)]
+    wait_for: Vec<Condition>,
     /// With --background: wait this long for an early end
     #[arg(long, value_name = "D")]
     settle: Option<String>,
@@ -113,12 +119,14 @@ Examples:
   siding run -- 'make -j2 && make test'            a shell text
   siding run --budget 2s -- cargo build            argv; in background after 2 s
   siding run --background --name web -- npm start  at once in the background
+  siding run --wait-for port:3000 -- npm start     returns when it listens
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on
 in the background; 124 at the deadline; 125 when siding itself failed; 126 and
-127 as a shell.";
+127 as a shell. With --wait-for: 0 when it is ready, 1 when it ended with 0 and
+was not.";
 
 /// What happens when time is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

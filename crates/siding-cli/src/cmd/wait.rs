@@ -76,6 +76,17 @@ fn condition(text: &str) -> Result<Condition, String> {
     Ok(condition)
 }
 
+/// Reads a condition of a task that does not run yet, whose end is told anyway.
+pub(super) fn awaited(text: &str) -> Result<Condition, String> {
+    let condition = condition(text)?;
+    if condition == Condition::Exit {
+        return Err(
+            "its end is told anyway; write output:REGEX, port:N, http:URL or file:PATH".to_owned()
+        );
+    }
+    Ok(condition)
+}
+
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
@@ -186,14 +197,7 @@ const fn tells_end(hit: &Hit) -> bool {
 
 /// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
 fn hit_line(hit: &Hit, detail: &WaitDetail) -> String {
-    let seen = match detail {
-        WaitDetail::Outcome(outcome) => outcome.to_string(),
-        WaitDetail::Line { line, .. } => line.clone(),
-        WaitDetail::Port { pid, .. } => format!("process {pid} listens"),
-        WaitDetail::Http { status } => format!("answers {status}"),
-        WaitDetail::File { path } => path.clone(),
-    };
-    one_line(&format!("{}  {}  {seen}", hit.task_id, hit.condition), print::WIDTH)
+    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), print::WIDTH)
 }
 
 fn view(answer: Answer, bound_ms: u64) -> WaitView {

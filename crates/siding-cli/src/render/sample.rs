@@ -44,6 +44,7 @@ pub(crate) fn running() -> TaskView {
         breaches: Vec::new(),
         cgroup: None,
         monitor: None,
+        ready: None,
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

@@ -28,6 +28,8 @@ const COMMAND_LINES: usize = 5;
 const LISTED: usize = 12;
 /// Lines a breach takes at most.
 const BREACH_LINES: usize = 4;
+/// Lines that what makes it ready takes at most.
+const READY_LINES: usize = 4;
 /// Remotes listed.
 const REMOTES: usize = 5;
 /// Lines shown of the end of the output.
@@ -103,6 +105,10 @@ impl Sheet {
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::wall())) {
             let left = std::time::Duration::from_secs(left.as_secs());
             self.line("deadline", &format!("{at}, in {}", human(left)));
+        }
+        if let Some(ready) = &view.ready {
+            let says = ready.says(view.outcome.is_none());
+            self.block("ready", &wrap(&says, VALUE, READY_LINES));
         }
         if let Some(attention) = &view.attention {
             self.line("attention", &why::stalled(attention));

@@ -99,6 +99,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         monitor: None,
+        wait_for: Vec::new(),
     };
     Record::Accepted(Box::new(Accepted {
         format: FORMAT,

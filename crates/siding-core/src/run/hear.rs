@@ -13,8 +13,10 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub enum Heard {
     /// The command or its shell is over, and this is how the task stands. What lingers is no
-    /// reason to wait.
+    /// reason to wait, unless it is to become ready.
     Over(TaskDir, Box<Story>),
+    /// What was waited for is there.
+    Ready(TaskDir, Box<Story>),
     /// The command runs.
     Running,
     /// It has written something. Told once for each request to follow.
@@ -56,6 +58,12 @@ pub fn hear(watch: &mut Watch<'_>) -> Result<Heard, RunError> {
 fn over(watch: &Watch<'_>) -> Result<Option<Heard>, RunError> {
     let (dir, story) = watch.story()?;
     let state = &story.state;
-    let over = !state.is_live() || matches!(state.life.phase(), Phase::Lingering { .. });
-    Ok(over.then(|| Heard::Over(dir, Box::new(story))))
+    let lingers = matches!(state.life.phase(), Phase::Lingering { .. }) && !state.awaits_ready();
+    Ok(if !state.is_live() {
+        Some(Heard::Over(dir, Box::new(story)))
+    } else if state.ready.is_some() {
+        Some(Heard::Ready(dir, Box::new(story)))
+    } else {
+        lingers.then(|| Heard::Over(dir, Box::new(story)))
+    })
 }

@@ -8,6 +8,7 @@ use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
 use siding_model::settings::Settings;
 use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::wait::Condition;
 
 use super::error::RunError;
 use crate::session;
@@ -35,6 +36,8 @@ pub struct Order {
     pub keep: bool,
     /// Which of its lines are told.
     pub monitor: Option<Monitor>,
+    /// What makes it ready.
+    pub wait_for: Vec<Condition>,
 }
 
 /// Returns the specification of a new task, with an id of its own.
@@ -43,7 +46,7 @@ pub struct Order {
 ///
 /// [`RunError::Id`].
 pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, RunError> {
-    let Order { command, cwd, session_id, name, stdin, placement, deadline, keep, monitor } = order;
+    let Order { command, cwd, session_id, name, stdin, placement, deadline, keep, .. } = order;
     Ok(TaskSpec {
         task_id: root.new_id().map_err(RunError::Id)?,
         session_id,
@@ -66,7 +69,8 @@ pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, 
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         duplicate_of: None,
-        monitor,
+        monitor: order.monitor,
+        wait_for: order.wait_for,
     })
 }
 

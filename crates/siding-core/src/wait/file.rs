@@ -45,8 +45,8 @@ impl Files {
     /// directory on the way to it, will appear.
     pub(super) fn look(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
-            if path.exists() {
-                return Some(found(path));
+            if let Some(found) = there(path) {
+                return Some(found);
             }
             let nearest = nearest(path)?;
             match self.0.as_ref().map(|inotify| inotify.watch_names(&nearest)) {
@@ -69,6 +69,11 @@ impl Files {
 /// Returns the nearest directory above a path that is there.
 fn nearest(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
+}
+
+/// Returns that a file is there, if it is.
+pub(super) fn there(path: &Path) -> Option<WaitDetail> {
+    path.exists().then(|| found(path))
 }
 
 fn found(path: &Path) -> WaitDetail {

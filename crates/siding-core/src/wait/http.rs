@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use siding_model::wait::{Pace, Url};
+use siding_model::process::Mono;
+use siding_model::wait::{Pace, Patience, Url};
 
 use crate::sys::clock;
 
@@ -41,12 +42,25 @@ impl Asking {
     ///
     /// The operating system's, for want of descriptors or threads.
     pub(super) fn start(url: Url) -> io::Result<Self> {
+        Self::with(url, Pauses::quick())
+    }
+
+    /// Begins to ask for as long as it takes, ever more rarely.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub(super) fn patiently(url: Url) -> io::Result<Self> {
+        Self::with(url, Pauses::Growing(Patience::new(clock::mono())))
+    }
+
+    fn with(url: Url, pauses: Pauses) -> io::Result<Self> {
         let (found, tell) = io::pipe()?;
         let given_up = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&given_up);
         std::thread::Builder::new()
             .name("siding-http".to_owned())
-            .spawn(move || ask(&url, tell, &flag))?;
+            .spawn(move || ask(&url, pauses, tell, &flag))?;
         Ok(Self { found, given_up })
     }
 
@@ -69,22 +83,53 @@ impl Drop for Asking {
     }
 }
 
-fn ask(url: &Url, mut tell: PipeWriter, given_up: &AtomicBool) {
-    let mut refused = Pace::new(REFUSED_MS.0, REFUSED_MS.1);
-    let mut answered = Pace::new(ANSWERED_MS.0, ANSWERED_MS.1);
-    while !given_up.load(Ordering::Relaxed) {
-        let pace = match status(url) {
-            Ok(status @ 200..=399) => {
-                // Whoever waited may be gone.
-                let _unread = tell.write_all(&status.to_ne_bytes());
-                return;
+/// The pauses between two tries.
+enum Pauses {
+    /// Of one who waits now.
+    Quick {
+        /// After a try that nobody answered.
+        refused: Pace,
+        /// After an answer that says not yet.
+        answered: Pace,
+    },
+    /// Of one who waits as long as it takes.
+    Growing(Patience),
+}
+
+impl Pauses {
+    const fn quick() -> Self {
+        Self::Quick {
+            refused: Pace::new(REFUSED_MS.0, REFUSED_MS.1),
+            answered: Pace::new(ANSWERED_MS.0, ANSWERED_MS.1),
+        }
+    }
+
+    /// Returns when to try again.
+    fn next(&mut self, was_answered: bool, now: Mono) -> Mono {
+        let pace = match self {
+            Self::Quick { answered, .. } if was_answered => answered,
+            Self::Quick { refused, .. } => refused,
+            Self::Growing(patience) => {
+                patience.looked(now, now);
+                return patience.at();
             }
-            Ok(_) => &mut answered,
-            Err(_) => &mut refused,
         };
-        let now = clock::mono();
         pace.looked(now, now);
-        std::thread::sleep(Duration::from_millis(pace.at().ms_since(now)));
+        pace.at()
+    }
+}
+
+fn ask(url: &Url, mut pauses: Pauses, mut tell: PipeWriter, given_up: &AtomicBool) {
+    while !given_up.load(Ordering::Relaxed) {
+        let tried = status(url);
+        if let Ok(status @ 200..=399) = tried {
+            // Whoever waited may be gone.
+            let _unread = tell.write_all(&status.to_ne_bytes());
+            return;
+        }
+        let now = clock::mono();
+        let next = pauses.next(tried.is_ok(), now);
+        std::thread::sleep(Duration::from_millis(next.ms_since(now)));
     }
 }
 

@@ -254,6 +254,15 @@ impl<'r> One<'r> {
     }
 }
 
+/// Finds a pattern that is no regular expression, before anything runs.
+///
+/// # Errors
+///
+/// [`WaitError::Pattern`].
+pub fn check(conditions: &[Condition]) -> Result<(), WaitError> {
+    conditions.iter().try_for_each(|condition| pattern(condition).map(drop))
+}
+
 fn pattern(condition: &Condition) -> Result<Option<Regex>, WaitError> {
     let Condition::Output(pattern) = condition else { return Ok(None) };
     match Regex::new(pattern) {

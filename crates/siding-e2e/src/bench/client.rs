@@ -100,6 +100,7 @@ impl Client {
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
             monitor: None,
+            wait_for: Vec::new(),
         }
     }
 

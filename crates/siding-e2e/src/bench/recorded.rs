@@ -124,5 +124,6 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         same_key: format!("{number:016x}"),
         duplicate_of: None,
         monitor: None,
+        wait_for: Vec::new(),
     }
 }

@@ -19,6 +19,7 @@ mod monitor;
 mod notices;
 mod output;
 mod ps;
+mod ready;
 mod reap;
 mod session;
 mod show;

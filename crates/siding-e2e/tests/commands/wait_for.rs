@@ -128,7 +128,7 @@ fn a_task_that_ends_first_fails_the_wait_at_once() {
 }
 
 /// A port that nobody on this machine listens on, outside of those that are given out by chance.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let from = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
     (from..32_000)
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())

@@ -8,6 +8,7 @@ mod monitor;
 mod notices;
 mod points;
 mod random;
+mod ready;
 mod rescue;
 mod sessions;
 mod state;

@@ -89,6 +89,40 @@ fn wait_for_answers_when_it_is_so() {
     client.leave();
 }
 
+/// What comes after the budget is told by a notice, and what the answer has said is not.
+#[test]
+fn what_becomes_ready_after_the_answer_is_told_by_a_notice() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let text = |n: u32| format!("until [ -e go{n} ]; do sleep .02; done; echo up; sleep 300");
+    let notices = || {
+        let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+        let session = list[0]["session_id"].as_str().expect("a session").to_owned();
+        let told = ["notices", "--json", "--session", &session];
+        sandbox.siding(&told).run().expect_code(0).json()
+    };
+    std::fs::write(sandbox.path("go1"), "").expect("own directory");
+    let first = json!({ "command": text(1), "wait_for": "output:up", "budget": 30 });
+    assert!(client.call("run", first).said.contains("output:up"));
+    assert_eq!(notices(), json!([]), "the answer has told it");
+    let later = json!({ "command": text(2), "wait_for": "output:up", "budget": 0.2 });
+    let told = client.call("run", later);
+    assert!(told.said.contains("not yet"), "{told:?}");
+    std::fs::write(sandbox.path("go2"), "").expect("own directory");
+    siding_e2e::eventually("it is told", || {
+        notices().as_array().is_some_and(|all| !all.is_empty())
+    });
+    let all = notices();
+    assert_eq!((&all[0]["kind"], &all[0]["task_id"]), (&json!("ready"), &json!(told.id())));
+    assert_eq!(all.as_array().map(Vec::len), Some(1), "{all}");
+    let refused = client.call("run", json!({ "command": "true", "wait_for": "exit" }));
+    assert!(refused.is_error && refused.said.contains("port:N"), "{refused:?}");
+    let list = sandbox.siding(&["ps", "--json", "--running"]).run().expect_code(0).json();
+    let ids: Vec<_> = list.as_array().into_iter().flatten().map(|task| &task["task_id"]).collect();
+    let _stopped = client.call("stop", json!({ "ids": ids }));
+    client.leave();
+}
+
 #[test]
 fn wait_tells_the_end_or_that_it_is_not_yet() {
     let sandbox = sandbox();

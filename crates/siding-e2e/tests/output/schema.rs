@@ -93,7 +93,7 @@ fn ended_by_siding_they_are_as_promised() {
     assert_eq!(running.0["processes"].as_array().map(Vec::len), Some(2));
     assert_eq!(stop(&sandbox, task.id()).number("/stop_report/ended_total"), 2);
     assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "stopped");
-    let args = ["--timeout", "100ms", "--grace", "0s"];
+    let args = ["--timeout", "100ms", "--grace", "0s", "--wait-for", "output:never"];
     let task = background(&sandbox, &args, &sandbox.puppet_argv(&["hang"]));
     let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
     assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "deadline");

@@ -17,7 +17,7 @@ use siding_model::outcome::{Placement, Why};
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::span::human;
 use siding_model::spec::{Command, Stdin, TaskSpec};
-use siding_model::wait::{Condition, Quantifier};
+use siding_model::wait::Condition;
 
 use super::wait;
 use crate::answer::{Answer, Refusal};
@@ -57,8 +57,8 @@ pub(super) struct Args {
     /// Variables to set for it.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Start in the background and answer when these hold, at the latest after `budget`:
-    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`.
+    /// Start in the background and answer when all of these hold, at the latest after `budget`:
+    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is told by a notice.
     #[serde(default, deserialize_with = "super::texts")]
     wait_for: Vec<String>,
     /// Let `input` write to it; otherwise it reads nothing.
@@ -73,7 +73,6 @@ pub(super) struct Args {
 struct Plan {
     spec: TaskSpec,
     budget: Duration,
-    conditions: Vec<Condition>,
     output_max: usize,
     /// What the caller should know about what was decided.
     notes: Vec<String>,
@@ -102,16 +101,14 @@ pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Ans
         }
     };
     let mut watch = Watch::over(&host.root, PROGRAM, id, link);
-    let settle = if plan.conditions.is_empty() { plan.budget } else { Duration::ZERO };
-    let standing = follow::follow(host, call, &mut watch, plan.spec.placement, settle)
+    let standing = follow::follow(host, call, &mut watch, &plan.spec, plan.budget)
         .await
         .inspect_err(|_| {
             drop(watch);
             block(|| run::clear_unborn(&host.root, &plan.spec));
         })?;
-    if !plan.conditions.is_empty() && standing.state.is_live() {
-        let bound = call.bearable(plan.budget);
-        return wait::until(host, call, &[id], plan.conditions, Quantifier::All, bound).await;
+    if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
+        return block(|| wait::ready(host, &standing, plan.budget));
     }
     let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
     let by_budget = standing.state.life.placement() == Placement::Background { why: Why::Budget };
@@ -126,6 +123,14 @@ pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Ans
 fn plan(host: &Host, call: &Call, args: &Args) -> Result<Plan, Refusal> {
     let settings = settings::load(&sources(args)?)?;
     let conditions = wait::conditions(&args.wait_for)?;
+    siding_core::wait::check(&conditions)?;
+    if conditions.contains(&Condition::Exit) {
+        return Err(Refusal::Arguments(
+            "`wait_for` is what makes it ready: `output:REGEX`, `port:N`, `http:URL` or \
+             `file:PATH`; its end is answered anyway"
+                .to_owned(),
+        ));
+    }
     let asks = args.background || !conditions.is_empty();
     if asks && !settings.background_tasks {
         return Err(Refusal::Arguments(
@@ -139,7 +144,8 @@ fn plan(host: &Host, call: &Call, args: &Args) -> Result<Plan, Refusal> {
     let found = at_once(host, &settings, (&command, &cwd), asks, wanted);
     let note = found.as_ref().and_then(|found| found.reason(wanted));
     let (placement, budget) = match &found {
-        Some(_) if !conditions.is_empty() => (Placement::Background { why: Why::Asked }, wanted),
+        // Its caller waits, and is told first.
+        Some(_) if !conditions.is_empty() => (Placement::Foreground, call.bearable(wanted)),
         Some(found) => (Placement::Background { why: found.why() }, settings.settle.max(SETTLE)),
         None => (Placement::Foreground, call.bearable(wanted)),
     };
@@ -156,11 +162,11 @@ fn plan(host: &Host, call: &Call, args: &Args) -> Result<Plan, Refusal> {
         deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
         keep: false,
         monitor: None,
+        wait_for: conditions,
     };
     Ok(Plan {
         spec: order::spec(&host.root, &settings, order)?,
         budget,
-        conditions,
         output_max: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
         notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),
         capped,

@@ -14,11 +14,11 @@ use siding_model::report::WaitDetail;
 use siding_model::settings::{Key, RawValue};
 use siding_model::span::human;
 use siding_model::text::one_line;
-use siding_model::wait::{Condition, Quantifier, Verdict};
+use siding_model::wait::{Condition, Met, Quantifier, Verdict, wanted};
 
 use crate::answer::{Answer, Refusal};
 use crate::call::{Call, millis};
-use crate::host::{Host, PROGRAM};
+use crate::host::{Host, PROGRAM, Standing};
 use crate::sleep::{self, Sources, block};
 use crate::text::{self, LINE};
 
@@ -101,6 +101,30 @@ pub(super) async fn until(
     block(|| words(host, ids, &waited, &wanted, bound))
 }
 
+/// Says that a task that was started with something to wait for is ready, or is not yet.
+pub(super) fn ready(host: &Host, standing: &Standing, bound: Duration) -> Result<Answer, Refusal> {
+    let state = &standing.state;
+    let task_id = state.spec.task_id;
+    let hit = |met: &Met| Hit {
+        task_id,
+        condition: met.condition.clone(),
+        detail: Some(met.detail.clone()),
+    };
+    let (verdict, hits, waited_ms) = match &state.ready {
+        Some(ready) => (
+            Verdict::Satisfied,
+            ready.by.iter().map(hit).collect(),
+            ready.at.ms_since(state.started),
+        ),
+        None => (Verdict::Timeout, Vec::new(), millis(bound)),
+    };
+    let wanted = one_line(&wanted(&state.spec.wait_for), LINE);
+    let waited = Waited { verdict, hits, waited_ms };
+    let answer = words(host, &[task_id], &waited, &wanted, bound)?;
+    host.returned(state);
+    Ok(answer)
+}
+
 fn words(
     host: &Host,
     ids: &[TaskId],
@@ -158,14 +182,7 @@ const fn tells_end(hit: &Hit) -> bool {
 }
 
 fn seen(hit: &Hit, detail: &WaitDetail) -> String {
-    let seen = match detail {
-        WaitDetail::Outcome(outcome) => outcome.to_string(),
-        WaitDetail::Line { line, .. } => line.clone(),
-        WaitDetail::Port { pid, .. } => format!("process {pid} listens"),
-        WaitDetail::Http { status } => format!("answers {status}"),
-        WaitDetail::File { path } => path.clone(),
-    };
-    one_line(&format!("{}  {}  {seen}", hit.task_id, hit.condition), LINE)
+    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE)
 }
 
 /// Returns how long to wait. A bound that an administrator has locked is not passed.

@@ -21,7 +21,7 @@ impl News {
     #[must_use]
     pub const fn priority(&self) -> Priority {
         match self {
-            Self::Ended { outcome: Outcome::Deadline { .. } | Outcome::Limit { .. } }
+            Self::Ended { outcome: Outcome::Deadline { .. } | Outcome::Limit { .. }, .. }
             | Self::Stalled { certainty: Certainty::Hard, .. }
             | Self::Limit { .. }
             // Somebody waits for exactly this.

@@ -12,9 +12,6 @@
 //! What says how a task stands is not told of a task that has ended: it would be false by then.
 //! What says what happened stays true.
 
-use std::time::Duration;
-
-use crate::evidence::{self, Evidence};
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
 use crate::lifecycle::{Event, Phase};
@@ -22,9 +19,9 @@ use crate::limits::OnLimit;
 use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
 use crate::record::Record;
-use crate::span;
 
 use super::NoticeId;
+use super::words::{self, ready, stalled};
 
 /// How long the caller of a foreground task has to take its result before others are told, in
 /// milliseconds. A caller takes a few; only a killed one takes none, and then this is how late the
@@ -64,6 +61,8 @@ pub enum News {
     Ended {
         /// How.
         outcome: Outcome,
+        /// That it was not ready before, where somebody waits for that.
+        unready: Option<String>,
     },
     /// The leader has ended and descendants live.
     Lingering {
@@ -95,6 +94,8 @@ pub enum News {
     Ready {
         /// One line about it.
         says: String,
+        /// What was seen.
+        evidence: serde_json::Map<String, serde_json::Value>,
     },
 }
 
@@ -168,6 +169,11 @@ impl Story {
             told.retain(|(.., news)| !news.is_over_at_the_end());
         }
         keep_last_stall(&mut told);
+        for (.., news) in &mut told {
+            if let News::Ended { outcome, unready } = news {
+                *unready = words::unready(outcome, &state);
+            }
+        }
         let notice = |(seq, at, placement, news)| notice(&state, seq, at, placement, news);
         let notices = told.into_iter().map(notice).collect();
         Ok(Self { state, notices })
@@ -227,7 +233,10 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
             {
                 None
             }
-            Phase::Ended { outcome, .. } => Some(News::Ended { outcome: outcome.clone() }),
+            // Whether it was kept to its end stands in the record behind this one.
+            Phase::Ended { outcome, .. } => {
+                Some(News::Ended { outcome: outcome.clone(), unready: None })
+            }
             Phase::Lingering { ended } => Some(News::Lingering { leader: ended.clone() }),
             Phase::Starting { .. }
             | Phase::Running { .. }
@@ -247,6 +256,7 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
             };
             Some((*at, News::Matched { says }))
         }
+        Record::Ready(found) => Some((found.at, ready(found, state))),
         Record::Event { .. }
         | Record::Accepted(_)
         | Record::Rescued { .. }
@@ -255,22 +265,6 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         // Told with the event that ended the task.
         | Record::Closed(_) => None,
     }
-}
-
-fn stalled(found: &Evidence) -> News {
-    let on = found.waiting_on.map_or_else(String::new, |on| format!(" for {}", on.as_str()));
-    let silent = span::human(Duration::from_millis(found.silent_ms));
-    let says = format!("silent for {silent}: {}{on}; {}", found.verdict.as_str(), found.advice);
-    let certainty = match found.certainty {
-        evidence::Certainty::Hard => Certainty::Hard,
-        evidence::Certainty::Soft | evidence::Certainty::None => Certainty::Soft,
-    };
-    let evidence = match serde_json::to_value(found) {
-        Ok(serde_json::Value::Object(fields)) => fields,
-        // A structure is an object and has no key that JSON could refuse.
-        Ok(_) | Err(_) => serde_json::Map::new(),
-    };
-    News::Stalled { certainty, says, evidence }
 }
 
 /// Whether an event can bring a task into another phase.

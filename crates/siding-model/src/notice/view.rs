@@ -132,7 +132,7 @@ impl News {
     #[must_use]
     pub const fn status(&self) -> Status {
         match self {
-            Self::Ended { outcome } => match outcome {
+            Self::Ended { outcome, .. } => match outcome {
                 Outcome::Exited { code: 0 } => Status::Completed,
                 Outcome::Exited { .. }
                 | Outcome::Signaled { .. }
@@ -152,7 +152,7 @@ impl News {
 
     fn exit_code(&self) -> Option<u8> {
         match self {
-            Self::Ended { outcome: Outcome::Exited { code } }
+            Self::Ended { outcome: Outcome::Exited { code }, .. }
             | Self::Lingering { leader: LeaderEnd::Exited { code } } => Some(*code),
             Self::Ended { .. }
             | Self::Lingering { .. }
@@ -165,7 +165,7 @@ impl News {
 
     fn signal(&self) -> Option<String> {
         match self {
-            Self::Ended { outcome: Outcome::Signaled { signal, .. } }
+            Self::Ended { outcome: Outcome::Signaled { signal, .. }, .. }
             | Self::Lingering { leader: LeaderEnd::Signaled { signal, .. } } => {
                 Some(signal.to_string())
             }
@@ -180,10 +180,10 @@ impl News {
 
     fn limit(&self) -> Option<String> {
         match self {
-            Self::Ended { outcome: Outcome::Deadline { limit_ms } } => {
+            Self::Ended { outcome: Outcome::Deadline { limit_ms }, .. } => {
                 Some(human(Duration::from_millis(*limit_ms)))
             }
-            Self::Ended { outcome: Outcome::Limit { which } } | Self::Limit { which, .. } => {
+            Self::Ended { outcome: Outcome::Limit { which }, .. } | Self::Limit { which, .. } => {
                 Some(which.as_str().to_owned())
             }
             Self::Ended { .. }
@@ -197,20 +197,26 @@ impl News {
     /// Returns a line of siding's own that the other fields do not say.
     fn head(&self) -> Option<String> {
         match self {
-            Self::Ended {
-                outcome:
-                    outcome @ (Outcome::FailedToStart { .. }
+            Self::Ended { outcome, unready } => {
+                let says = match outcome {
+                    Outcome::FailedToStart { .. }
                     | Outcome::Lost { .. }
-                    | Outcome::Stopped { .. }),
-            } => Some(outcome.to_string()),
-            Self::Ended { .. } => None,
+                    | Outcome::Stopped { .. } => Some(outcome.to_string()),
+                    Outcome::Exited { .. }
+                    | Outcome::Signaled { .. }
+                    | Outcome::Deadline { .. }
+                    | Outcome::Limit { .. } => None,
+                };
+                let said: Vec<String> = says.into_iter().chain(unready.clone()).collect();
+                (!said.is_empty()).then(|| said.join("; "))
+            }
             Self::Lingering { .. } => {
                 Some("its shell has ended; processes that it started still run".to_owned())
             }
             Self::Stalled { says, .. }
             | Self::Limit { says, .. }
             | Self::Matched { says }
-            | Self::Ready { says } => Some(says.clone()),
+            | Self::Ready { says, .. } => Some(says.clone()),
         }
     }
 }
@@ -238,12 +244,13 @@ impl NoticeView {
             output,
             summary: self::summary(news, summary),
             evidence: match news {
-                News::Stalled { evidence, .. } => Some(evidence.clone()),
+                News::Stalled { evidence, .. } | News::Ready { evidence, .. } => {
+                    Some(evidence.clone())
+                }
                 News::Ended { .. }
                 | News::Lingering { .. }
                 | News::Limit { .. }
-                | News::Matched { .. }
-                | News::Ready { .. } => None,
+                | News::Matched { .. } => None,
             },
             pipeline_statuses: masked(state, news),
         }

@@ -4,11 +4,14 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// The forms there are, for messages.
 const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
 
-/// Something that a task can make come true.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Something that a task can make come true. Written in JSON as its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Condition {
     /// Its whole tree has ended.
     Exit,
@@ -77,6 +80,20 @@ impl FromStr for Condition {
             "https" => Err(BadCondition::Https(text.to_owned())),
             _ => Err(BadCondition::Unknown(text.to_owned())),
         }
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = BadCondition;
+
+    fn try_from(text: String) -> Result<Self, BadCondition> {
+        text.parse()
+    }
+}
+
+impl From<Condition> for String {
+    fn from(condition: Condition) -> Self {
+        condition.to_string()
     }
 }
 

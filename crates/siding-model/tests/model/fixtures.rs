@@ -13,9 +13,13 @@ use siding_model::journal::{Folded, TaskState, fold};
 use siding_model::lifecycle::{Event, Life, Phase, Tree};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
 use siding_model::process::{Mono, ProcRef, Wall};
-use siding_model::record::{self, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor};
+use siding_model::record::{
+    self, Accepted, Closed, EndedProcess, Gap, NEWEST, OutputTotals, Record, Survivor,
+};
+use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
 use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+use siding_model::wait::Met;
 
 use crate::journal::with_unknown_fields;
 use crate::sample::{self, LEADER, STARTED, event};
@@ -24,13 +28,14 @@ use crate::sample::{self, LEADER, STARTED, event};
 type Check = fn(&Folded);
 
 /// Every fixture, and what must be read from it.
-const FIXTURES: [(&str, Check); 6] = [
+const FIXTURES: [(&str, Check); 7] = [
     ("format-1/exited", exited),
     ("format-1/background-deadline", background_deadline),
     ("format-1/lingering-stopped", lingering_stopped),
     ("format-1/rescued", rescued),
     ("format-1/failed-to-start", failed_to_start),
     ("format-1/lost", lost),
+    ("format-2/ready", ready),
 ];
 
 #[test]
@@ -164,6 +169,17 @@ fn lost(folded: &Folded) {
     assert_eq!(state.closed, None, "a crash may come before the last record");
 }
 
+fn ready(folded: &Folded) {
+    let state = &folded.state;
+    common(state);
+    assert_eq!(state.spec.wait_for, [sample::port(), "output:^up".parse().expect("a condition")]);
+    let ready = state.ready.as_ref().expect("it was");
+    assert_eq!(ready.at, Mono(1_002_100));
+    let seen: Vec<String> = ready.by.iter().map(|met| met.detail.to_string()).collect();
+    assert_eq!(seen, ["process 4243 listens", "up and running"]);
+    assert!(!state.awaits_ready());
+}
+
 /// What all of them have in common.
 fn common(state: &TaskState) {
     assert_eq!(state.spec.task_id.to_string(), "b-28t5cy4tqkff");
@@ -199,7 +215,7 @@ fn names_in(directory: &str) -> Vec<String> {
     entries.map(name).collect()
 }
 
-/// Wrote the fixtures of format 1. Kept to show how to write those of the next format; it never
+/// Wrote the fixtures. Kept to show how to write those of the next format; it never
 /// touches a file that exists.
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
@@ -235,7 +251,7 @@ fn write_new(name: &str, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
 }
 
-/// Returns the records of each fixture of format 1.
+/// Returns the records of each fixture.
 fn written() -> Vec<(&'static str, Vec<Record>)> {
     let spawned = || event(3, Event::Spawned { leader: LEADER });
     let stop = Event::StopAsked {
@@ -303,7 +319,30 @@ fn written() -> Vec<(&'static str, Vec<Record>)> {
             "format-1/lost",
             vec![accepted(sample::spec()), spawned(), event(9_000, Event::Vanished { why })],
         ),
+        (
+            "format-2/ready",
+            vec![
+                awaited(),
+                spawned(),
+                was_ready(2_100),
+                event(5_000, sample::exited(0, Tree::Empty)),
+                plainly_closed(5_000),
+            ],
+        ),
     ]
+}
+
+fn awaited() -> Record {
+    let output = "output:^up".parse().expect("a condition");
+    let spec = TaskSpec { wait_for: vec![sample::port(), output], ..sample::spec() };
+    Record::Accepted(Box::new(Accepted { format: NEWEST, ..sample::accepted(spec) }))
+}
+
+fn was_ready(after_ms: u64) -> Record {
+    let Record::Ready(mut ready) = sample::ready(after_ms) else { panic!("it is one") };
+    let detail = WaitDetail::Line { offset: 7, line: "up and running".to_owned() };
+    ready.by.push(Met { condition: "output:^up".parse().expect("a condition"), detail });
+    Record::Ready(ready)
 }
 
 fn accepted(spec: TaskSpec) -> Record {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use siding_model::journal::{Folded, JournalError, TaskState, fold};
 use siding_model::lifecycle::{Event, Life, Tree};
 use siding_model::process::Mono;
-use siding_model::record::{self, FORMAT, Record};
+use siding_model::record::{self, Accepted, FORMAT, NEWEST, Record};
+use siding_model::spec::TaskSpec;
 
 use crate::history::{self, Act, Story};
 use crate::sample::{self, STARTED, event, stop};
@@ -90,6 +91,7 @@ fn last_moment(records: &[Record]) -> Mono {
             | Record::Matched { .. }
             | Record::Stalled(_)
             | Record::Limit(_)
+            | Record::Ready(_)
             | Record::Closed(_),
         )
         | None => STARTED,
@@ -101,12 +103,15 @@ fn what_cannot_have_happened_is_corruption_with_its_place() {
     let first = || Record::Accepted(Box::new(sample::accepted(sample::spec())));
     let spawned = || event(3, Event::Spawned { leader: sample::LEADER });
     let ended = || event(9, sample::exited(0, Tree::Empty));
-    let cases: [(&str, Vec<Record>); 10] = [
+    let ready = || sample::ready(20);
+    let cases: [(&str, Vec<Record>); 12] = [
         ("a second `accepted`", vec![first(), first()]),
         ("`closed` before the end", vec![first(), spawned(), sample::closed(5)]),
         ("or twice", vec![first(), spawned(), ended(), sample::closed(9), sample::closed(9)]),
         ("`rescued` after the end", vec![first(), spawned(), ended(), sample::rescued(20)]),
         ("`matched` after the end", vec![first(), spawned(), ended(), sample::matched(20, 1)]),
+        ("`ready` after the end", vec![first(), spawned(), ended(), ready()]),
+        ("or twice", vec![first(), spawned(), ready(), ready()]),
         ("cannot follow", vec![first(), spawned(), spawned()]),
         ("cannot follow", vec![first(), event(1, Event::TreeEmpty)]),
         ("cannot follow", vec![first(), event(59_999, Event::DeadlinePassed)]),
@@ -150,7 +155,7 @@ fn numbers_are_contiguous_from_zero() {
 
 #[test]
 fn a_newer_format_is_told_apart_before_anything_else_is_read() {
-    let newer = FORMAT + 1;
+    let newer = NEWEST + 1;
     let mut line = Vec::new();
     record::write_line(&mut line, 0, &json!({"record": "taken_on", "format": newer, "spec": []}));
     for rest in ["", "not a line at all\n", "\0\n\n"] {
@@ -158,7 +163,26 @@ fn a_newer_format_is_told_apart_before_anything_else_is_read() {
         assert_eq!(fold(&bytes), Err(JournalError::TooNew { found: newer }));
     }
     let error = fold(&line).expect_err("it is too new").to_string();
-    assert!(error.contains("format 2") && error.contains("up to 1"), "{error}");
+    assert!(error.contains("format 3") && error.contains("up to 2"), "{error}");
+}
+
+/// A program of format 1 knows no `ready`. It would take a journal that has one for a damaged one,
+/// and the task's files away; one of a newer format it leaves alone.
+#[test]
+fn only_a_task_that_may_become_ready_is_of_the_newer_format() {
+    assert_eq!(record::format_for(&sample::spec()), FORMAT);
+    let awaited = TaskSpec { wait_for: vec![sample::port()], ..sample::spec() };
+    assert_eq!(record::format_for(&awaited), NEWEST);
+    let first = Accepted { format: NEWEST, ..sample::accepted(awaited) };
+    let bytes = sample::lines(&[Record::Accepted(Box::new(first))]).concat();
+    let line = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(
+        line.contains(r#""format":2,"#) && line.contains(r#""wait_for":["port:3000"]"#),
+        "{line}"
+    );
+    assert!(fold(&bytes).expect("it reads its own").state.awaits_ready());
+    let plain = sample::lines(&[Record::Accepted(Box::new(sample::accepted(sample::spec())))]);
+    assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
 /// A later release of the same format may say more in a record; older ones go on reading.
@@ -238,6 +262,7 @@ fn the_words_on_the_disk_are_pinned() {
             "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
              tail verdict",
             "limit: at detail limit record remote value which",
+            "ready: at by record",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
             "event stop_asked: at by event record",

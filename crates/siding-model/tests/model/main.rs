@@ -24,6 +24,7 @@ mod monitor;
 mod mutants;
 mod notices;
 mod prompts;
+mod ready;
 mod report;
 mod rules;
 mod sample;

@@ -1,6 +1,7 @@
 //! What of a task is told, in which order, and that nothing a task writes can pass for siding's.
 
 use proptest::prelude::*;
+use serde_json::Map;
 use siding_model::journal::{self, TaskState};
 use siding_model::lifecycle::{Event, Phase, Tree};
 use siding_model::notice::{
@@ -145,11 +146,11 @@ fn news_with(news: News, wall: i64, seq: u64) -> Notice {
 
 #[test]
 fn what_needs_an_answer_comes_first_and_then_time_decides() {
-    let ended = |outcome| News::Ended { outcome };
+    let ended = |outcome| News::Ended { outcome, unready: None };
     let next = [
         stalled(Certainty::Hard),
         limit(),
-        News::Ready { says: String::new() },
+        News::Ready { says: String::new(), evidence: Map::new() },
         ended(Outcome::Deadline { limit_ms: 1 }),
         ended(Outcome::Limit { which: Limit::Memory }),
     ];
@@ -213,7 +214,7 @@ fn view(news: News, command: &str, summary: &str) -> NoticeView {
 
 #[test]
 fn the_block_is_that_of_the_specification() {
-    let news = News::Ended { outcome: Outcome::Exited { code: 7 } };
+    let news = News::Ended { outcome: Outcome::Exited { code: 7 }, unready: None };
     let block = xml(&view(news, "npm test 2>/dev/null", "error: x < y\n3 failed\n"));
     let task = sample::task_id();
     assert_eq!(
@@ -247,7 +248,7 @@ fn each_kind_has_the_fields_it_has() {
             .map(|name| text(name).unwrap_or_else(|| "-".to_owned()))
             .join(" | ")
     };
-    let ended = |outcome| fields(News::Ended { outcome });
+    let ended = |outcome| fields(News::Ended { outcome, unready: None });
     let killed = Outcome::Signaled { signal: Signal::KILL, by: None };
     assert_eq!(ended(killed), "failed | - | SIGKILL | - |  | -");
     assert_eq!(ended(Outcome::Deadline { limit_ms: 1_800_000 }), "timed_out | - | - | 30m |  | -");
@@ -263,8 +264,8 @@ fn each_kind_has_the_fields_it_has() {
     assert_eq!(hard, format!("stalled | - | - | - | it waits for input | {evidence}"));
     assert_eq!(fields(limit()), "limit | - | - | cpu_spin | it spins | -");
     assert_eq!(
-        fields(News::Ready { says: "port 80".to_owned() }),
-        "ready | - | - | - | port 80 | -"
+        fields(News::Ready { says: "port 80".to_owned(), evidence: Map::new() }),
+        "ready | - | - | - | port 80 | {}"
     );
 }
 
@@ -332,7 +333,7 @@ proptest! {
     fn nothing_from_a_task_is_more_than_text(
         (command, name, path, summary, says) in (hostile(), hostile(), hostile(), hostile(), hostile()),
     ) {
-        let news = News::Ended { outcome: Outcome::Exited { code: 7 } };
+        let news = News::Ended { outcome: Outcome::Exited { code: 7 }, unready: None };
         let command = Command::Argv { argv: vec![command] };
         let state = state(TaskSpec { command, name: Some(name), ..background() });
         let output = |path: &str| NoticeOutput { path: path.to_owned(), bytes: 5 };

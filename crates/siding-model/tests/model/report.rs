@@ -57,6 +57,7 @@ fn plain() -> TaskView {
         breaches: Vec::new(),
         cgroup: None,
         monitor: None,
+        ready: None,
         stop_report: None,
         duplicate_of: None,
         parent_task: None,

@@ -10,8 +10,10 @@ use siding_model::process::{BootId, Mono, ProcRef, Wall};
 use siding_model::record::{
     self, Accepted, Closed, EndedProcess, FORMAT, Gap, OutputTotals, Record, StopReport, Survivor,
 };
+use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
 use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+use siding_model::wait::{Condition, Met, Ready};
 
 /// When the task of these tests starts.
 pub(crate) const STARTED: Mono = Mono(1_000_000);
@@ -52,6 +54,7 @@ pub(crate) fn spec() -> TaskSpec {
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
         monitor: None,
+        wait_for: Vec::new(),
     }
 }
 
@@ -179,6 +182,18 @@ pub(crate) fn breach(ms: u64) -> Breach {
     }
 }
 
+/// Returns a port to wait for.
+pub(crate) fn port() -> Condition {
+    "port:3000".parse().expect("a condition")
+}
+
+/// Returns the record of a task that was ready this many milliseconds after the start.
+pub(crate) fn ready(after_ms: u64) -> Record {
+    let detail = WaitDetail::Port { port: 3000, pid: 4243 };
+    let by = vec![Met { condition: port(), detail }];
+    Record::Ready(Box::new(Ready { at: STARTED.plus_ms(after_ms), by }))
+}
+
 /// Returns a long life: every kind of record, and most kinds of event.
 pub(crate) fn long_life() -> Vec<Record> {
     vec![
@@ -195,6 +210,7 @@ pub(crate) fn long_life() -> Vec<Record> {
         matched(2_800, 40),
         Record::Stalled(Box::new(stalled(2_700))),
         Record::Limit(Box::new(breach(2_800))),
+        ready(2_900),
         event(3_000, exited(7, Tree::Alive)),
         rescued(4_000),
         event(5_000, stop("user")),

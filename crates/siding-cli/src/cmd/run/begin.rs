@@ -36,6 +36,10 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         return Err(Failure::new("--background: background tasks are turned off")
             .with_hint("see `siding config show background_tasks`, or run without --background"));
     }
+    if !args.wait_for.is_empty() && !settings.background_tasks {
+        return Err(Failure::new("--wait-for: what is ready goes on in the background, and background tasks are turned off")
+            .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
+    }
     let command = command(args, &settings)?;
     let cwd = order::directory(args.cwd.as_deref())?;
     let session_id = order::session(root, args.session.as_deref())?;
@@ -54,6 +58,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         deadline: times.deadline,
         keep: args.keep,
         monitor: args.monitor.clone(),
+        wait_for: args.wait_for.clone(),
     };
     let spec = order::spec(root, &settings, order)?;
     Ok(Plan {

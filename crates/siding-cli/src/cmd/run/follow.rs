@@ -35,7 +35,7 @@ pub(super) enum Show {
 pub(super) enum End {
     /// The command or its shell is over: this is how the task stands.
     Over(Box<Task>),
-    /// Its budget is over, or it is in the background as was asked.
+    /// Its budget is over, or it is in the background as was asked, perhaps once it was ready.
     Returned,
     /// This caller was told to leave. The task goes on.
     Left(Signal),
@@ -89,6 +89,13 @@ fn wait(
         if ready[0] {
             match hear(watch, live.as_deref_mut())? {
                 Step::Over(task) => return Ok(End::Over(task)),
+                // It goes on, as was asked for.
+                Step::Ready => {
+                    if plan.spec.placement == Placement::Foreground {
+                        watch.ask(&Request::Place { why: Why::Asked }, PLACE_MS)?;
+                    }
+                    return Ok(End::Returned);
+                }
                 Step::Running => is_running = true,
                 // Whoever read is gone, perhaps with the host: the task goes on by itself.
                 Step::Unread => return Ok(End::Left(Signal::PIPE)),
@@ -110,6 +117,7 @@ fn wait(
 /// What a message means for the wait.
 enum Step {
     Over(Box<Task>),
+    Ready,
     Unread,
     Running,
     Nothing,
@@ -130,11 +138,12 @@ fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Step, Failure>
             // The shim follows from now on; what came before, to this shim or to a dead one, is
             // stored.
             Heard::Done if !live.print(watch)? => return Ok(Step::Unread),
-            Heard::Done | Heard::Over(..) | Heard::Running | Heard::Nothing => {}
+            Heard::Done | Heard::Over(..) | Heard::Ready(..) | Heard::Running | Heard::Nothing => {}
         }
     }
     Ok(match heard {
         Heard::Over(dir, story) => Step::Over(Box::new(Task::of(dir, *story))),
+        Heard::Ready(..) => Step::Ready,
         Heard::Running | Heard::Again => Step::Running,
         Heard::Grown | Heard::Done | Heard::Nothing => Step::Nothing,
     })

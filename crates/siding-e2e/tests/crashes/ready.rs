@@ -1,0 +1,113 @@
+//! Nobody is told twice, falsely or not at all that a task is ready, whoever is killed.
+
+use siding_e2e::{Sandbox, eventually};
+
+use crate::state;
+
+/// Starts a task that waits for two files, says that it is up and lives until the third.
+fn start(sandbox: &Sandbox, wait_for: &str) -> String {
+    let gate = |name: &str| format!("until [ -e {name} ]; do sleep .02; done");
+    let text = format!("{}; echo up; touch up; {}", gate("a"), gate("c"));
+    let args = ["run", "--background", "--json", "--wait-for", wait_for, "--", &text];
+    let view = sandbox.siding(&args).run().expect_code(0).json();
+    view["task_id"].as_str().expect("an id").to_owned()
+}
+
+fn make(sandbox: &Sandbox, name: &str) {
+    std::fs::write(sandbox.path(name), "").expect("own directory");
+}
+
+#[track_caller]
+fn is_ready(sandbox: &Sandbox, id: &str) -> bool {
+    state::journal(sandbox, id).expect("recorded").state.ready.is_some()
+}
+
+/// What the agent has not been told, as `kind: first line`.
+#[track_caller]
+fn told(sandbox: &Sandbox) -> Vec<String> {
+    let view = sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
+    let one = |notice: &serde_json::Value| {
+        let text = |key: &str| notice[key].as_str().expect("a text").to_owned();
+        format!("{}: {}", text("kind"), text("summary").lines().next().unwrap_or_default())
+    };
+    view.as_array().expect("a list").iter().map(one).collect()
+}
+
+#[track_caller]
+fn end(sandbox: &Sandbox, id: &str) {
+    make(sandbox, "c");
+    let wait = sandbox.siding(&["wait", "--timeout", "20s", id]).env("SIDING_SESSION", "other");
+    let _over = wait.run().expect_code(0);
+    state::assert_over(sandbox, id);
+}
+
+#[test]
+fn a_rescuer_goes_on_watching() {
+    for wait_for in ["output:^up$", "file:up"] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let id = start(&sandbox, wait_for);
+        state::kill(state::keeper(&sandbox, &id));
+        let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+        assert!(!is_ready(&sandbox, &id));
+        make(&sandbox, "a");
+        eventually("it is ready", || is_ready(&sandbox, &id));
+        let told = told(&sandbox);
+        assert!(told.len() == 1 && told[0].starts_with("ready: ready after "), "{told:?}");
+        end(&sandbox, &id);
+    }
+}
+
+/// It became ready while nobody kept it: the next shim finds that in what it has written.
+#[test]
+fn what_came_between_two_shims_is_found() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let id = start(&sandbox, "output:^up$");
+    state::kill(state::keeper(&sandbox, &id));
+    make(&sandbox, "a");
+    eventually("it is up", || sandbox.path("up").exists());
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    eventually("it is ready", || is_ready(&sandbox, &id));
+    end(&sandbox, &id);
+}
+
+/// A shim that is killed after it told does not make the next one tell again.
+#[test]
+fn it_is_told_once_though_the_shim_dies_after() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let id = start(&sandbox, "output:^up$");
+    make(&sandbox, "a");
+    eventually("it is ready", || is_ready(&sandbox, &id));
+    assert_eq!(told(&sandbox).len(), 1);
+    state::kill(state::keeper(&sandbox, &id));
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    // A second record would make the journal one that cannot be read.
+    assert!(is_ready(&sandbox, &id));
+    assert!(told(&sandbox).is_empty(), "told twice");
+    end(&sandbox, &id);
+    assert_eq!(told(&sandbox).len(), 1, "its end");
+}
+
+/// It ended while nobody kept it: what it wrote tells, and what nobody saw is not made up.
+#[test]
+fn an_end_that_nobody_saw_says_what_is_known() {
+    for (wait_for, seen) in [("file:up", true), ("port:1", false)] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let id = start(&sandbox, wait_for);
+        state::kill(state::keeper(&sandbox, &id));
+        make(&sandbox, "a");
+        make(&sandbox, "c");
+        eventually("it has ended", || state::members(&id).is_empty());
+        let _closed = sandbox.siding(&["ps"]).run().expect_code(0);
+        state::assert_over(&sandbox, &id);
+        assert_eq!(is_ready(&sandbox, &id), seen, "{wait_for}");
+        let told = told(&sandbox);
+        // How it ended the kernel may still tell, and whether it was ready nobody can.
+        let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
+        let unseen = words.iter().any(|words| told[0].contains(words));
+        assert!(told.len() == 1 && unseen != seen, "{told:?}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Noticing that a task is ready: what was waited for since its start has come.
+//!
+//! Only a task that was started with something to wait for is looked at, and only until it is there
+//! (`docs/adr/0012-ready.md`).
+
+use std::os::fd::BorrowedFd;
+
+use siding_core::sys::{clock, memory};
+use siding_core::wait::Readiness;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::process::Mono;
+use siding_model::record::Record;
+
+use crate::keeper::Keeper;
+
+/// Time until the disk is asked again for room for the record, in milliseconds.
+const NO_ROOM_MS: u64 = 1000;
+
+/// What is looked at until a task is ready; nothing for most tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited(Option<Box<Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    readiness: Readiness,
+    /// When the disk is asked again for room, once it had none.
+    retry_at: Option<Mono>,
+}
+
+impl Awaited {
+    /// Begins to look, where the task waits for something that has not come yet.
+    pub(crate) fn new(state: &TaskState) -> std::io::Result<Self> {
+        if !state.awaits_ready() {
+            return Ok(Self::default());
+        }
+        let now = clock::mono();
+        let readiness = Readiness::new(&state.spec, now)?;
+        Ok(Self(readiness.map(|readiness| Box::new(Waiting { readiness, retry_at: None }))))
+    }
+
+    /// Returns what to poll.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().flat_map(|waiting| waiting.readiness.sources())
+    }
+
+    /// Returns when to look next.
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<Mono> {
+        let waiting = self.0.as_ref().filter(|_| may_be(state))?;
+        waiting.retry_at.or_else(|| waiting.readiness.wake_at())
+    }
+}
+
+/// Whether a task in this phase can become ready. Nobody is told so of one that is being ended.
+const fn may_be(state: &TaskState) -> bool {
+    matches!(state.life.phase(), Phase::Running { .. } | Phase::Lingering { .. })
+}
+
+impl Keeper {
+    /// Notes that there is more output.
+    pub(crate) fn look_at_lines_awaited(&mut self) {
+        if let Some(waiting) = &mut self.awaited.0 {
+            waiting.readiness.output_grown(&self.dir, clock::mono());
+        }
+    }
+
+    /// Looks whether it is ready, and puts that on record.
+    pub(crate) fn look_for_ready(&mut self, now: Mono) {
+        let Self { root, state, kin, awaited: Awaited(Some(waiting)), .. } = self else { return };
+        if !may_be(state) || waiting.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        waiting.readiness.look(&state.spec, now, || kin.members(root, state));
+        let Some(ready) = waiting.readiness.found(clock::mono()) else { return };
+        if !self.log.has_room() {
+            waiting.retry_at = Some(now.plus_ms(NO_ROOM_MS));
+            return;
+        }
+        self.awaited = Awaited::default();
+        self.record(vec![Record::Ready(Box::new(ready))]);
+        memory::give_back();
+    }
+
+    /// Returns the record of a task that became ready with the last it did, for the end.
+    pub(crate) fn ready_at_last(&mut self, at: Mono) -> Option<Record> {
+        let mut waiting = self.awaited.0.take()?;
+        if !may_be(&self.state) || !self.log.has_room() {
+            return None;
+        }
+        waiting.readiness.last_look(&self.dir, &self.state.spec);
+        waiting.readiness.found(at).map(|ready| Record::Ready(Box::new(ready)))
+    }
+}
