@@ -15,6 +15,7 @@ pub mod launch;
 pub mod link;
 pub mod listing;
 pub mod monitor;
+pub mod net;
 pub mod notices;
 pub mod output;
 pub mod place;

@@ -118,6 +118,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         monitor: None,
         stall_after_ms: 45_000,
         limits: siding_model::limits::Limits::default(),
+        net: siding_model::net::NetPolicy::Host,
     }
 }
 

@@ -17,7 +17,7 @@ use siding_core::sys::process::Title;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
-use siding_core::{link, output};
+use siding_core::{link, net, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
@@ -190,8 +190,8 @@ struct Begun {
 }
 
 /// Most descriptors open at once while the leader is started: its directory, its control group, its
-/// command's text twice, a file of /proc.
-const SPARE: usize = 5;
+/// confinement, its command's text twice, a file of /proc.
+const SPARE: usize = 6;
 
 /// What the leader gets.
 #[derive(Debug)]
@@ -332,6 +332,7 @@ fn start_leader(
     if let Some(group) = &group {
         hold_memory(spec, group.as_fd());
     }
+    let confinement = net::confinement(&spec.net).map_err(io::Error::other)?;
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
@@ -346,6 +347,7 @@ fn start_leader(
             kept: &kept,
             birthmark: marked.then(|| spec.task_id.birthmark()),
             group: group.as_ref().map(AsFd::as_fd),
+            confinement: confinement.as_ref(),
         })?;
         // It cannot be gone from /proc: it is our child and nobody has reaped it.
         Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))

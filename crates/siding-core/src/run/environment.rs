@@ -7,6 +7,7 @@ use siding_model::spec::TaskSpec;
 
 use super::begin::Given;
 use super::error::RunError;
+use crate::net;
 
 /// What keeps programs from asking a person who is not there. A caller's own value wins.
 const UNATTENDED: [(&str, &str); 4] = [
@@ -30,6 +31,11 @@ pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>
                 variables.push((name.into(), value.into()));
             }
         }
+    }
+    if let Some((name, value)) = net::variables(&spec.net)
+        && !variables.iter().any(|(known, _)| known == name)
+    {
+        variables.push((name.into(), value.into()));
     }
     for (name, value) in given.env {
         set(&mut variables, name, value.as_ref());

@@ -1,0 +1,7 @@
+//! What of the network a task reaches (`--net`): real connections to real listeners of this machine.
+
+mod namespaces;
+mod ports;
+mod refusals;
+mod settings;
+mod support;
