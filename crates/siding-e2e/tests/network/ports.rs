@@ -12,7 +12,7 @@ fn one_port_is_open_and_another_is_not() {
         let _through = run(&sandbox, &policy, &connect(open.port)).expect_code(0);
         eventually("it came through", || open.taken() == 1);
         let refused = run(&sandbox, &policy, &connect(shut.port)).expect_code(1);
-        assert!(refused.err().contains("Permission denied"), "{refused}");
+        assert!(refused.out().contains("Permission denied"), "{refused}");
         let both = format!("{}; {}", connect(open.port), connect(shut.port));
         let daemon =
             format!("(setsid bash -c '({both}; echo $? >new; mv new result) &' &); sleep 300");
