@@ -20,6 +20,7 @@ pub mod notices;
 pub mod output;
 pub mod place;
 pub mod probe;
+pub mod proxy;
 pub mod reap;
 pub mod recover;
 pub mod run;

@@ -1,7 +1,10 @@
 //! The network policy of a task: what enforces it, and whether that works here.
 
-use siding_model::net::{NetPolicy, Ports};
+use std::os::fd::BorrowedFd;
 
+use siding_model::net::NetPolicy;
+
+use crate::proxy;
 use crate::sys::confine::{Confinement, Part, Refused};
 use crate::sys::landlock;
 use crate::sys::netns::Loopback;
@@ -26,7 +29,7 @@ impl Unenforceable {
                 Some(abi) => format!("Landlock here has ABI {abi}"),
                 None => "Landlock is not there, or off".to_owned(),
             }),
-            Part::Filter => None,
+            Part::Filter | Part::WayOut => None,
         }
     }
 
@@ -42,9 +45,10 @@ impl Unenforceable {
 }
 
 /// One policy of each kind, as it is called and as it is asked for, the loosest first.
-pub(crate) const EACH: [(&str, &str); 4] = [
+pub(crate) const EACH: [(&str, &str); 5] = [
     ("--net host", "host"),
     ("--net ports", "ports:443"),
+    ("--net allow", "allow:example.org"),
     ("--net loopback", "loopback"),
     ("--net none", "none"),
 ];
@@ -71,29 +75,26 @@ fn namespaces_off() -> Option<&'static str> {
     SWITCHES.iter().find(is_set).map(|(.., says)| *says)
 }
 
-/// Returns what confines a task's processes, `None` where nothing is to.
+/// Returns what confines a task's processes, `None` where nothing is to. `proxy` is the socket to the
+/// task's proxy; without one a task that needs it reaches nothing.
 ///
 /// # Errors
 ///
 /// [`Unenforceable`].
-pub fn confinement(policy: &NetPolicy) -> Result<Option<Confinement>, Unenforceable> {
+pub fn confinement(
+    policy: &NetPolicy,
+    proxy: Option<BorrowedFd<'_>>,
+) -> Result<Option<Confinement>, Unenforceable> {
+    let refused = |source| Unenforceable { policy: policy.clone(), source };
     match policy {
         NetPolicy::Host => Ok(None),
         NetPolicy::None => Ok(Some(Confinement::alone(Loopback::Down))),
         NetPolicy::Loopback => Ok(Some(Confinement::alone(Loopback::Up))),
-        NetPolicy::Ports(ports) => {
-            let refused = |source| Unenforceable { policy: policy.clone(), source };
-            Confinement::to_ports(ports.iter()).map(Some).map_err(refused)
-        }
-    }
-}
-
-/// Returns what a task's environment says of its policy, unless somebody says otherwise: where only
-/// TCP goes out, the C library is to ask for names over TCP.
-pub(crate) fn variables(policy: &NetPolicy) -> Option<(&'static str, &'static str)> {
-    match policy {
-        NetPolicy::Ports(ports) if ports.contains(Ports::DNS) => Some(("RES_OPTIONS", "use-vc")),
-        NetPolicy::Ports(_) | NetPolicy::Host | NetPolicy::None | NetPolicy::Loopback => None,
+        NetPolicy::Ports(ports) => Confinement::to_ports(ports.iter()).map(Some).map_err(refused),
+        NetPolicy::Allow(_) => match proxy {
+            Some(proxy) => Confinement::behind(proxy, proxy::PORT).map(Some).map_err(refused),
+            None => Ok(Some(Confinement::alone(Loopback::Up))),
+        },
     }
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn variables(policy: &NetPolicy) -> Option<(&'static str, &'static st
 ///
 /// [`Unenforceable`].
 pub fn check(policy: &NetPolicy) -> Result<(), Unenforceable> {
-    let Some(confinement) = confinement(policy)? else { return Ok(()) };
+    let Some(confinement) = confinement(policy, None)? else { return Ok(()) };
     let refused = |source| Unenforceable { policy: policy.clone(), source };
     confinement.try_out().map_err(refused)
 }

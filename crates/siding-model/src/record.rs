@@ -67,6 +67,13 @@ pub enum Record {
     Stalled(Box<Stalled>),
     /// A limit was passed. Once for each time.
     Limit(Box<Breach>),
+    /// The task asked for a host that its network policy does not let it reach. Once for each.
+    Denied {
+        /// When.
+        at: Mono,
+        /// The host and its port. Text of the task: to be escaped wherever it is shown.
+        host: String,
+    },
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }

@@ -19,6 +19,7 @@ use siding_model::signal::Signal;
 use siding_model::span;
 
 use crate::callers::{Callers, Said};
+use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::kin::Kin;
 use crate::lease::Lease;
@@ -45,6 +46,7 @@ pub(crate) struct Keeper {
     pub(crate) reporter: Reporter,
     /// Keeps the task's input open until somebody closes it.
     pub(crate) input: Option<OwnedFd>,
+    pub(crate) egress: Egress,
     pub(crate) ending: Ending,
     pub(crate) stall: Stall,
     pub(crate) meter: Meter,
@@ -106,6 +108,7 @@ impl Keeper {
         let mut sources = vec![self.listener.as_fd()];
         sources.extend(self.pump.source());
         sources.extend(self.lease.source());
+        sources.extend(self.egress.source());
         sources.extend(self.callers.sources());
         sources.extend(self.kin.sources());
         sources
@@ -117,6 +120,7 @@ impl Keeper {
         let (listener, ready) = ready.split_at(1);
         let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
         let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
+        let (proxy, ready) = ready.split_at(usize::from(self.egress.source().is_some()));
         let (callers, strays) = ready.split_at(self.callers.len());
         if output.contains(&true) && self.pump.turn() {
             self.output_moved();
@@ -129,6 +133,10 @@ impl Keeper {
         }
         if owner.contains(&true) {
             self.lease.owner_ended(&self.state.spec);
+        }
+        if proxy.contains(&true) && self.state.is_live() {
+            let denied = self.egress.take(clock::mono());
+            self.record(denied);
         }
         for (index, _) in callers.iter().enumerate().filter(|(_, ready)| **ready) {
             self.hear(index);
@@ -250,6 +258,7 @@ impl Keeper {
         if effects.contains(&Effect::Close) {
             records.push(Record::Closed(Box::new(self.close(next.phase(), at))));
             records.splice(..0, self.last_lines(at));
+            records.splice(..0, self.egress.take(at));
         }
         self.record(records);
         for effect in effects {

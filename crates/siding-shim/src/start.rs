@@ -30,6 +30,7 @@ use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use crate::callers::{Caller, Callers};
 use crate::direct::Direct;
+use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::keeper::Keeper;
 use crate::kin::Kin;
@@ -185,6 +186,8 @@ struct Begun {
     pump: Pump,
     listener: OwnedFd,
     plumbing: Plumbing,
+    /// Socket to the task's proxy, where it has one.
+    proxy: Option<OwnedFd>,
     /// Descriptors that the start of the leader will need for a moment.
     spare: Vec<OwnedFd>,
 }
@@ -205,8 +208,9 @@ struct Plumbing {
     input: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart> {
+fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotStart> {
     let shim = Shim::of(id, ready)?;
+    let proxy = handed.proxy.take();
     let setting = shim.settle(id, handed);
     let Birth { spec, environment } =
         Birth::read(&setting.memory).map_err(when("read the specification"))?;
@@ -239,7 +243,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     let log = Log::new(journal);
-    Ok(Begun { shim, setting, state, environment, log, pump, listener, plumbing, spare })
+    Ok(Begun { shim, setting, state, environment, log, pump, listener, plumbing, proxy, spare })
 }
 
 impl Plumbing {
@@ -274,10 +278,11 @@ impl Plumbing {
 
 impl Begun {
     fn run(self, starter: Caller) {
-        let Self { shim, setting, state, environment, log, pump, listener, plumbing, spare } = self;
+        let Self { shim, setting, state, environment, log, pump, listener, plumbing, proxy, spare } =
+            self;
         pause::at("ready");
         drop(spare);
-        let started = start_leader(&state, &environment, &plumbing, shim.marked);
+        let started = start_leader(&state, &environment, &plumbing, proxy.as_ref(), shim.marked);
         drop(environment);
         pause::at("spawned");
         let (event, reporter) = match started {
@@ -304,6 +309,7 @@ impl Begun {
             lease,
             reporter,
             input: plumbing.input,
+            egress: Egress::new(proxy),
             ending: Ending::default(),
             stall,
             meter,
@@ -321,6 +327,7 @@ fn start_leader(
     task: &TaskState,
     environment: &[CString],
     plumbing: &Plumbing,
+    proxy: Option<&OwnedFd>,
     marked: bool,
 ) -> io::Result<(ProcRef, Reporter)> {
     let spec = &task.spec;
@@ -332,7 +339,8 @@ fn start_leader(
     if let Some(group) = &group {
         hold_memory(spec, group.as_fd());
     }
-    let confinement = net::confinement(&spec.net).map_err(io::Error::other)?;
+    let confinement =
+        net::confinement(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|

@@ -86,7 +86,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT")]
     on_leader_exit: Option<String>,
     /// What of the network it may reach, with all it starts: `host` (everything), `none`,
-    /// `loopback` (its own) or TCP `ports:443,8000-8010` (default: net, host)
+    /// `loopback` (its own), TCP `ports:443,8000-8010`, or through a proxy `allow:HOST,…`
+    /// (default: net, host)
     #[arg(long, value_name = "POLICY")]
     pub(super) net: Option<String>,
     /// Start even though the same command runs already in the same directory

@@ -7,11 +7,13 @@
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::borrowed::{borrow_and_run, wait_for};
 use super::landlock::Rules;
 use super::netns::{self, Loopback, Maps, check};
 use super::tcp_only::Filter;
+use super::way_out;
 
 /// What a process is confined to.
 #[derive(Debug)]
@@ -20,9 +22,17 @@ pub struct Confinement(Kind);
 #[derive(Debug)]
 enum Kind {
     /// A network namespace of its own.
-    Namespace { maps: Maps, loopback: Loopback },
+    Namespace { maps: Maps, loopback: Loopback, way_out: Option<WayOut> },
     /// TCP connections to some ports.
     Ports { rules: Rules, filter: Filter },
+}
+
+/// A socket that listens in the namespace, for somebody outside who lets things through.
+#[derive(Debug)]
+struct WayOut {
+    port: u16,
+    /// Socket to whoever takes it.
+    taker: OwnedFd,
 }
 
 /// What a confinement is made of, for saying what a kernel lacks.
@@ -38,6 +48,8 @@ pub enum Part {
     Ports,
     /// The filter of system calls that goes with them.
     Filter,
+    /// The socket at which a proxy listens.
+    WayOut,
 }
 
 impl fmt::Display for Part {
@@ -47,6 +59,7 @@ impl fmt::Display for Part {
             Self::User => "be the same user in a user namespace",
             Self::Loopback => "bring up the loopback of a network namespace",
             Self::Ports => "make rules for TCP ports (Landlock, ABI 4 of Linux 6.7)",
+            Self::WayOut => "hand a proxy its socket",
             Self::Filter => "install a filter of system calls (seccomp)",
         })
     }
@@ -75,7 +88,21 @@ impl Confinement {
     /// No network but a loopback of its own, or not even that.
     #[must_use]
     pub fn alone(loopback: Loopback) -> Self {
-        Self(Kind::Namespace { maps: Maps::of_this_process(), loopback })
+        Self(Kind::Namespace { maps: Maps::of_this_process(), loopback, way_out: None })
+    }
+
+    /// A loopback of its own, where a socket listens that whoever holds the other end of `taker` is
+    /// sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] when there is no descriptor left.
+    pub fn behind(taker: BorrowedFd<'_>, port: u16) -> Result<Self, Refused> {
+        let taker = taker.try_clone_to_owned();
+        let taker = taker.map_err(|source| Refused { part: Part::WayOut, source })?;
+        let way_out = Some(WayOut { port, taker });
+        let maps = Maps::of_this_process();
+        Ok(Self(Kind::Namespace { maps, loopback: Loopback::Up, way_out }))
     }
 
     /// TCP connections to these ports and nothing else of the network; listening is left alone.
@@ -99,7 +126,13 @@ impl Confinement {
     pub(super) unsafe fn enter(&self) -> Result<(), Failed> {
         match &self.0 {
             // SAFETY: the caller's.
-            Kind::Namespace { maps, loopback } => unsafe { netns::enter(maps, *loopback) },
+            Kind::Namespace { maps, loopback, way_out } => unsafe {
+                netns::enter(maps, *loopback)?;
+                match way_out {
+                    Some(WayOut { port, taker }) => way_out::hand(*port, taker.as_fd()),
+                    None => Ok(()),
+                }
+            },
             // SAFETY: the caller's.
             Kind::Ports { rules, filter } => unsafe { enter_ports(rules, filter) },
         }

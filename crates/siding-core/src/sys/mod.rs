@@ -30,6 +30,7 @@ pub mod sockets;
 pub mod spawn;
 mod tcp_only;
 pub mod threads;
+mod way_out;
 
 /// Returns 64 random bits.
 ///

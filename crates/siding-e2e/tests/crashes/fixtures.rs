@@ -67,6 +67,7 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
         | Record::Matched { .. }
         | Record::Stalled(_)
         | Record::Limit(_)
+        | Record::Denied { .. }
         | Record::Closed(_) => {}
     }
 }

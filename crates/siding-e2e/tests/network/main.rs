@@ -1,5 +1,6 @@
 //! What of the network a task reaches (`--net`): real connections to real listeners of this machine.
 
+mod allow;
 mod namespaces;
 mod ports;
 mod refusals;

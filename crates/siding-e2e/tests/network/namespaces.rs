@@ -1,9 +1,8 @@
 //! `none` and `loopback`: a network namespace.
 
-use rustix::process::{Pid, Signal, kill_process};
 use siding_e2e::eventually;
 
-use crate::support::{Server, connect, run, sandboxes, shown, start};
+use crate::support::{Server, connect, replace_shim, run, sandboxes, shown, start};
 
 /// SPEC §3, unauthorised egress.
 #[test]
@@ -61,15 +60,7 @@ fn a_daemon_is_bound_also_after_a_rescue() {
         );
         let id = start(&sandbox, "none", &tries);
         assert_eq!(shown(&sandbox, &id)["net"], "none");
-        let shim =
-            shown(&sandbox, &id)["shim_pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-        let shim = shim.and_then(Pid::from_raw).expect("a process");
-        kill_process(shim, Signal::KILL).expect("it lives");
-        let args = ["wait", "--timeout", "100ms", &id];
-        eventually("another shim keeps it", || {
-            let _bound_reached = sandbox.siding(&args).run();
-            shown(&sandbox, &id)["rescues"] == 1
-        });
+        replace_shim(&sandbox, &id);
         std::fs::write(sandbox.path("go"), "").expect("its own directory");
         let result = || std::fs::read_to_string(sandbox.path("result")).ok();
         eventually("the daemon has tried", || result().is_some());

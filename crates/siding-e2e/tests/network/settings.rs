@@ -44,7 +44,8 @@ fn every_task_is_under_the_setting() {
         let nested = sandbox.siding(&outer).env("SIDING_NET", "none").run();
         let _bound_by_the_outer = nested.expect_code(1);
         let monitor = ["monitor", "--json", "--net", "none", "--", &text];
-        let id = sandbox.siding(&monitor).run().expect_code(0).json()["task_id"].clone();
+        // It may be over before the call returns, and then has its exit code.
+        let id = sandbox.siding(&monitor).run().json()["task_id"].clone();
         let id = id.as_str().expect("an id");
         let _waited = sandbox.siding(&["wait", id]).run();
         let view = shown(&sandbox, id);

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use siding_e2e::{Finished, Sandbox, is_root};
+use rustix::process::{Pid, Signal, kill_process};
+use siding_e2e::{Finished, Sandbox, eventually, is_root};
 
 /// An ordinary user.
 const ORDINARY: u32 = 1001;
@@ -72,4 +73,17 @@ pub(crate) fn start(sandbox: &Sandbox, policy: &str, text: &str) -> String {
 #[track_caller]
 pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
+}
+
+/// Kills a task's shim, and waits until another keeps the task.
+#[track_caller]
+pub(crate) fn replace_shim(sandbox: &Sandbox, id: &str) {
+    let shim = shown(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
+    let shim = shim.and_then(Result::ok).and_then(Pid::from_raw).expect("a process");
+    kill_process(shim, Signal::KILL).expect("it lives");
+    let args = ["wait", "--timeout", "100ms", id];
+    eventually("another shim keeps it", || {
+        let _bound_reached = sandbox.siding(&args).run();
+        shown(sandbox, id)["rescues"] == 1
+    });
 }

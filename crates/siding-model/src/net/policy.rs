@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::hosts::Hosts;
 use super::ports::Ports;
 use crate::text::one_line;
 
@@ -21,6 +22,8 @@ pub enum NetPolicy {
     Loopback,
     /// TCP connections to these ports, wherever they are.
     Ports(Ports),
+    /// HTTP and tunnels to these hosts, through a proxy.
+    Allow(Hosts),
 }
 
 /// A text that is no policy.
@@ -41,6 +44,21 @@ pub enum BadPolicy {
         /// What was given, made safe to print.
         found: String,
     },
+    /// Not a host.
+    #[error(
+        "`{found}` is no host; write names and addresses, each perhaps with a port, as in \
+         `allow:example.org,*.example.org:443,[::1]:8080`"
+    )]
+    Host {
+        /// What was given, made safe to print.
+        found: String,
+    },
+    /// More hosts than are kept.
+    #[error("{count} hosts are too many: name at most {}, or use `*.example.org`", Hosts::MOST)]
+    TooManyHosts {
+        /// How many.
+        count: usize,
+    },
     /// More ports than the kernel is told.
     #[error("{count} ports are too many: name at most {}, or use `host`", Ports::MOST)]
     TooManyPorts {
@@ -53,11 +71,16 @@ impl BadPolicy {
     pub(super) fn port(found: &str) -> Self {
         Self::Port { found: one_line(found, 60) }
     }
+
+    pub(super) fn host(found: &str) -> Self {
+        Self::Host { found: one_line(found, 60) }
+    }
 }
 
 impl NetPolicy {
     /// What may be written, for messages.
-    pub const ALLOWED: &'static str = "`host`, `none`, `loopback` or `ports:443,8000-8010`";
+    pub const ALLOWED: &'static str = "`host`, `none`, `loopback`, `ports:443,8000-8010` or \
+        `allow:example.org,*.example.org`";
 
     /// Whether nothing is held back.
     #[must_use]
@@ -71,9 +94,10 @@ impl NetPolicy {
         match (self, other) {
             (_, Self::Host) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
             // A loopback of its own is nothing of what others reach.
-            (Self::Loopback, Self::Ports(_)) => true,
+            (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
             (Self::Ports(own), Self::Ports(others)) => own.are_within(others),
-            (Self::Host | Self::Loopback | Self::Ports(_), _) => false,
+            (Self::Allow(own), Self::Allow(others)) => own.are_within(others),
+            (Self::Host | Self::Loopback | Self::Ports(_) | Self::Allow(_), _) => false,
         }
     }
 }
@@ -90,6 +114,7 @@ impl FromStr for NetPolicy {
             ("none", None) => Ok(Self::None),
             ("loopback", None) => Ok(Self::Loopback),
             ("ports", Some(list)) => Ports::parse(list).map(Self::Ports),
+            ("allow", Some(list)) => Hosts::parse(list).map(Self::Allow),
             _ => Err(BadPolicy::Kind { found: one_line(text, 60) }),
         }
     }
@@ -102,6 +127,7 @@ impl fmt::Display for NetPolicy {
             Self::None => f.write_str("none"),
             Self::Loopback => f.write_str("loopback"),
             Self::Ports(ports) => write!(f, "ports:{ports}"),
+            Self::Allow(hosts) => write!(f, "allow:{hosts}"),
         }
     }
 }
@@ -147,6 +173,17 @@ mod tests {
             ("ports", ""),
             ("none:", ""),
             ("Host", ""),
+            ("allow:Example.org., *.a-b.example:443", "allow:example.org,*.a-b.example:443"),
+            ("allow:[::1]:80,::1,127.0.0.1:8080", "allow:[::1]:80,[::1],127.0.0.1:8080"),
+            ("allow:[::ffff:192.0.2.1]:1", "allow:192.0.2.1:1"),
+            ("allow:", ""),
+            ("allow:*", ""),
+            ("allow:a..b", ""),
+            ("allow:a.*.b", ""),
+            ("allow:a:0", ""),
+            ("allow:http://a", ""),
+            ("allow:127.1", ""),
+            ("allow:a b", ""),
             ("", ""),
         ] {
             match given.parse::<NetPolicy>() {
@@ -169,6 +206,46 @@ mod tests {
             }
         }
         assert!(!policy("ports:22").is_within(&policy("ports:443")));
+        let ladder =
+            ["none", "loopback", "allow:a.b.c:443", "allow:*.b.c:443", "allow:*.c", "host"];
+        for (low, strict) in ladder.iter().enumerate() {
+            for (high, loose) in ladder.iter().enumerate() {
+                let within = policy(strict).is_within(&policy(loose));
+                assert_eq!(within, low <= high, "{strict} in {loose}");
+            }
+        }
+        for (one, other) in
+            [("allow:b.c", "allow:*.b.c"), ("allow:a", "ports:443"), ("ports:1", "allow:a")]
+        {
+            assert!(!policy(one).is_within(&policy(other)), "{one} in {other}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_admitted_by_its_name_and_port() {
+        let NetPolicy::Allow(hosts) = policy("allow:example.org,*.example.net:443,192.0.2.1")
+        else {
+            panic!("another kind")
+        };
+        for (host, port, admitted) in [
+            ("example.org", 22, true),
+            ("EXAMPLE.org.", 443, true),
+            ("a.example.org", 443, false),
+            ("example.org.evil.net", 443, false),
+            ("a.b.example.net", 443, true),
+            ("a.example.net", 80, false),
+            ("example.net", 443, false),
+            ("evilexample.net", 443, false),
+            ("*.example.net", 443, false),
+            ("192.0.2.1", 80, true),
+            ("::ffff:192.0.2.1", 80, true),
+            ("192.0.2.2", 80, false),
+            ("0xc0.0.2.1", 80, false),
+            ("", 443, false),
+            ("example.org\0", 443, false),
+        ] {
+            assert_eq!(hosts.admit(host, port), admitted, "{host}:{port}");
+        }
     }
 
     proptest! {

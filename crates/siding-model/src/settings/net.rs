@@ -26,7 +26,7 @@ impl Value for NetPolicy {
     fn schema() -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": "^ *(host|none|loopback|ports:[0-9, -]+) *$"
+            "pattern": "^ *(host|none|loopback|ports:[0-9, -]+|allow:[A-Za-z0-9_.*:, \\[\\]-]+) *$"
         })
     }
 }

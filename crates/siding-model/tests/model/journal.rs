@@ -90,6 +90,7 @@ fn last_moment(records: &[Record]) -> Mono {
             | Record::Matched { .. }
             | Record::Stalled(_)
             | Record::Limit(_)
+            | Record::Denied { .. }
             | Record::Closed(_),
         )
         | None => STARTED,
