@@ -139,6 +139,10 @@ impl From<RunError> for Failure {
             error @ RunError::Shim(_) => {
                 Self::new(error).with_hint("`siding doctor` tells what this machine lacks")
             }
+            RunError::Net(error) => {
+                let hint = error.advice();
+                Self::new(error).with_hint(hint)
+            }
             error @ RunError::NotStarted { .. } => {
                 Self::new(error).with_hint("nothing runs; `siding doctor` checks this machine")
             }

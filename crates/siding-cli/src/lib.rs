@@ -19,6 +19,7 @@ mod render;
 use std::process::ExitCode;
 
 use siding_core::launch::{SHIM_ARGUMENT, Shim};
+use siding_core::proxy::PROXY_ARGUMENT;
 
 /// Runs the program.
 #[must_use]
@@ -27,6 +28,9 @@ pub fn main() -> ExitCode {
     // Before anything else: a shim needs no argument parser, and pays for none.
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
+    }
+    if first == PROXY_ARGUMENT {
+        return ExitCode::from(siding_core::proxy::main());
     }
     // Forked while there is next to nothing to copy, so that it becomes ready while the arguments
     // are still read. One that is not needed leaves with this process.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use siding_model::adopt::{command_of, is_between, session_of};
 use siding_model::id::{SessionId, TaskId};
+use siding_model::net::NetPolicy;
 use siding_model::outcome::Placement;
 use siding_model::process::ProcRef;
 use siding_model::protocol::Message;
@@ -196,6 +197,8 @@ fn spec(task_id: TaskId, session_id: SessionId, pid: i32, settings: &Settings) -
         keep_tail: u64::MAX,
         stall_after_ms: millis(settings.stall_after),
         limits: settings.limits(),
+        // What runs already has the network that its host gave it.
+        net: NetPolicy::Host,
         // It claims no command.
         same_key: task_id.to_string(),
         duplicate_of: None,

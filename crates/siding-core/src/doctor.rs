@@ -5,6 +5,7 @@
 
 mod kernel;
 mod limits;
+mod net;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -92,6 +93,7 @@ pub fn examine(state: Option<&Path>, shell: &str) -> Vec<Check> {
     let mut checks = kernel::checks();
     checks.push(kernel::shell(shell));
     checks.extend(limits::checks());
+    checks.extend(net::checks());
     checks.extend(place::checks(state));
     checks
 }

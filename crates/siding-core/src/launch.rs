@@ -10,10 +10,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
+use siding_model::net::NetPolicy;
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
+use crate::proxy;
 use crate::store::{LockedTask, Root, TaskDir};
 use crate::sys::{descriptor, detached, file, socket};
 
@@ -37,6 +39,8 @@ const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 pub enum Errand {
     /// Start this new task. The memory holds a [`Birth`].
     Start(TaskId),
+    /// The same, with the proxy through which it reaches the network.
+    StartBehind(TaskId),
     /// Take this task over from a shim that was killed. The memory holds processes that were found
     /// (`[ProcRef]`).
     Rescue(TaskId),
@@ -59,6 +63,8 @@ pub struct Handed {
     pub memory: OwnedFd,
     /// The task's place when that is not its directory. It carries the task's lock then.
     pub place: Option<OwnedFd>,
+    /// Socket to the task's proxy, which lives as long as somebody holds it.
+    pub proxy: Option<OwnedFd>,
 }
 
 impl Handed {
@@ -69,14 +75,16 @@ impl Handed {
     ///
     /// The operating system's; `InvalidData` when it is no errand.
     pub fn receive(starter: impl AsFd) -> io::Result<Option<(Errand, Self)>> {
-        let Some((packet, descriptors)) = socket::receive_with(starter, ERRAND_MAX)? else {
+        let Some((packet, mut descriptors)) = socket::receive_with(starter, ERRAND_MAX)? else {
             return Ok(None);
         };
         let errand = serde_json::from_slice(&packet)?;
+        // The last one, whether there is a place or not.
+        let proxy = if matches!(errand, Errand::StartBehind(_)) { descriptors.pop() } else { None };
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
         let (root, dir, memory) = (next()?, next()?, next()?);
-        Ok(Some((errand, Self { root, dir, memory, place: descriptors.next() })))
+        Ok(Some((errand, Self { root, dir, memory, place: descriptors.next(), proxy })))
     }
 }
 
@@ -138,7 +146,14 @@ impl Shim {
         spec: &TaskSpec,
         environment: &[CString],
     ) -> io::Result<Link> {
-        self.send(Errand::Start(spec.task_id), root, &dir, &Birth::written(spec, environment)?)
+        let birth = Birth::written(spec, environment)?;
+        let NetPolicy::Allow(hosts) = &spec.net else {
+            return self.send(Errand::Start(spec.task_id), root, &dir, &birth);
+        };
+        let proxy = proxy::start(hosts, spec.task_id)?;
+        let errand = Errand::StartBehind(spec.task_id);
+        let more = [dir.away(), Some(proxy.as_fd())];
+        self.hand(errand, [root.as_fd(), dir.as_fd()], more, &birth)
     }
 
     /// Has it take over a task whose shim is dead, and hands it the lock. `found` are processes of
@@ -170,22 +185,22 @@ impl Shim {
     pub fn adopt(self, root: &Root, adoption: &Adoption) -> io::Result<Link> {
         let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
         let errand = Errand::Adopt(adoption.spec.task_id);
-        self.hand(errand, [root.as_fd(), root.as_fd()], None, &content)
+        self.hand(errand, [root.as_fd(), root.as_fd()], [None, None], &content)
     }
 
     fn send(self, errand: Errand, root: &Root, dir: &TaskDir, content: &[u8]) -> io::Result<Link> {
-        self.hand(errand, [root.as_fd(), dir.as_fd()], dir.away(), content)
+        self.hand(errand, [root.as_fd(), dir.as_fd()], [dir.away(), None], content)
     }
 
     fn hand(
         mut self,
         errand: Errand,
         [root, dir]: [BorrowedFd<'_>; 2],
-        place: Option<BorrowedFd<'_>>,
+        more: [Option<BorrowedFd<'_>>; 2],
         content: &[u8],
     ) -> io::Result<Link> {
         self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
-        hand_over(&self.socket, errand, [root, dir], place, content)?;
+        hand_over(&self.socket, errand, [root, dir], more, content)?;
         Ok(Link::over(self.socket))
     }
 }
@@ -238,7 +253,8 @@ impl Gathering {
         let errand = Errand::RescueAmong(task.dir().id());
         let dir = task.dir();
         let content = handed(found)?;
-        hand_over(&self.link, errand, [root.as_fd(), dir.as_fd()], dir.away(), &content)?;
+        let more = [dir.away(), None];
+        hand_over(&self.link, errand, [root.as_fd(), dir.as_fd()], more, &content)?;
         Ok(&self.link)
     }
 }
@@ -251,13 +267,13 @@ fn hand_over(
     socket: impl AsFd,
     errand: Errand,
     [root, dir]: [BorrowedFd<'_>; 2],
-    place: Option<BorrowedFd<'_>>,
+    more: [Option<BorrowedFd<'_>>; 2],
     content: &[u8],
 ) -> io::Result<()> {
     let memory = descriptor::memory_file("siding-errand")?;
     file::write_all_at(&memory, content, 0)?;
     let mut descriptors = vec![root, dir, memory.as_fd()];
-    descriptors.extend(place);
+    descriptors.extend(more.into_iter().flatten());
     let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
     socket::send_with(socket, &packet, &descriptors)
 }

@@ -204,6 +204,7 @@ mod tests {
             keep_tail: 0,
             stall_after_ms: 45_000,
             limits: siding_model::limits::Limits::default(),
+            net: siding_model::net::NetPolicy::Host,
             same_key: String::new(),
             duplicate_of: None,
             monitor: None,

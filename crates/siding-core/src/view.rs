@@ -90,6 +90,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         attention: None,
         usage: state.closed.as_ref().and_then(|closed| closed.peaks.clone()),
         breaches: state.breaches.clone(),
+        net: spec.net.to_string(),
         cgroup: None,
         monitor: MonitorView::of(state),
         ready: ReadyView::of(state),

@@ -119,6 +119,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         wait_for: Vec::new(),
         stall_after_ms: 45_000,
         limits: siding_model::limits::Limits::default(),
+        net: siding_model::net::NetPolicy::Host,
     }
 }
 

@@ -186,6 +186,12 @@ impl TaskState {
                 }
                 self.ready = Some(*ready);
             }
+            // Told, and nothing that the task is judged by.
+            Record::Denied { .. } => {
+                if self.life.is_ended() {
+                    return Err("`denied` after the end".to_owned());
+                }
+            }
             Record::Closed(closed) => {
                 if !self.life.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());

@@ -17,6 +17,7 @@ pub mod journal;
 pub mod lifecycle;
 pub mod limits;
 pub mod monitor;
+pub mod net;
 pub mod notice;
 pub mod outcome;
 pub mod process;

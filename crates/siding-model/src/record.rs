@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::Stalled;
 use crate::lifecycle::Event;
 use crate::limits::{Breach, Peaks};
+use crate::net::NetPolicy;
 use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::spec::TaskSpec;
 use crate::wait::Ready;
@@ -15,14 +16,15 @@ use crate::wait::Ready;
 /// Format of a journal that holds nothing newer: what nearly all tasks are written in.
 pub const FORMAT: u32 = 1;
 
-/// Newest journal format this build reads: one that may hold `ready`.
+/// Newest journal format this build reads: one that may hold `ready` or `denied`.
 pub const NEWEST: u32 = 2;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec) -> u32 {
-    if spec.wait_for.is_empty() { FORMAT } else { NEWEST }
+    let may_deny = matches!(spec.net, NetPolicy::Allow(_));
+    if spec.wait_for.is_empty() && !may_deny { FORMAT } else { NEWEST }
 }
 
 /// Longest line that is read, in bytes. A command may be 2 MiB; JSON may escape it sixfold.
@@ -80,6 +82,13 @@ pub enum Record {
     Limit(Box<Breach>),
     /// What was waited for since the start is there. Once.
     Ready(Box<Ready>),
+    /// The task asked for a host that its network policy does not let it reach. Once for each.
+    Denied {
+        /// When.
+        at: Mono,
+        /// The host and its port. Text of the task: to be escaped wherever it is shown.
+        host: String,
+    },
     /// What is known beside the outcome. Follows the event that ended the task.
     Closed(Box<Closed>),
 }

@@ -75,6 +75,8 @@ pub struct TaskView {
     pub usage: Option<Peaks>,
     /// Limits that it has passed, each as it was told last.
     pub breaches: Vec<Breach>,
+    /// What of the network it may reach, as `--net` takes it.
+    pub net: String,
     /// Directory of its control group; null where it has none, once it has ended, and in lists.
     pub cgroup: Option<String>,
     /// What its monitor told; null where it has none.

@@ -12,13 +12,15 @@
 //! that an administrator's change does not stop everybody's commands: a key that the system file
 //! locked keeps its value, and `max_elapsed_hard_cap` can only be raised by the system file;
 //! everybody else may lower it, and nobody's `max_elapsed` passes it. And a project cannot set
-//! `notify_webhook`: a repository must not send a user's output anywhere.
+//! `notify_webhook`: a repository must not send a user's output anywhere. Nor does it open a network
+//! that its user has closed: its `net` holds only where it is stricter than what it lies on.
 
 mod check;
 mod keys;
 mod lists;
 mod merge;
 mod nearest;
+mod net;
 mod origin;
 #[cfg(feature = "schema")]
 mod schema;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{SessionId, TaskId};
 use crate::limits::Limits;
 use crate::monitor::Monitor;
+use crate::net::NetPolicy;
 use crate::outcome::Placement;
 use crate::signal::Signal;
 use crate::wait::Condition;
@@ -116,6 +117,9 @@ pub struct TaskSpec {
     /// What it may use, and what happens when it uses more.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
+    /// What of the network it may reach.
+    #[serde(default, skip_serializing_if = "NetPolicy::is_host")]
+    pub net: NetPolicy,
     /// File name under `same/` that tells a second launch of the same command from a first.
     pub same_key: String,
     /// First task with the same command and directory that still ran when this one was insisted on.

@@ -20,6 +20,7 @@ use siding_model::protocol::Message;
 use siding_model::record::{Accepted, Adopted, FORMAT, Record};
 
 use crate::callers::{Caller, Callers};
+use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::hosted::Hosted;
 use crate::keeper::Keeper;
@@ -148,6 +149,7 @@ impl Held {
             lease,
             reporter: Reporter::Silent,
             input: None,
+            egress: Egress::default(),
             ending: Ending::default(),
             stall,
             meter,

@@ -19,6 +19,7 @@ use siding_model::signal::Signal;
 use siding_model::span;
 
 use crate::callers::{Callers, Said};
+use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::kin::Kin;
 use crate::lease::Lease;
@@ -46,6 +47,7 @@ pub(crate) struct Keeper {
     pub(crate) reporter: Reporter,
     /// Keeps the task's input open until somebody closes it.
     pub(crate) input: Option<OwnedFd>,
+    pub(crate) egress: Egress,
     pub(crate) ending: Ending,
     pub(crate) stall: Stall,
     pub(crate) meter: Meter,
@@ -111,6 +113,7 @@ impl Keeper {
         sources.extend(self.pump.source());
         sources.extend(self.lease.source());
         sources.extend(self.awaited.sources());
+        sources.extend(self.egress.source());
         sources.extend(self.callers.sources());
         sources.extend(self.kin.sources());
         sources
@@ -124,6 +127,7 @@ impl Keeper {
         let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
         // Whatever has answered is taken in with the next turn.
         let (_answered, ready) = ready.split_at(self.awaited.sources().count());
+        let (proxy, ready) = ready.split_at(usize::from(self.egress.source().is_some()));
         let (callers, strays) = ready.split_at(self.callers.len());
         if output.contains(&true) && self.pump.turn(&self.dir) {
             self.output_moved();
@@ -136,6 +140,10 @@ impl Keeper {
         }
         if owner.contains(&true) {
             self.lease.owner_ended(&self.state.spec);
+        }
+        if proxy.contains(&true) && self.state.is_live() {
+            let denied = self.egress.take(clock::mono());
+            self.record(denied);
         }
         for (index, _) in callers.iter().enumerate().filter(|(_, ready)| **ready) {
             self.hear(index);
@@ -259,6 +267,7 @@ impl Keeper {
             records.push(Record::Closed(Box::new(self.close(next.phase(), at))));
             records.splice(..0, self.ready_at_last(at));
             records.splice(..0, self.last_lines(at));
+            records.splice(..0, self.egress.take(at));
         }
         self.record(records);
         for effect in effects {

@@ -11,6 +11,7 @@
 mod adopt;
 mod callers;
 mod direct;
+mod egress;
 mod ending;
 mod fifo;
 mod flood;
@@ -44,7 +45,9 @@ pub fn main() -> u8 {
     };
     let ready = start::Ready::make();
     let kept = match Handed::receive(&starter) {
-        Ok(Some((Errand::Start(id), handed))) => start::run(id, ready, handed, starter),
+        Ok(Some((Errand::Start(id) | Errand::StartBehind(id), handed))) => {
+            start::run(id, ready, handed, starter)
+        }
         Ok(Some((Errand::Rescue(id), handed))) => rescue::run(id, ready, handed, starter),
         Ok(Some((Errand::RescueAmong(id), handed))) => {
             rescue::run_several(id, ready, handed, starter)

@@ -24,6 +24,7 @@ use siding_model::record::Record;
 use siding_model::spec::Command;
 
 use crate::callers::{Caller, Callers};
+use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::flood;
 use crate::hosted::Hosted;
@@ -99,9 +100,14 @@ fn next_errand(starter: &OwnedFd) -> Option<(TaskId, Handed)> {
     let came = poll::wait(&[starter.as_fd()], Some(NEXT_WAIT_MS)).ok()?;
     match came.contains(&true).then(|| Handed::receive(starter))? {
         Ok(Some((Errand::RescueAmong(id), handed))) => Some((id, handed)),
-        Ok(Some((Errand::Start(_) | Errand::Rescue(_) | Errand::Adopt(_), _)) | None) | Err(_) => {
-            None
-        }
+        Ok(
+            Some((
+                Errand::Start(_) | Errand::StartBehind(_) | Errand::Rescue(_) | Errand::Adopt(_),
+                _,
+            ))
+            | None,
+        )
+        | Err(_) => None,
     }
 }
 
@@ -146,6 +152,8 @@ fn take_over(
         lease,
         reporter: Reporter::Silent,
         input: None,
+        // A proxy ends with its shim, and what it let through is not let through again.
+        egress: Egress::default(),
         ending: Ending::default(),
         stall,
         meter,

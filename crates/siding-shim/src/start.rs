@@ -17,7 +17,7 @@ use siding_core::sys::process::Title;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
-use siding_core::{link, output};
+use siding_core::{link, net, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
@@ -30,6 +30,7 @@ use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use crate::callers::{Caller, Callers};
 use crate::direct::Direct;
+use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::keeper::Keeper;
 use crate::kin::Kin;
@@ -187,13 +188,15 @@ struct Begun {
     awaited: Awaited,
     listener: OwnedFd,
     plumbing: Plumbing,
+    /// Socket to the task's proxy, where it has one.
+    proxy: Option<OwnedFd>,
     /// Descriptors that the start of the leader will need for a moment.
     spare: Vec<OwnedFd>,
 }
 
 /// Most descriptors open at once while the leader is started: its directory, its control group, its
-/// command's text twice, a file of /proc.
-const SPARE: usize = 5;
+/// confinement, its command's text twice, a file of /proc.
+const SPARE: usize = 6;
 
 /// What the leader gets.
 #[derive(Debug)]
@@ -207,8 +210,9 @@ struct Plumbing {
     input: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart> {
+fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotStart> {
     let shim = Shim::of(id, ready)?;
+    let proxy = handed.proxy.take();
     let setting = shim.settle(id, handed);
     let Birth { spec, environment } =
         Birth::read(&setting.memory).map_err(when("read the specification"))?;
@@ -242,7 +246,7 @@ fn begin(id: TaskId, ready: Ready, handed: Handed) -> Result<Begun, CannotStart>
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     let log = Log::new(journal);
-    Ok(Begun { shim, setting, state, environment, log, pump, awaited, listener, plumbing, spare })
+    Ok(Begun { shim, setting, state, environment, log, pump, awaited, listener, plumbing, proxy, spare })
 }
 
 impl Plumbing {
@@ -287,11 +291,12 @@ impl Begun {
             awaited,
             listener,
             plumbing,
+            proxy,
             spare,
         } = self;
         pause::at("ready");
         drop(spare);
-        let started = start_leader(&state, &environment, &plumbing, shim.marked);
+        let started = start_leader(&state, &environment, &plumbing, proxy.as_ref(), shim.marked);
         drop(environment);
         pause::at("spawned");
         let (event, reporter) = match started {
@@ -318,6 +323,7 @@ impl Begun {
             lease,
             reporter,
             input: plumbing.input,
+            egress: Egress::new(proxy),
             ending: Ending::default(),
             stall,
             meter,
@@ -336,6 +342,7 @@ fn start_leader(
     task: &TaskState,
     environment: &[CString],
     plumbing: &Plumbing,
+    proxy: Option<&OwnedFd>,
     marked: bool,
 ) -> io::Result<(ProcRef, Reporter)> {
     let spec = &task.spec;
@@ -347,6 +354,8 @@ fn start_leader(
     if let Some(group) = &group {
         hold_memory(spec, group.as_fd());
     }
+    let confinement =
+        net::confinement(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
@@ -361,6 +370,7 @@ fn start_leader(
             kept: &kept,
             birthmark: marked.then(|| spec.task_id.birthmark()),
             group: group.as_ref().map(AsFd::as_fd),
+            confinement: confinement.as_ref(),
         })?;
         // It cannot be gone from /proc: it is our child and nobody has reaped it.
         Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))

@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Set a variable for the command; may be repeated
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
+    /// What of the network it may reach: see `siding run --help` (default: net, host)
+    #[arg(long, value_name = "POLICY")]
+    net: Option<String>,
     /// Start even though the same command runs already in the same directory
     #[arg(long)]
     allow_duplicate: bool,
@@ -83,6 +86,7 @@ impl Args {
         run.session = self.session;
         run.cwd = self.cwd;
         run.env = self.env;
+        run.net = self.net;
         run.allow_duplicate = self.allow_duplicate;
         run.name = self.name;
         run.shell = self.shell;

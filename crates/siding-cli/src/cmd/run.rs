@@ -91,6 +91,11 @@ pub(crate) struct Args {
     /// What happens to processes that outlive the shell
     #[arg(long, value_name = "WHAT")]
     on_leader_exit: Option<String>,
+    /// What of the network it may reach, with all it starts: `host` (everything), `none`,
+    /// `loopback` (its own), TCP `ports:443,8000-8010`, or through a proxy `allow:HOST,…`
+    /// (default: net, host)
+    #[arg(long, value_name = "POLICY")]
+    pub(super) net: Option<String>,
     /// Start even though the same command runs already in the same directory
     #[arg(long)]
     pub(super) allow_duplicate: bool,
@@ -121,6 +126,7 @@ Examples:
   siding run --background --name web -- npm start  at once in the background
   siding run --wait-for port:3000 -- npm start     returns when it listens
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
+  siding run --net none -- ./untrusted-tests.sh    nothing in it reaches a network
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on

@@ -42,6 +42,7 @@ pub(crate) fn running() -> TaskView {
         attention: None,
         usage: None,
         breaches: Vec::new(),
+        net: "host".to_owned(),
         cgroup: None,
         monitor: None,
         ready: None,

@@ -132,6 +132,9 @@ impl Sheet {
             };
             self.line("shim", &format!("{pid}{rescues}"));
         }
+        if view.net != "host" {
+            self.block("network", &words(&view.net.replace(',', ", "), VALUE));
+        }
         if let Some(group) = &view.cgroup {
             self.line("cgroup", &one_line(group, usize::MAX));
         }

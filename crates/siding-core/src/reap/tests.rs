@@ -96,6 +96,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         keep_tail: 1 << 20,
         stall_after_ms: 45_000,
         limits: siding_model::limits::Limits::default(),
+        net: siding_model::net::NetPolicy::Host,
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         monitor: None,

@@ -3,10 +3,12 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use siding_model::net::{NetPolicy, Ports};
 use siding_model::spec::TaskSpec;
 
 use super::begin::Given;
 use super::error::RunError;
+use crate::proxy;
 
 /// What keeps programs from asking a person who is not there. A caller's own value wins.
 const UNATTENDED: [(&str, &str); 4] = [
@@ -31,6 +33,7 @@ pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>
             }
         }
     }
+    of_policy(&spec.net, &mut variables);
     for (name, value) in given.env {
         set(&mut variables, name, value.as_ref());
     }
@@ -40,6 +43,30 @@ pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>
         set(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
     }
     variables.iter().map(|(name, value)| assignment(name, value)).collect()
+}
+
+/// Says what programs need to know of the network policy. A value of the call wins.
+fn of_policy(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
+    /// Where most programs look for a proxy, each in either case.
+    const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+    match policy {
+        // Where only TCP goes out the C library is to ask for names over TCP.
+        NetPolicy::Ports(ports) if ports.contains(Ports::DNS) => {
+            if !variables.iter().any(|(known, _)| known == "RES_OPTIONS") {
+                variables.push(("RES_OPTIONS".into(), "use-vc".into()));
+            }
+        }
+        NetPolicy::Allow(_) => {
+            // The starter's own proxy is out of reach, and so is what it needs none for.
+            let address = format!("http://127.0.0.1:{}", proxy::PORT);
+            let proxies = PROXIES.map(|name| (name, address.as_str()));
+            for (name, value) in proxies.into_iter().chain([("NO_PROXY", "")]) {
+                set(variables, name, value.as_ref());
+                set(variables, &name.to_ascii_lowercase(), value.as_ref());
+            }
+        }
+        NetPolicy::Ports(_) | NetPolicy::Host | NetPolicy::None | NetPolicy::Loopback => {}
+    }
 }
 
 fn set(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {

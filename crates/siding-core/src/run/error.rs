@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use siding_model::id::BadSessionId;
 
+use crate::net::Unenforceable;
 use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::watch::WatchError;
@@ -24,6 +25,9 @@ pub enum RunError {
     /// It cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// Its network policy cannot be enforced here.
+    #[error(transparent)]
+    Net(#[from] Unenforceable),
     /// No id could be made.
     #[error("could not make an id: {0}")]
     Id(io::Error),

@@ -11,6 +11,7 @@ use siding_model::spec::{Command, Stdin, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::error::RunError;
+use crate::net;
 use crate::session;
 use crate::store::Root;
 use crate::sys::{file, limit};
@@ -44,9 +45,10 @@ pub struct Order {
 ///
 /// # Errors
 ///
-/// [`RunError::Id`].
+/// [`RunError::Id`]; [`RunError::Net`] when the network policy cannot be enforced here.
 pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, RunError> {
     let Order { command, cwd, session_id, name, stdin, placement, deadline, keep, .. } = order;
+    net::check(&settings.net)?;
     Ok(TaskSpec {
         task_id: root.new_id().map_err(RunError::Id)?,
         session_id,
@@ -66,6 +68,7 @@ pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, 
         session_grace_ms: millis(settings.session_grace),
         stall_after_ms: millis(settings.stall_after),
         limits: settings.limits(),
+        net: settings.net.clone(),
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         duplicate_of: None,

@@ -8,15 +8,18 @@ pub mod calls;
 pub mod cgroupfs;
 pub mod clock;
 mod clone3;
+pub mod confine;
 pub mod descriptor;
 pub mod detached;
 pub mod diag;
 pub mod file;
 pub mod foreign;
 pub mod inotify;
+pub mod landlock;
 pub mod limit;
 pub mod machine;
 pub mod memory;
+pub mod netns;
 pub mod pidfd;
 pub mod poll;
 pub mod process;
@@ -25,7 +28,9 @@ pub mod signals;
 pub mod socket;
 pub mod sockets;
 pub mod spawn;
+mod tcp_only;
 pub mod threads;
+mod way_out;
 
 /// Returns 64 random bits.
 ///

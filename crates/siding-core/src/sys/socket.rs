@@ -10,7 +10,7 @@ use rustix::net::{
 };
 
 /// Most descriptors in one packet.
-const DESCRIPTORS: usize = 4;
+const DESCRIPTORS: usize = 5;
 
 /// Returns the address of `name` below `dir`, short whatever the directory's path is: a unix
 /// address holds 107 bytes.

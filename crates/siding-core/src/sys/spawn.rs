@@ -11,6 +11,7 @@ use std::ptr;
 use siding_model::id::Birthmark;
 
 use super::borrowed::{block_no_signals, borrow_and_run, borrowing, fail, wait_for};
+use super::confine::{Confinement, Failed, Refused};
 
 /// A program to execute, ready for a child that may not allocate.
 #[derive(Debug)]
@@ -95,10 +96,12 @@ pub struct Leader<'a> {
     /// Directory of the control group that it is to be in, where there is one. When it cannot
     /// enter it starts all the same.
     pub group: Option<BorrowedFd<'a>>,
+    /// What it is confined to. When it cannot be it does not start.
+    pub confinement: Option<&'a Confinement>,
 }
 
 /// What the child function of [`leader`] works on.
-struct LeaderArgs {
+struct LeaderArgs<'a> {
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,
     script_argv: Vec<*const c_char>,
@@ -109,6 +112,8 @@ struct LeaderArgs {
     birthmark: Option<u64>,
     /// A control group to enter, when it was not born there.
     group: Option<RawFd>,
+    confinement: Option<&'a Confinement>,
+    unconfined: Option<Failed>,
     /// Whether the child has come to run at all.
     born: bool,
     errno: c_int,
@@ -119,7 +124,8 @@ struct LeaderArgs {
 ///
 /// # Errors
 ///
-/// The operating system's reason why nothing was started, as exec gave it.
+/// The operating system's reason why nothing was started, as exec gave it; a [`Refused`] when it could
+/// not be confined.
 pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
     let program = leader.program;
     let mut args = LeaderArgs {
@@ -132,6 +138,8 @@ pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
         kept: leader.kept.iter().map(AsRawFd::as_raw_fd).collect(),
         birthmark: leader.birthmark.map(|mark| mark.0),
         group: None,
+        confinement: leader.confinement,
+        unconfined: None,
         born: false,
         errno: 0,
     };
@@ -142,10 +150,13 @@ pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
             borrow_and_run(run_leader, (&raw mut args).cast(), libc::SIGCHLD)?
         }
     };
-    if args.errno == 0 {
+    if args.errno == 0 && args.unconfined.is_none() {
         return Ok(pid);
     }
     wait_for(pid);
+    if let Some(failed) = args.unconfined {
+        return Err(io::Error::other(Refused::from(failed)));
+    }
     Err(io::Error::from_raw_os_error(args.errno))
 }
 
@@ -153,8 +164,8 @@ pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
 /// Linux 5.7, behind a filter of system calls, and when this process's own group was killed once.
 /// The kernel then takes the child for a latecomer to that kill, and it never runs (seen on
 /// Linux 6.18).
-fn born_into(group: BorrowedFd<'_>, args: &mut LeaderArgs) -> Option<i32> {
-    let place: *mut LeaderArgs = args;
+fn born_into(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
+    let place: *mut LeaderArgs<'_> = args;
     let pid = borrowing(|stack| {
         // SAFETY: as in `borrow_and_run`.
         unsafe { super::clone3::into_group(group, stack, run_leader, place.cast()) }
@@ -172,7 +183,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
     // SAFETY: `leader` passes a `LeaderArgs` that nobody else touches until this child has called
     // exec or _exit. Only system calls follow; nothing allocates, locks or unwinds.
     unsafe {
-        let args = &mut *args.cast::<LeaderArgs>();
+        let args = &mut *args.cast::<LeaderArgs<'_>>();
         args.born = true;
         if let Some(group) = args.group {
             enter(group);
@@ -190,6 +201,12 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
         if libc::fchdir(args.cwd) != 0 || !place_stdio(args.stdio) {
             return fail(&mut args.errno);
         }
+        if let Some(confinement) = args.confinement
+            && let Err(failed) = confinement.enter()
+        {
+            args.unconfined = Some(failed);
+            libc::_exit(127);
+        }
         for fd in &args.kept {
             libc::fcntl(*fd, libc::F_SETFD, 0);
         }
@@ -203,7 +220,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
 /// # Safety
 ///
 /// Only in a child that shares its parent's memory, with all pointers of `args` alive.
-unsafe fn execute(args: &mut LeaderArgs) -> c_int {
+unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
     let mut best = libc::ENOENT;
     let is_searched = args.candidates.len() > 1;
     for candidate in &args.candidates {

@@ -35,6 +35,7 @@ fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {
         | Record::Stalled(_)
         | Record::Limit(_)
         | Record::Ready(_)
+        | Record::Denied { .. }
         | Record::Closed(_) => None,
     };
     records(sandbox, id).into_iter().filter_map(of).collect()
@@ -127,6 +128,7 @@ fn after_a_burst_one_a_second_is_told() {
             | Record::Stalled(_)
             | Record::Limit(_)
             | Record::Ready(_)
+            | Record::Denied { .. }
             | Record::Closed(_) => None,
         })
         .collect();

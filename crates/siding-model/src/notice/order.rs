@@ -24,6 +24,7 @@ impl News {
             Self::Ended { outcome: Outcome::Deadline { .. } | Outcome::Limit { .. }, .. }
             | Self::Stalled { certainty: Certainty::Hard, .. }
             | Self::Limit { .. }
+            | Self::Denied { .. }
             // Somebody waits for exactly this.
             | Self::Ready { .. } => Priority::Next,
             Self::Ended { .. }

@@ -6,7 +6,7 @@
 //! | `lingering` | the leader's end, when its tree lived on and nobody stopped it | once the task has ended |
 //! | `stalled` | evidence of a stall | once the task has written again, or has ended |
 //! | `ready` | what was waited for is there | once the task has ended |
-//! | `limit` | a limit was passed | never |
+//! | `limit` | a limit was passed, or a host refused | never |
 //! | `matched` | a line that somebody wanted | never |
 //!
 //! What says how a task stands is not told of a task that has ended: it would be false by then.
@@ -85,6 +85,11 @@ pub enum News {
         /// One line about it.
         says: String,
     },
+    /// It asked for a host that its network policy does not let it reach.
+    Denied {
+        /// One line about it.
+        says: String,
+    },
     /// It wrote what somebody wanted to know of.
     Matched {
         /// The line, or several with their count.
@@ -136,7 +141,7 @@ impl News {
             Self::Ended { .. } => Kind::Ended,
             Self::Lingering { .. } => Kind::Lingering,
             Self::Stalled { .. } => Kind::Stalled,
-            Self::Limit { .. } => Kind::Limit,
+            Self::Limit { .. } | Self::Denied { .. } => Kind::Limit,
             Self::Matched { .. } => Kind::Matched,
             Self::Ready { .. } => Kind::Ready,
         }
@@ -146,7 +151,10 @@ impl News {
     const fn is_over_at_the_end(&self) -> bool {
         match self {
             Self::Lingering { .. } | Self::Stalled { .. } | Self::Ready { .. } => true,
-            Self::Ended { .. } | Self::Limit { .. } | Self::Matched { .. } => false,
+            Self::Ended { .. }
+            | Self::Limit { .. }
+            | Self::Denied { .. }
+            | Self::Matched { .. } => false,
         }
     }
 }
@@ -249,6 +257,10 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         Record::Limit(breach) => (state.spec.limits.on_limit == OnLimit::Notice).then(|| {
             (breach.at, News::Limit { which: breach.which, says: breach.detail.clone() })
         }),
+        Record::Denied { at, host } => {
+            let says = format!("net: {host} was refused; the policy is {}", state.spec.net);
+            Some((*at, News::Denied { says }))
+        }
         Record::Matched { at, text, lines, .. } => {
             let says = match lines {
                 1 => text.clone(),

@@ -13,6 +13,7 @@ use super::story::{Kind, News, Notice};
 use crate::id::{SessionId, TaskId};
 use crate::journal::TaskState;
 use crate::outcome::{LeaderEnd, Outcome};
+use crate::settings::Key;
 use crate::span::human;
 use crate::text::{cut_head, cut_tail, visible};
 
@@ -48,7 +49,7 @@ pub struct NoticeView {
     pub exit_code: Option<u8>,
     /// The signal that ended it, where one did.
     pub signal: Option<String>,
-    /// The deadline or limit that was passed, where one was.
+    /// The deadline or limit that was passed, where one was; `net` where a host was refused.
     pub limit: Option<String>,
     /// A person's name for the task.
     pub name: Option<String>,
@@ -144,7 +145,7 @@ impl News {
             },
             Self::Lingering { .. } => Status::Lingering,
             Self::Stalled { .. } => Status::Stalled,
-            Self::Limit { .. } => Status::Limit,
+            Self::Limit { .. } | Self::Denied { .. } => Status::Limit,
             Self::Matched { .. } => Status::Matched,
             Self::Ready { .. } => Status::Ready,
         }
@@ -158,6 +159,7 @@ impl News {
             | Self::Lingering { .. }
             | Self::Stalled { .. }
             | Self::Limit { .. }
+            | Self::Denied { .. }
             | Self::Matched { .. }
             | Self::Ready { .. } => None,
         }
@@ -173,6 +175,7 @@ impl News {
             | Self::Lingering { .. }
             | Self::Stalled { .. }
             | Self::Limit { .. }
+            | Self::Denied { .. }
             | Self::Matched { .. }
             | Self::Ready { .. } => None,
         }
@@ -186,6 +189,7 @@ impl News {
             Self::Ended { outcome: Outcome::Limit { which }, .. } | Self::Limit { which, .. } => {
                 Some(which.as_str().to_owned())
             }
+            Self::Denied { .. } => Some(Key::Net.name().to_owned()),
             Self::Ended { .. }
             | Self::Lingering { .. }
             | Self::Stalled { .. }
@@ -215,6 +219,7 @@ impl News {
             }
             Self::Stalled { says, .. }
             | Self::Limit { says, .. }
+            | Self::Denied { says }
             | Self::Matched { says }
             | Self::Ready { says, .. } => Some(says.clone()),
         }
@@ -250,6 +255,7 @@ impl NoticeView {
                 News::Ended { .. }
                 | News::Lingering { .. }
                 | News::Limit { .. }
+                | News::Denied { .. }
                 | News::Matched { .. } => None,
             },
             pipeline_statuses: masked(state, news),

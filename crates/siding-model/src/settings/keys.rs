@@ -11,6 +11,7 @@ use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
 use super::webhook::Webhook;
 use crate::foreign::Rule;
 use crate::limits::OnLimit;
+use crate::net::NetPolicy;
 use crate::signal::Signal;
 use crate::size::{Bytes, Rate};
 use crate::spec::OnLeaderExit;
@@ -166,6 +167,8 @@ settings! {
     MaxOutputRate max_output_rate: Rate = Rate(Bytes(0)), any;
     /// What happens when a task passes a limit: `notice` puts it on record, `stop` ends the task.
     OnLimit on_limit: OnLimit = OnLimit::Notice, any;
+    /// What of the network a task may reach. A project can only make it stricter.
+    Net net: NetPolicy = NetPolicy::Host, any;
     /// How much of a task's output is kept from its beginning.
     OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), any;
     /// How much of a task's output is kept at its end.

@@ -115,6 +115,20 @@ pub enum Warning {
         /// Which key.
         key: Key,
     },
+    /// A project's network policy lets through more than the one in force.
+    #[error(
+        "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which is used"
+    )]
+    OpenedByProject {
+        /// Who tried.
+        place: Place,
+        /// What was asked.
+        asked: RawValue,
+        /// The policy in force.
+        kept: RawValue,
+        /// Who set it.
+        by: Origin,
+    },
     /// The host's settings file was left out.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
     HostUnusable {
@@ -166,6 +180,7 @@ impl Settings {
         let mut settings = Self::default();
         for mut layer in layers {
             settings.refuse_raise(&mut layer);
+            settings.refuse_opening(&mut layer);
             settings.apply(layer);
         }
         settings.hold_cap();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::limits::{Limits, OnLimit};
+use crate::net::NetPolicy;
 use crate::signal::Signal;
 use crate::size::Bytes;
 use crate::spec::OnLeaderExit;
@@ -89,6 +90,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "max_sent=0B",
             "max_output_rate=0B/s",
             "on_limit=notice",
+            "net=host",
             "output_keep_head=8MiB",
             "output_keep_tail=56MiB",
             "output_max_bytes=32KiB",
@@ -323,6 +325,39 @@ fn only_the_system_file_raises_the_cap() {
     let settings =
         Settings::merge([layer(&user(), &[(cap, "1h")]), layer(&project(), &[(cap, "2h")])]);
     assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(3600));
+}
+
+#[test]
+fn a_project_only_closes_the_network() {
+    let net = Key::Net;
+    for (user_net, project_net, wins) in [
+        ("host", "none", true),
+        ("loopback", "none", true),
+        ("ports:443,80", "ports:443", true),
+        ("none", "none", true),
+        ("none", "host", false),
+        ("none", "loopback", false),
+        ("ports:443", "ports:443,22", false),
+    ] {
+        let layers = [layer(&user(), &[(net, user_net)]), layer(&project(), &[(net, project_net)])];
+        let settings = Settings::merge(layers);
+        let kept = if wins { (project_net, project()) } else { (user_net, user()) };
+        assert_eq!(
+            settings.value(net),
+            text(&kept.0.parse::<NetPolicy>().expect("one").to_string())
+        );
+        assert_eq!(settings.origin(net), &kept.1.origin, "{user_net} {project_net}");
+        let said = warnings(&settings).join("");
+        assert_eq!(said.contains("which is not stricter than"), !wins, "{said}");
+    }
+    // A person's own call is a person's decision; a lock is the administrator's.
+    let open = || layer(&call(), &[(net, "host")]);
+    let mut admin = layer(&system(), &[(net, "none")]);
+    assert!(Settings::merge([admin.clone(), open()]).net.is_host());
+    admin.lock("net", system()).expect("the system file may lock");
+    assert_eq!(Settings::merge([admin, open()]).net, NetPolicy::None);
+    let refused = refusal(net, text("ports:https"));
+    assert!(refused.contains("`https` is no port; write numbers from 1 to 65535"), "{refused}");
 }
 
 #[test]

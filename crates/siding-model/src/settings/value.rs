@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::foreign::BadRule;
 use crate::limits::OnLimit;
+use crate::net::BadPolicy;
 use crate::signal::{BadSignal, Signal};
 use crate::size::{Bytes, Rate, SizeError};
 use crate::span::{self, SpanError};
@@ -68,6 +69,9 @@ pub enum ValueError {
     /// Not a rule.
     #[error(transparent)]
     Rule(#[from] BadRule),
+    /// Not a network policy.
+    #[error(transparent)]
+    Net(#[from] BadPolicy),
     /// Not one of the values that this key takes.
     #[error("`{found}` is not possible here; write {allowed}")]
     NotAllowed {

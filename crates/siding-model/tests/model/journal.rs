@@ -92,6 +92,7 @@ fn last_moment(records: &[Record]) -> Mono {
             | Record::Stalled(_)
             | Record::Limit(_)
             | Record::Ready(_)
+            | Record::Denied { .. }
             | Record::Closed(_),
         )
         | None => STARTED,

@@ -55,6 +55,7 @@ fn plain() -> TaskView {
         attention: None,
         usage: None,
         breaches: Vec::new(),
+        net: "host".to_owned(),
         cgroup: None,
         monitor: None,
         ready: None,

@@ -51,6 +51,7 @@ pub(crate) fn spec() -> TaskSpec {
         keep_tail: 63 << 20,
         stall_after_ms: 45_000,
         limits: Limits { fds: 1_000, ..Limits::default() },
+        net: "ports:443".parse().expect("a policy"),
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
         monitor: None,

@@ -91,6 +91,7 @@ fn with_flags(args: &Args) -> Environment {
         (Key::StallAfter, "--stall-after", args.stall_after.as_ref()),
         (Key::OnLeaderExit, "--on-leader-exit", args.on_leader_exit.as_ref()),
         (Key::Shell, "--shell", args.shell.as_ref()),
+        (Key::Net, "--net", args.net.as_ref()),
     ];
     let auto = args.auto_background.then_some(RawValue::Boolean(true));
     flags

@@ -1,0 +1,79 @@
+//! The proxy of a task that may reach some hosts only.
+//!
+//! The task is in a network namespace that holds nothing but a loopback. A socket that listens there
+//! is made by the task's leader before its exec and passed to this process, which is outside: so the
+//! one way out is a request that names its host. Names are looked up here, never in the task.
+//!
+//! It ends when nobody holds the other end of its socket any more: the task's shim has it, so the
+//! proxy ends with the task, and with a killed shim. Then the way out is shut.
+
+mod serve;
+mod tunnel;
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_model::id::TaskId;
+use siding_model::net::{Hosts, NetPolicy};
+
+use crate::launch::{STARTER, THIS_PROGRAM};
+use crate::sys::{descriptor, detached, file, socket};
+
+/// First argument by which the program knows that it is to be a proxy.
+pub const PROXY_ARGUMENT: &str = "__proxy";
+
+/// Where the proxy listens in the task's namespace, which is empty: Squid's port.
+pub const PORT: u16 = 3128;
+
+/// Longest packet with a policy, in bytes: 256 names of 253 bytes, with ports.
+const POLICY_MAX: usize = 80 << 10;
+
+/// Starts a proxy for these hosts. What is returned keeps it alive.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn start(hosts: &Hosts, task: TaskId) -> io::Result<OwnedFd> {
+    let (ours, theirs) = socket::pair()?;
+    let null = file::open_null()?;
+    let null = null.as_fd();
+    // For people who look at processes.
+    let task = CString::new(task.to_string())?;
+    detached::detached(&detached::Detached {
+        program: THIS_PROGRAM,
+        argv: &[c"siding", c"__proxy", &task],
+        descriptors: &[null, null, null, theirs.as_fd()],
+    })?;
+    let policy = NetPolicy::Allow(hosts.clone()).to_string();
+    socket::send(&ours, policy.as_bytes(), true)?;
+    Ok(ours)
+}
+
+/// Runs this process as a proxy until its task has ended. Returns the exit code of the process.
+#[must_use]
+pub fn main() -> u8 {
+    const USAGE: u8 = 2;
+    let Ok(control) = descriptor::inherited(STARTER) else {
+        eprintln!("siding: `__proxy` is started by siding itself; run `siding --help`");
+        return USAGE;
+    };
+    // The directory it was started in may be unmounted or removed.
+    let _stays = std::env::set_current_dir("/");
+    crate::sys::process::set_name(c"siding-proxy");
+    match take(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
+        Some(()) => 0,
+        None => u8::from(true),
+    }
+}
+
+/// Takes the policy of whoever started this process, and the socket of the task's leader. `None` when
+/// there will be no task.
+fn take(control: &OwnedFd) -> Option<(Hosts, OwnedFd)> {
+    let policy = socket::receive(control, POLICY_MAX, true).ok()??;
+    let NetPolicy::Allow(hosts) = std::str::from_utf8(&policy).ok()?.parse().ok()? else {
+        return None;
+    };
+    let (_, descriptors) = socket::receive_with(control, 1).ok()??;
+    Some((hosts, descriptors.into_iter().next()?))
+}

@@ -1,0 +1,87 @@
+//! Taking connections, and telling of hosts that were refused.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use siding_model::net::{DENIALS_MAX, DENIED_HOST_MAX, Hosts};
+use siding_model::text::cut_head;
+
+use super::tunnel;
+use crate::sys::{poll, socket};
+
+/// Most connections at once. Each takes two threads; who has more waits in the listener's queue.
+const CONNECTIONS: usize = 128;
+/// How long to wait for a connection to end when there are too many, in milliseconds.
+const FULL_PAUSE_MS: u64 = 50;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Gate {
+    hosts: Hosts,
+    control: OwnedFd,
+    told: Mutex<BTreeSet<String>>,
+    open: AtomicUsize,
+}
+
+impl Gate {
+    /// Whether a task may reach this host. One that it may not is told of, once.
+    pub(super) fn admits(&self, host: &str, port: u16) -> bool {
+        if self.hosts.admit(host, port) {
+            return true;
+        }
+        self.tell(&format!("{}:{port}", host.to_ascii_lowercase()));
+        false
+    }
+
+    /// Tells the shim of a host that was refused, unless it was told or there were too many.
+    pub(super) fn tell(&self, host: &str) {
+        let host = cut_head(host, DENIED_HOST_MAX);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < DENIALS_MAX && told.insert(host.to_owned()) {
+            // A shim that is behind reads it later; one that is gone ends this process.
+            let _shim_is_gone = socket::send(&self.control, host.as_bytes(), true);
+        }
+    }
+}
+
+/// Serves until nobody holds the other end of `control`.
+pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: Hosts) {
+    let mut listener = TcpListener::from(listener);
+    let gate = Gate { hosts, control, told: Mutex::default(), open: AtomicUsize::new(0) };
+    let gate = Arc::new(gate);
+    loop {
+        let is_full = gate.open.load(Ordering::SeqCst) >= CONNECTIONS;
+        let mut sources = vec![gate.control.as_fd()];
+        sources.extend((!is_full).then(|| listener.as_fd()));
+        let Ok(ready) = poll::wait(&sources, is_full.then_some(FULL_PAUSE_MS)) else { continue };
+        if ready[0] {
+            // A leader whose first program could not be executed begins anew, in another namespace.
+            // Else it is the end. Threads end with the process.
+            match socket::receive_with(&gate.control, 1) {
+                Ok(Some((_, mut descriptors))) => match descriptors.pop() {
+                    Some(next) => listener = TcpListener::from(next),
+                    None => return,
+                },
+                Ok(None) | Err(_) => return,
+            }
+        } else if ready.get(1) == Some(&true)
+            // Nobody else takes from it, so this does not wait.
+            && let Ok((client, _)) = listener.accept()
+        {
+            gate.open.fetch_add(1, Ordering::SeqCst);
+            let shared = Arc::clone(&gate);
+            let attend = move || {
+                tunnel::attend(client, &shared);
+                shared.open.fetch_sub(1, Ordering::SeqCst);
+            };
+            if thread::Builder::new().spawn(attend).is_err() {
+                // The client is dropped, which tells it.
+                gate.open.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+}

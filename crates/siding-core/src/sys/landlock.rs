@@ -1,0 +1,99 @@
+//! Landlock's rules for TCP ports (Linux 6.7, ABI 4).
+//!
+//! The C library has no functions for it; the structures are those of linux/landlock.h.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
+const CONNECT_TCP: u64 = 1 << 1;
+/// `LANDLOCK_RULE_NET_PORT`.
+const RULE_NET_PORT: u32 = 2;
+
+/// `struct landlock_ruleset_attr`, as much of it as ABI 4 has.
+#[repr(C)]
+struct RulesetAttr {
+    handled_access_fs: u64,
+    handled_access_net: u64,
+}
+
+/// `struct landlock_net_port_attr`.
+#[repr(C)]
+struct NetPortAttr {
+    allowed_access: u64,
+    port: u64,
+}
+
+/// Rules that are ready to be applied.
+#[derive(Debug)]
+pub(super) struct Rules(OwnedFd);
+
+impl Rules {
+    /// Makes rules that let TCP connect to these ports only. Listening is left alone.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSYS` and `EOPNOTSUPP` where there is no Landlock, `EINVAL` where its ABI is below 4.
+    pub(super) fn connect_only(ports: impl Iterator<Item = u16>) -> io::Result<Self> {
+        let handled = RulesetAttr { handled_access_fs: 0, handled_access_net: CONNECT_TCP };
+        // SAFETY: the kernel only reads the structure, of the size that is given.
+        let made = unsafe {
+            libc::syscall(
+                libc::SYS_landlock_create_ruleset,
+                &raw const handled,
+                size_of::<RulesetAttr>(),
+                0,
+            )
+        };
+        let rules = RawFd::try_from(made).ok().filter(|fd| *fd >= 0);
+        // SAFETY: the descriptor was just made, and nobody else has it.
+        let rules = rules.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        let rules = Self(rules.ok_or_else(io::Error::last_os_error)?);
+        for port in ports {
+            rules.let_connect(port)?;
+        }
+        Ok(rules)
+    }
+
+    fn let_connect(&self, port: u16) -> io::Result<()> {
+        let rule = NetPortAttr { allowed_access: CONNECT_TCP, port: port.into() };
+        // SAFETY: the kernel only reads the structure that belongs to this kind of rule.
+        let added = unsafe {
+            libc::syscall(
+                libc::SYS_landlock_add_rule,
+                self.0.as_raw_fd(),
+                RULE_NET_PORT,
+                &raw const rule,
+                0,
+            )
+        };
+        if added == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Applies them to the calling thread and all it starts.
+    ///
+    /// # Safety
+    ///
+    /// Only in a child: it cannot be taken back.
+    pub(super) unsafe fn apply(&self) -> libc::c_long {
+        // SAFETY: takes only numbers.
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.as_fd().as_raw_fd(), 0) }
+    }
+}
+
+impl AsFd for Rules {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Returns the version of Landlock's interface, `None` where the kernel has none or it is off.
+#[must_use]
+pub fn abi() -> Option<u32> {
+    /// `LANDLOCK_CREATE_RULESET_VERSION`.
+    const VERSION: u32 = 1;
+    let none = std::ptr::null::<RulesetAttr>();
+    // SAFETY: asked for the version, the kernel reads nothing.
+    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
+    u32::try_from(abi).ok()
+}

@@ -1,0 +1,106 @@
+//! Network namespaces.
+//!
+//! An ordinary user may make one inside a user namespace, in which the kernel gives him all rights
+//! until his exec (user_namespaces(7)). He stays who he is there: his number is mapped onto itself,
+//! and no other is.
+
+use std::ffi::{CStr, CString, c_int};
+
+use super::confine::{Failed, Part};
+
+/// What is in a network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loopback {
+    /// A loopback that is up: processes in there reach each other.
+    Up,
+    /// Nothing that is up.
+    Down,
+}
+
+/// Lines for `/proc/self/uid_map` and `gid_map` that map the user and the group onto themselves.
+#[derive(Debug)]
+pub(super) struct Maps {
+    user: CString,
+    group: CString,
+}
+
+impl Maps {
+    pub(super) fn of_this_process() -> Self {
+        let line = |number: u32| {
+            CString::new(format!("{number} {number} 1")).expect("digits and spaces hold no zero")
+        };
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self { user: line(user.as_raw()), group: line(group.as_raw()) }
+    }
+}
+
+/// Moves the calling process to a network namespace of its own.
+///
+/// # Safety
+///
+/// Only in a child that shares its parent's memory and nothing else: it makes only system calls.
+pub(super) unsafe fn enter(maps: &Maps, loopback: Loopback) -> Result<(), Failed> {
+    // SAFETY: only system calls, on strings that the parent holds.
+    unsafe {
+        // Root needs no user namespace, in which it would not be root for files and devices.
+        if libc::unshare(libc::CLONE_NEWNET) != 0 {
+            // Also unshares the file system attributes, which this child shares with nobody.
+            check(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET), Part::Namespace)?;
+            // Without this promise nobody may map a group without rights (user_namespaces(7)).
+            write(c"/proc/self/setgroups", c"deny")?;
+            write(c"/proc/self/uid_map", &maps.user)?;
+            write(c"/proc/self/gid_map", &maps.group)?;
+        }
+        match loopback {
+            Loopback::Up => bring_up(),
+            Loopback::Down => Ok(()),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`enter`].
+unsafe fn write(path: &CStr, text: &CStr) -> Result<(), Failed> {
+    // SAFETY: both end with a zero byte; the descriptor is closed again.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        check(file, Part::User)?;
+        let written = libc::write(file, text.as_ptr().cast(), text.count_bytes());
+        let result = check(if written < 0 { -1 } else { 0 }, Part::User);
+        libc::close(file);
+        result
+    }
+}
+
+/// Brings up the loopback. Its addresses come with that.
+///
+/// # Safety
+///
+/// As [`enter`].
+unsafe fn bring_up() -> Result<(), Failed> {
+    // SAFETY: all zero is a valid `ifreq`, whose name is then `lo`; the descriptor is closed again.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        check(socket, Part::Loopback)?;
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (place, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
+            *place = byte.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        let result =
+            check(libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request), Part::Loopback);
+        libc::close(socket);
+        result
+    }
+}
+
+/// Names the part and the errno of a call that failed.
+///
+/// # Safety
+///
+/// As [`enter`].
+pub(super) unsafe fn check(result: c_int, part: Part) -> Result<(), Failed> {
+    // SAFETY: errno's place is the parent thread's, which waits.
+    if result < 0 { Err((part, unsafe { *libc::__errno_location() })) } else { Ok(()) }
+}

@@ -1,0 +1,76 @@
+//! `ports`: Landlock, and a filter of system calls for what it does not know.
+
+use siding_e2e::eventually;
+
+use crate::support::{Server, connect, run, sandboxes, start};
+
+#[test]
+fn one_port_is_open_and_another_is_not() {
+    for sandbox in sandboxes() {
+        let (open, shut) = (Server::start(), Server::start());
+        let policy = format!("ports:{}", open.port);
+        let _through = run(&sandbox, &policy, &connect(open.port)).expect_code(0);
+        eventually("it came through", || open.taken() == 1);
+        let refused = run(&sandbox, &policy, &connect(shut.port)).expect_code(1);
+        assert!(refused.out().contains("Permission denied"), "{refused}");
+        let both = format!("{}; {}", connect(open.port), connect(shut.port));
+        let daemon =
+            format!("(setsid bash -c '({both}; echo $? >new; mv new result) &' &); sleep 300");
+        let id = start(&sandbox, &policy, &daemon);
+        eventually("the daemon has tried", || sandbox.path("result").exists());
+        eventually("it came through", || open.taken() == 2);
+        assert_eq!(shut.taken(), 0);
+        let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
+    }
+}
+
+/// The rules of Landlock are about TCP alone (ABI 7), and know nothing of a TCP that connects as it
+/// sends. None of it may be a way around them.
+#[test]
+fn what_is_no_tcp_does_not_go_out() {
+    let server = Server::start();
+    let tries = format!(
+        "import errno, socket as s, sys\n\
+         def refused(what, *args):\n\
+         \x20   try: what(*args)\n\
+         \x20   except OSError as error: print(errno.errorcode[error.errno])\n\
+         \x20   else: print('open')\n\
+         for kind in [(s.AF_INET, s.SOCK_DGRAM), (s.AF_INET6, s.SOCK_DGRAM | s.SOCK_CLOEXEC), \
+         (s.AF_INET, s.SOCK_STREAM, 262), (s.AF_VSOCK, s.SOCK_STREAM), \
+         (s.AF_INET, s.SOCK_RAW, 1), (s.AF_PACKET, s.SOCK_RAW)]: refused(s.socket, *kind)\n\
+         tcp = s.socket()\n\
+         refused(tcp.sendto, b'x', 0x20000000, ('127.0.0.1', {port}))\n\
+         refused(tcp.sendmsg, [b'x'], [], 0x20000000, ('127.0.0.1', {port}))\n\
+         refused(tcp.setsockopt, 6, 31, b'smc')\n\
+         for kind in [(s.AF_UNIX, s.SOCK_DGRAM), (s.AF_INET6, s.SOCK_STREAM, 6), \
+         (s.AF_NETLINK, s.SOCK_RAW)]: refused(s.socket, *kind)\n\
+         tcp.bind(('127.0.0.1', 0)); tcp.listen(); print('listens')\n",
+        port = server.port
+    );
+    for sandbox in sandboxes() {
+        if sandbox.host("python3", &["-c", ""]).run().code != Some(0) {
+            println!("left out: no python3");
+            return;
+        }
+        std::fs::write(sandbox.path("tries.py"), &tries).expect("its own directory");
+        let out = run(&sandbox, "ports:1", "python3 tries.py").expect_code(0).out();
+        let lines: Vec<_> = out.lines().collect();
+        let denied = ["EACCES"; 6];
+        let around = ["ENOTSUP", "ENOTSUP", "ENOPROTOOPT"];
+        let fine = ["open", "open", "open", "listens"];
+        assert_eq!(lines, [&denied[..], &around, &fine].concat());
+        assert_eq!(server.taken(), 0);
+    }
+}
+
+/// Where 53 is among the ports the C library is told to ask for names over TCP.
+#[test]
+fn names_are_asked_for_over_tcp() {
+    for sandbox in sandboxes() {
+        let asks = |policy| run(&sandbox, policy, "echo $RES_OPTIONS").expect_code(0).out();
+        assert_eq!(
+            [asks("ports:53,443"), asks("ports:443"), asks("host")],
+            ["use-vc\n", "\n", "\n"]
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! `net` as a setting: who may make it looser, and whom it reaches.
+
+use siding_e2e::Sandbox;
+
+use crate::support::{Server, connect, sandboxes, shown};
+
+fn write(path: &std::path::Path, text: &str) {
+    std::fs::create_dir_all(path.parent().expect("it has one")).expect("its own directory");
+    std::fs::write(path, text).expect("its own directory");
+}
+
+#[test]
+fn a_project_closes_the_network_and_does_not_open_it() {
+    let sandbox = Sandbox::new();
+    let server = Server::start();
+    let text = connect(server.port);
+    let project = sandbox.path(".siding/config.toml");
+    let user = sandbox.home().join(".config/siding/config.toml");
+    let run = |flags: &[&str]| {
+        let args = [&["run", "--allow-duplicate"], flags, &["--", &text]].concat();
+        sandbox.siding(&args).run()
+    };
+    write(&project, "net = \"none\"\n");
+    let _closed = run(&[]).expect_code(1);
+    let _by_the_call = run(&["--net", "host"]).expect_code(0);
+    write(&user, "net = \"loopback\"\n");
+    write(&project, "net = \"host\"\n");
+    let warned = run(&[]).expect_code(1);
+    let said = warned.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("`net` is `host`, which is not stricter than `loopback` (user"),
+        "{said}"
+    );
+}
+
+/// A monitor is a task like any other, and so is what a task starts inside of it.
+#[test]
+fn every_task_is_under_the_setting() {
+    for sandbox in sandboxes() {
+        let server = Server::start();
+        let text = connect(server.port);
+        let inner = sandbox.siding_line(&["run", "--net", "host", "--", &text]);
+        let outer = ["run", "--", &inner];
+        let nested = sandbox.siding(&outer).env("SIDING_NET", "none").run();
+        let _bound_by_the_outer = nested.expect_code(1);
+        let monitor = ["monitor", "--json", "--net", "none", "--", &text];
+        // It may be over before the call returns, and then has its exit code.
+        let id = sandbox.siding(&monitor).run().json()["task_id"].clone();
+        let id = id.as_str().expect("an id");
+        let _waited = sandbox.siding(&["wait", id]).run();
+        let view = shown(&sandbox, id);
+        assert_eq!(
+            (&view["net"], &view["outcome"]["code"]),
+            (&"none".into(), &1.into()),
+            "{view:#}"
+        );
+        assert_eq!(server.taken(), 0);
+    }
+}

@@ -1,0 +1,89 @@
+//! What these tests say often.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use siding_e2e::{Finished, Sandbox, eventually, is_root};
+
+/// An ordinary user.
+const ORDINARY: u32 = 1001;
+
+/// A sandbox for each kind of user that this test can be: the own one, and as root an ordinary one.
+pub(crate) fn sandboxes() -> Vec<Sandbox> {
+    let mut all = vec![Sandbox::new()];
+    if is_root() {
+        all.push(Sandbox::new_for_uid(ORDINARY));
+    } else {
+        println!("left out: root");
+    }
+    all.iter_mut().for_each(Sandbox::expect_clean);
+    all
+}
+
+/// A listener on the machine's own loopback, outside of any task.
+pub(crate) struct Server {
+    /// Its port.
+    pub(crate) port: u16,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Serves for the rest of the test, which ends with its process.
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it has one").port();
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&taken);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                drop(stream);
+            }
+        });
+        Self { port, taken }
+    }
+
+    /// How many connections it has taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::SeqCst)
+    }
+}
+
+/// A shell text that connects once, and fails when it cannot.
+pub(crate) fn connect(port: u16) -> String {
+    format!("(: <>/dev/tcp/127.0.0.1/{port})")
+}
+
+/// Runs a text with a policy.
+pub(crate) fn run(sandbox: &Sandbox, policy: &str, text: &str) -> Finished {
+    sandbox.siding(&["run", "--allow-duplicate", "--net", policy, "--", text]).run()
+}
+
+/// Starts a text in the background with a policy and returns the task's id.
+#[track_caller]
+pub(crate) fn start(sandbox: &Sandbox, policy: &str, text: &str) -> String {
+    let args = ["run", "--background", "--json", "--net", policy, "--", text];
+    let done = sandbox.siding(&args).run().expect_code(0);
+    done.json()["task_id"].as_str().expect("a task id").to_owned()
+}
+
+/// How a task is shown.
+#[track_caller]
+pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+    sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
+}
+
+/// Kills a task's shim, and waits until another keeps the task.
+#[track_caller]
+pub(crate) fn replace_shim(sandbox: &Sandbox, id: &str) {
+    let shim = shown(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
+    let shim = shim.and_then(Result::ok).and_then(Pid::from_raw).expect("a process");
+    kill_process(shim, Signal::KILL).expect("it lives");
+    let args = ["wait", "--timeout", "100ms", id];
+    eventually("another shim keeps it", || {
+        let _bound_reached = sandbox.siding(&args).run();
+        shown(sandbox, id)["rescues"] == 1
+    });
+}

@@ -1,0 +1,268 @@
+//! The policy: its kinds, how it is written, and which of two is stricter.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::hosts::Hosts;
+use super::ports::Ports;
+use crate::text::one_line;
+
+/// What of the network a task may reach.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum NetPolicy {
+    /// All that its starter reaches.
+    #[default]
+    Host,
+    /// Nothing, not even itself.
+    None,
+    /// Itself: a loopback of its own.
+    Loopback,
+    /// TCP connections to these ports, wherever they are.
+    Ports(Ports),
+    /// HTTP and tunnels to these hosts, through a proxy.
+    Allow(Hosts),
+}
+
+/// A text that is no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadPolicy {
+    /// No such kind.
+    #[error("`{found}` is no network policy; write {}", NetPolicy::ALLOWED)]
+    Kind {
+        /// What was given, made safe to print.
+        found: String,
+    },
+    /// Not a port.
+    #[error(
+        "`{found}` is no port; write numbers from 1 to 65535 and ranges, as in `ports:443,8000-8010`"
+    )]
+    Port {
+        /// What was given, made safe to print.
+        found: String,
+    },
+    /// Not a host.
+    #[error(
+        "`{found}` is no host; write names and addresses, each perhaps with a port, as in \
+         `allow:example.org,*.example.org:443,[::1]:8080`"
+    )]
+    Host {
+        /// What was given, made safe to print.
+        found: String,
+    },
+    /// More hosts than are kept.
+    #[error("{count} hosts are too many: name at most {}, or use `*.example.org`", Hosts::MOST)]
+    TooManyHosts {
+        /// How many.
+        count: usize,
+    },
+    /// More ports than the kernel is told.
+    #[error("{count} ports are too many: name at most {}, or use `host`", Ports::MOST)]
+    TooManyPorts {
+        /// How many.
+        count: usize,
+    },
+}
+
+impl BadPolicy {
+    pub(super) fn port(found: &str) -> Self {
+        Self::Port { found: one_line(found, 60) }
+    }
+
+    pub(super) fn host(found: &str) -> Self {
+        Self::Host { found: one_line(found, 60) }
+    }
+}
+
+impl NetPolicy {
+    /// What may be written, for messages.
+    pub const ALLOWED: &'static str = "`host`, `none`, `loopback`, `ports:443,8000-8010` or \
+        `allow:example.org,*.example.org`";
+
+    /// Whether nothing is held back.
+    #[must_use]
+    pub const fn is_host(&self) -> bool {
+        matches!(self, Self::Host)
+    }
+
+    /// Whether all that this one lets through the other lets through too.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Host) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
+            // A loopback of its own is nothing of what others reach.
+            (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
+            (Self::Ports(own), Self::Ports(others)) => own.are_within(others),
+            (Self::Allow(own), Self::Allow(others)) => own.are_within(others),
+            (Self::Host | Self::Loopback | Self::Ports(_) | Self::Allow(_), _) => false,
+        }
+    }
+}
+
+impl FromStr for NetPolicy {
+    type Err = BadPolicy;
+
+    fn from_str(text: &str) -> Result<Self, BadPolicy> {
+        let text = text.trim();
+        let (kind, list) =
+            text.split_once(':').map_or((text, None), |(kind, list)| (kind, Some(list)));
+        match (kind.trim(), list) {
+            ("host", None) => Ok(Self::Host),
+            ("none", None) => Ok(Self::None),
+            ("loopback", None) => Ok(Self::Loopback),
+            ("ports", Some(list)) => Ports::parse(list).map(Self::Ports),
+            ("allow", Some(list)) => Hosts::parse(list).map(Self::Allow),
+            _ => Err(BadPolicy::Kind { found: one_line(text, 60) }),
+        }
+    }
+}
+
+impl fmt::Display for NetPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::None => f.write_str("none"),
+            Self::Loopback => f.write_str("loopback"),
+            Self::Ports(ports) => write!(f, "ports:{ports}"),
+            Self::Allow(hosts) => write!(f, "allow:{hosts}"),
+        }
+    }
+}
+
+impl TryFrom<String> for NetPolicy {
+    type Error = BadPolicy;
+
+    fn try_from(text: String) -> Result<Self, BadPolicy> {
+        text.parse()
+    }
+}
+
+impl From<NetPolicy> for String {
+    fn from(policy: NetPolicy) -> Self {
+        policy.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn policy(text: &str) -> NetPolicy {
+        text.parse().expect("a policy")
+    }
+
+    #[test]
+    fn a_policy_is_written_as_it_is_read() {
+        for (given, shown) in [
+            ("host", "host"),
+            (" none ", "none"),
+            ("loopback", "loopback"),
+            ("ports:443", "ports:443"),
+            ("ports: 90-80", ""),
+            ("ports:443, 80-90,85-100,101", "ports:80-101,443"),
+            ("ports:65535,65534", "ports:65534-65535"),
+            ("ports:1-1024", "ports:1-1024"),
+            ("ports:1-1025", ""),
+            ("ports:", ""),
+            ("ports:0", ""),
+            ("ports", ""),
+            ("none:", ""),
+            ("Host", ""),
+            ("allow:Example.org., *.a-b.example:443", "allow:example.org,*.a-b.example:443"),
+            ("allow:[::1]:80,::1,127.0.0.1:8080", "allow:[::1]:80,[::1],127.0.0.1:8080"),
+            ("allow:[::ffff:192.0.2.1]:1", "allow:192.0.2.1:1"),
+            ("allow:", ""),
+            ("allow:*", ""),
+            ("allow:a..b", ""),
+            ("allow:a.*.b", ""),
+            ("allow:a:0", ""),
+            ("allow:http://a", ""),
+            ("allow:127.1", ""),
+            ("allow:a b", ""),
+            ("", ""),
+        ] {
+            match given.parse::<NetPolicy>() {
+                Ok(read) => assert_eq!(read.to_string(), shown, "{given}"),
+                Err(error) => assert!(shown.is_empty(), "{given}: {error}"),
+            }
+        }
+        let error = "internet\u{1b}[2J".parse::<NetPolicy>().expect_err("no policy").to_string();
+        assert!(error.contains("is no network policy; write `host`"), "{error}");
+        assert!(!error.contains('\u{1b}'), "{error}");
+    }
+
+    #[test]
+    fn the_stricter_is_within_the_looser() {
+        let ladder = ["none", "loopback", "ports:443", "ports:80-90,443", "host"];
+        for (low, strict) in ladder.iter().enumerate() {
+            for (high, loose) in ladder.iter().enumerate() {
+                let within = policy(strict).is_within(&policy(loose));
+                assert_eq!(within, low <= high, "{strict} in {loose}");
+            }
+        }
+        assert!(!policy("ports:22").is_within(&policy("ports:443")));
+        let ladder =
+            ["none", "loopback", "allow:a.b.c:443", "allow:*.b.c:443", "allow:*.c", "host"];
+        for (low, strict) in ladder.iter().enumerate() {
+            for (high, loose) in ladder.iter().enumerate() {
+                let within = policy(strict).is_within(&policy(loose));
+                assert_eq!(within, low <= high, "{strict} in {loose}");
+            }
+        }
+        for (one, other) in
+            [("allow:b.c", "allow:*.b.c"), ("allow:a", "ports:443"), ("ports:1", "allow:a")]
+        {
+            assert!(!policy(one).is_within(&policy(other)), "{one} in {other}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_admitted_by_its_name_and_port() {
+        let NetPolicy::Allow(hosts) = policy("allow:example.org,*.example.net:443,192.0.2.1")
+        else {
+            panic!("another kind")
+        };
+        for (host, port, admitted) in [
+            ("example.org", 22, true),
+            ("EXAMPLE.org.", 443, true),
+            ("a.example.org", 443, false),
+            ("example.org.evil.net", 443, false),
+            ("a.b.example.net", 443, true),
+            ("a.example.net", 80, false),
+            ("example.net", 443, false),
+            ("evilexample.net", 443, false),
+            ("*.example.net", 443, false),
+            ("192.0.2.1", 80, true),
+            ("::ffff:192.0.2.1", 80, true),
+            ("192.0.2.2", 80, false),
+            ("0xc0.0.2.1", 80, false),
+            ("", 443, false),
+            ("example.org\0", 443, false),
+        ] {
+            assert_eq!(hosts.admit(host, port), admitted, "{host}:{port}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ports_are_those_that_were_named(
+            named in prop::collection::vec((1_u16..2_000, 0_u16..40), 1..8),
+        ) {
+            let text: Vec<_> = named.iter().map(|(at, more)| format!("{at}-{}", at + more)).collect();
+            let NetPolicy::Ports(ports) = policy(&format!("ports:{}", text.join(","))) else {
+                panic!("another kind")
+            };
+            for port in 1..2_100 {
+                let meant = named.iter().any(|(at, more)| (*at..=at + more).contains(&port));
+                prop_assert_eq!(ports.contains(port), meant);
+                prop_assert_eq!(ports.iter().filter(|one| *one == port).count(), usize::from(meant));
+            }
+            prop_assert_eq!(policy(&format!("ports:{ports}")), NetPolicy::Ports(ports));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a client asks of an HTTP proxy (RFC 9110 and 9112).
+
+use super::hosts::split_port;
+
+/// A request that is whole up to the empty line behind its header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyRequest {
+    /// The host it is for, as it was written: text of a task.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What it asks for.
+    pub kind: Asked,
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// A tunnel (`CONNECT`).
+    Tunnel,
+    /// A request to be passed on; the header as it goes to the host.
+    Passed(Vec<u8>),
+}
+
+/// Longest header of a request, in bytes.
+pub const HEAD_MAX: usize = 16 << 10;
+
+/// Headers that are between a client and its proxy alone.
+const HOP: [&str; 4] = ["connection", "proxy-connection", "keep-alive", "proxy-authorization"];
+
+impl ProxyRequest {
+    /// Returns where the header of a request ends, `None` while it is not whole.
+    #[must_use]
+    pub fn head_len(bytes: &[u8]) -> Option<usize> {
+        bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+    }
+
+    /// Reads the header of a request, `None` when it is none for a proxy.
+    ///
+    /// What is passed on asks the host to close, so that each request comes here and none goes to a
+    /// host that it was not meant for.
+    #[must_use]
+    pub fn read(head: &[u8]) -> Option<Self> {
+        let head = std::str::from_utf8(head).ok()?;
+        let (line, headers) = head
+            .strip_suffix("\r\n\r\n")?
+            .split_once("\r\n")
+            .unwrap_or((head.strip_suffix("\r\n\r\n")?, ""));
+        let mut words = line.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || !version.starts_with("HTTP/1.") || method.is_empty() {
+            return None;
+        }
+        if method == "CONNECT" {
+            let (host, port) = split_port(target)?;
+            return Some(Self { host: host.to_owned(), port: port?, kind: Asked::Tunnel });
+        }
+        let (scheme, rest) = target.split_at_checked("http://".len())?;
+        if !scheme.eq_ignore_ascii_case("http://") {
+            return None;
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (host, port) = split_port(authority.rsplit('@').next()?)?;
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let mut passed = format!("{method} {slash}{path} {version}\r\n");
+        for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
+            let name = header.split(':').next().unwrap_or_default().trim();
+            if !HOP.iter().any(|hop| name.eq_ignore_ascii_case(hop)) {
+                passed.push_str(header);
+                passed.push_str("\r\n");
+            }
+        }
+        passed.push_str("Connection: close\r\n\r\n");
+        let kind = Asked::Passed(passed.into_bytes());
+        Some(Self { host: host.to_owned(), port: port.unwrap_or(80), kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Option<ProxyRequest> {
+        ProxyRequest::read(text.as_bytes())
+    }
+
+    #[test]
+    fn a_tunnel_and_a_plain_request_name_their_host() {
+        let tunnel = read("CONNECT Example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n").expect("one");
+        assert_eq!((tunnel.host.as_str(), tunnel.port), ("Example.org", 443));
+        assert_eq!(tunnel.kind, Asked::Tunnel);
+        let address = read("CONNECT [::1]:8443 HTTP/1.0\r\n\r\n").expect("one");
+        assert_eq!((address.host.as_str(), address.port), ("::1", 8443));
+        let plain = read(
+            "GET http://me@example.org/a?b HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\
+             Proxy-Connection: keep-alive\r\nConnection: x\r\n\r\n",
+        )
+        .expect("one");
+        assert_eq!((plain.host.as_str(), plain.port), ("example.org", 80));
+        let passed =
+            "GET /a?b HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+        assert_eq!(plain.kind, Asked::Passed(passed.as_bytes().to_vec()));
+        let bare = read("GET HTTP://a:81?q HTTP/1.1\r\n\r\n").expect("one");
+        assert_eq!(bare.port, 81);
+        assert_eq!(
+            bare.kind,
+            Asked::Passed(b"GET /?q HTTP/1.1\r\nConnection: close\r\n\r\n".to_vec())
+        );
+    }
+
+    #[test]
+    fn what_is_no_request_for_a_proxy_is_none() {
+        for text in [
+            "",
+            "\r\n\r\n",
+            "CONNECT example.org HTTP/1.1\r\n\r\n",
+            "CONNECT example.org:0 HTTP/1.1\r\n\r\n",
+            "CONNECT example.org:443\r\n\r\n",
+            "CONNECT a b:443 HTTP/1.1\r\n\r\n",
+            "GET /local HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET https://a/ HTTP/1.1\r\n\r\n",
+            "GET http://a/ HTTP/2\r\n\r\n",
+            "GET http://a/ HTTP/1.1\r\n",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let whole = [&bytes[..], b"\r\n\r\n"].concat();
+            let _some_or_none = ProxyRequest::read(&whole);
+            prop_assert!(ProxyRequest::head_len(&whole).is_some());
+        }
+    }
+}

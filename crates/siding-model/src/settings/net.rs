@@ -1,0 +1,51 @@
+//! The network policy as a setting.
+
+use super::keys::{Key, Layer, Settings};
+use super::merge::Warning;
+use super::origin::Origin;
+use super::value::{RawValue, Value, ValueError};
+use crate::net::NetPolicy;
+
+impl Value for NetPolicy {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) => Ok(text.parse()?),
+            RawValue::Integer(_)
+            | RawValue::Boolean(_)
+            | RawValue::List(_)
+            | RawValue::Table(_)
+            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, Self::ALLOWED)),
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.to_string())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^ *(host|none|loopback|ports:[0-9, -]+|allow:[A-Za-z0-9_.*:, \\[\\]-]+) *$"
+        })
+    }
+}
+
+impl Settings {
+    /// Drops a project's policy that lets through what the one in force does not: whoever writes a
+    /// repository must not open what its user has closed.
+    pub(super) fn refuse_opening(&mut self, layer: &mut Layer) {
+        let kept = &self.net;
+        let opening = layer.net.take_if(|given| {
+            matches!(given.place.origin, Origin::Project { .. }) && !given.value.is_within(kept)
+        });
+        if let Some(given) = opening {
+            self.warnings.push(Warning::OpenedByProject {
+                place: given.place,
+                asked: given.value.raw(),
+                kept: self.net.raw(),
+                by: self.origin(Key::Net).clone(),
+            });
+        }
+    }
+}

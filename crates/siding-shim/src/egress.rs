@@ -1,0 +1,40 @@
+//! A task's proxy: what keeps it alive, and what it tells.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use siding_core::sys::socket;
+use siding_model::net::DENIED_HOST_MAX;
+use siding_model::process::Mono;
+use siding_model::record::Record;
+
+/// The socket to a task's proxy, where it has one. The proxy ends when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Egress(Option<OwnedFd>);
+
+impl Egress {
+    pub(crate) const fn new(proxy: Option<OwnedFd>) -> Self {
+        Self(proxy)
+    }
+
+    /// Returns what to poll.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes the hosts that the task was refused since the last time, as records.
+    pub(crate) fn take(&mut self, at: Mono) -> Vec<Record> {
+        let mut denied = Vec::new();
+        while let Some(proxy) = &self.0 {
+            match socket::receive(proxy, DENIED_HOST_MAX, false) {
+                Ok(Some(host)) => {
+                    let host = String::from_utf8_lossy(&host).into_owned();
+                    denied.push(Record::Denied { at, host });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                // Somebody has ended it. The task's way out is shut.
+                Ok(None) | Err(_) => self.0 = None,
+            }
+        }
+        denied
+    }
+}
