@@ -246,7 +246,19 @@ fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotSt
     journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
     pause::at("accepted");
     let log = Log::new(journal);
-    Ok(Begun { shim, setting, state, environment, log, pump, awaited, listener, plumbing, proxy, spare })
+    Ok(Begun {
+        shim,
+        setting,
+        state,
+        environment,
+        log,
+        pump,
+        awaited,
+        listener,
+        plumbing,
+        proxy,
+        spare,
+    })
 }
 
 impl Plumbing {

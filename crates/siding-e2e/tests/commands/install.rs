@@ -72,7 +72,7 @@ fn a_file_is_afterwards_as_it_was() {
     assert_eq!((mode(&path), mode(Path::new(backup))), (0o640, 0o640));
     let hooks = &json(&path)["hooks"];
     let handler = &hooks["PreToolUse"][0]["hooks"][0];
-    assert_eq!(hooks["PreToolUse"][0]["matcher"], "Bash|Monitor");
+    assert_eq!(hooks["PreToolUse"][0]["matcher"], "Bash|Monitor|mcp__siding__run");
     assert_eq!(handler["args"], serde_json::json!(["hook", "pre-tool-use"]));
     let program = handler["command"].as_str().expect("a path");
     assert!(Path::new(program).is_absolute(), "{program}");

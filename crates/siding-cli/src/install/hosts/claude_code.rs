@@ -76,7 +76,7 @@ const fn row(event: &'static str, matcher: Option<&'static str>, word: &'static 
 }
 
 /// Tools that run commands.
-const TOOLS: Option<&str> = Some("Bash|Monitor");
+const TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
 /// The tool whose calls are looked after.
 const BASH: Option<&str> = Some("Bash");
 /// Eight hours: longer than a person leaves a session alone in which something runs.
@@ -107,6 +107,8 @@ fn entries(program: &str) -> Vec<Entry> {
                 ("args".to_owned(), Tree::texts(["hook", row.word])),
             ];
             if row.wakes {
+                // Without the first, 2.1.197 waits for it where nobody is idle (`claude -p`).
+                handler.push(("async".to_owned(), Tree::Flag(true)));
                 handler.push(("asyncRewake".to_owned(), Tree::Flag(true)));
             }
             handler.push(("timeout".to_owned(), Tree::Number(row.timeout)));
