@@ -34,6 +34,7 @@ fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {
         | Record::OutputLost { .. }
         | Record::Stalled(_)
         | Record::Limit(_)
+        | Record::Denied { .. }
         | Record::Closed(_) => None,
     };
     records(sandbox, id).into_iter().filter_map(of).collect()
@@ -125,6 +126,7 @@ fn after_a_burst_one_a_second_is_told() {
             | Record::OutputLost { .. }
             | Record::Stalled(_)
             | Record::Limit(_)
+            | Record::Denied { .. }
             | Record::Closed(_) => None,
         })
         .collect();
