@@ -126,7 +126,7 @@ Examples:
   siding run --background --name web -- npm start  at once in the background
   siding run --wait-for port:3000 -- npm start     returns when it listens
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
-  siding run --net none -- ./untrusted-tests.sh    nothing in it reaches a network
+  siding run --net none -- ./tests.sh              reaches no network
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on
