@@ -39,7 +39,7 @@ use crate::render::out::Reader;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  echo '{\"tool_input\":{\"command\":\"rm -rf /\"}}' | siding hook pre-tool-use
+  siding hook pre-tool-use < event.json
   siding install claude-code --dry-run   where the calls stand
 
 Unknown fields are ignored. What cannot be read gives one line on stderr, exit
