@@ -2,7 +2,7 @@
 //! and nothing takes it back.
 //!
 //! Everything that can be made before is made by the parent: the child borrows its memory and only
-//! makes system calls ([`super::borrowed`]).
+//! makes system calls (`super::borrowed`).
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
