@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use siding_e2e::words;
 
-use crate::support::{SESSION, background, begin, ended, facts, finish, sandbox};
+use crate::support::{background, begin, ended, facts, finish, sandbox};
 
 /// PAINS C6, C9: every event that can tell, tells; no notice is told twice; each says that it is no
 /// word of the user's.
@@ -34,8 +34,9 @@ fn what_a_call_left_running_is_named() {
     let sandbox = sandbox();
     begin(&sandbox);
     let mark = sandbox.puppet_line(&words("--quiet mark left hang"));
-    let run = ["run", "--session", SESSION, "--background", "--json", "--", &format!("{mark} &")];
-    let _task = sandbox.siding(&run).run().expect_code(0);
+    // Its starter has the answer before it lingers: else the answer tells.
+    let _task = background(&sandbox, &format!("{mark} & until [ -e go ]; do sleep .02; done"));
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
     let said = siding_e2e::eventually_some("it lingers", || {
         Some(facts(&sandbox, "post-tool-use", json!({}))).filter(|said| !said.is_empty())
     });
