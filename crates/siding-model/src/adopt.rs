@@ -103,9 +103,21 @@ fn text_of(words: &[String]) -> Option<&str> {
 const BEFORE: &str = "&& eval ";
 const BEHIND: &str = " && pwd -P >| ";
 
+/// How the text of a Codex shell begins, and what stands before the shell and the command that it
+/// becomes when it has restored the environment (0.169.0).
+const CODEX: &str = "__CODEX_SNAPSHOT";
+const BECOMES: &str = "\n\nexec ";
+
 /// Returns the command that a host has wrapped into a text of its own, `None` where it is not known
 /// to have.
 fn hosts_text(text: &str) -> Option<String> {
+    if text.starts_with(CODEX) {
+        let (_, becomes) = text.split_once(BECOMES)?;
+        return match unquoted(becomes)?.as_slice() {
+            [_shell, flag, command] if flag.starts_with('-') => Some(command.clone()),
+            _ => None,
+        };
+    }
     let (_, rest) = text.split_once(BEFORE)?;
     let (quoted, _) = rest.rsplit_once(BEHIND)?;
     let mut words = unquoted(quoted)?;
@@ -145,6 +157,15 @@ fn unquoted(text: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_of_a_codex_shell_is_found() {
+        let text = "__CODEX_SNAPSHOT_OVERRIDE_SET_0=\"${A+x}\"\n\nif . '/h/s.sh'; then :; fi\n\n\
+                    exec '/bin/bash' -c 'echo '\\''a b'\\''; make\n\nexec true'";
+        assert_eq!(shell(&["/bin/bash", "-c", text]), "/bin/bash: echo 'a b'; make\n\nexec true");
+        let strange = "__CODEX_SNAPSHOT=1\n\nexec a b c d";
+        assert_eq!(shell(&["/bin/bash", "-c", strange]), format!("/bin/bash: {strange}"));
+    }
 
     fn shell(line: &[&str]) -> String {
         let words: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
