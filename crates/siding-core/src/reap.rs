@@ -22,7 +22,7 @@ mod strays;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CStr;
 use std::io;
 
@@ -39,6 +39,7 @@ use crate::journal_file::ReadError;
 use crate::session;
 use crate::store::{Root, StoreError};
 use crate::sys::procfs;
+use crate::tree::Marks;
 
 pub use foreign::{Orphans, foreign};
 pub use leases::await_leaving;
@@ -87,6 +88,24 @@ pub fn act(
     steps.extend(leftovers::unclaimed(root)?);
     steps.extend(forgotten::sessions(root, &survey, limits));
     steps.extend(forgotten::aside(root, &kept, limits));
+    Ok(steps)
+}
+
+/// Clears what concerns somebody who begins now and cannot wait for [`act`], and returns what was
+/// done: dead shims of tasks that run get another, and processes whose task has ended are ended. Only
+/// tasks are read that are marked as live or whose mark a process carries, so that it takes as long
+/// as there are of those, however many have ended.
+///
+/// # Errors
+///
+/// [`ReapError`].
+pub fn act_at_once(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> {
+    let mut steps = recovery::live_marked(root, program)?;
+    let mut wanted: BTreeSet<TaskId> = root.live_tasks()?.into_iter().collect();
+    wanted.extend(Marks::scan(|_, _| true).tasks());
+    let survey = look_at(root, wanted)?;
+    steps.extend(leaving(root, &survey, |_| false));
+    steps.extend(strays::end(root, &survey).0);
     Ok(steps)
 }
 
@@ -166,8 +185,12 @@ impl Survey {
 }
 
 fn look(root: &Root) -> Result<Survey, ReapError> {
+    look_at(root, root.all_tasks()?)
+}
+
+fn look_at(root: &Root, ids: impl IntoIterator<Item = TaskId>) -> Result<Survey, ReapError> {
     let boot = procfs::boot_id()?;
-    let tasks = root.all_tasks()?.into_iter().filter_map(|id| Some((id, standing(root, id)?)));
+    let tasks = ids.into_iter().filter_map(|id| Some((id, standing(root, id)?)));
     Ok(Survey { boot, tasks: tasks.collect() })
 }
 

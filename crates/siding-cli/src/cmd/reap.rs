@@ -110,6 +110,13 @@ pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Fai
     Ok(steps)
 }
 
+/// As [`quietly`], for somebody who waits: without what is only old.
+pub(super) fn at_once(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
+    let mut steps = reap::act_at_once(root, PROGRAM)?;
+    steps.extend(reap::sockets(&settings.reap_sockets, false));
+    Ok(steps)
+}
+
 fn limits(settings: &Settings) -> Limits {
     Limits {
         age: settings.retention_age,

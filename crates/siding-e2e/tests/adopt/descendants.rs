@@ -1,9 +1,11 @@
 //! What an adopted command leaves, and the end of its host.
 
 use serde_json::json;
-use siding_e2e::{Process, Sandbox, eventually, words};
+use siding_e2e::{Process, Sandbox, eventually, eventually_some, words};
 
-use crate::support::{ended, kept, sandbox, shell, shims, shown, start, tasks, until_no_shim};
+use crate::support::{
+    ended, journal, kept, sandbox, shell, shims, shown, start, tasks, until_no_shim,
+};
 
 /// Every way to leave a shell that agents' commands know: B1, B3, B6, B7.
 fn leave(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
@@ -77,8 +79,10 @@ fn a_short_command_that_leaves_something_is_on_record() {
     let call = shell(&sandbox, &format!("{leave}\nexit 4"));
     let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
     let processes = marked(&sandbox, names);
-    eventually("it is on record", || sandbox.task_ids().len() == 1);
-    let id = sandbox.task_ids().remove(0);
+    // Its directory is there before its first record.
+    let id = eventually_some("it is on record", || {
+        sandbox.task_ids().into_iter().find(|id| journal(&sandbox, id).contains("accepted"))
+    });
     eventually("its end is on record", || shown(&sandbox, &id)["phase"] == "lingering");
     let view = shown(&sandbox, &id);
     assert_eq!(view["leader_outcome"], json!({"kind": "exited", "code": 4}));

@@ -32,7 +32,7 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
     });
     descriptor::raise_open_limit();
     let settings = context::settings()?;
-    let steps = reap::quietly(&conversation.root, &settings).unwrap_or_else(|failure| {
+    let steps = reap::at_once(&conversation.root, &settings).unwrap_or_else(|failure| {
         // The session is open all the same.
         failure.report();
         Vec::new()
@@ -56,17 +56,8 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
 
 /// Returns what the reaper did that a conversation wants to know.
 fn cleared(mut steps: Vec<Step>) -> Option<String> {
-    // What was kept long enough, or is told with its conversation, is no news.
-    steps.retain(|step| {
-        !matches!(
-            step,
-            Step::Expired { .. }
-                | Step::SessionExpired { .. }
-                | Step::AsideExpired { .. }
-                | Step::Unclaimed { .. }
-                | Step::Leaving { .. }
-        )
-    });
+    // What is told with its conversation is no news.
+    steps.retain(|step| !matches!(step, Step::Leaving { .. }));
     reap::summary(&steps)
 }
 
