@@ -164,8 +164,7 @@ impl Fifo {
 
     /// Moves what is in the FIFO, at most a piece. Returns whether something was.
     fn move_once(&mut self) -> bool {
-        let flood = if self.is_flowing() { self.flood.take() } else { None };
-        let moved = match flood {
+        let moved = match self.flood.take() {
             Some(flood) => self.move_through(flood),
             None => self.splice(),
         };
@@ -181,11 +180,6 @@ impl Fifo {
                 BUSY_PIPE.iter().find(|size| file::set_pipe_size(&self.fifo, **size).is_ok());
         }
         count > 0
-    }
-
-    /// Whether enough is in the FIFO that the task would wait while it is moved.
-    fn is_flowing(&self) -> bool {
-        self.busy && file::held_in_pipe(&self.fifo).is_ok_and(|held| held >= QUIET_PIPE as u64)
     }
 
     /// Moves it while the task writes on. A flood that has failed is over.
