@@ -181,6 +181,8 @@ fn a_guest_of_another_task_is_spared() {
         let view = one.stop(&["--grace", "0s"]);
         assert!(!a.alive() && b.alive() && shim.alive(), "{view}");
         assert_eq!(view["stop_report"]["survivors"], json!([]));
+        // Its last act is to try whether the group can be removed.
+        eventually("its shim has left", || processes::with_birthmark(&one.id).is_empty());
         let _view = other.stop(&["--grace", "0s"]);
         other.expect_gone();
         // It could not be removed while they were in it.
