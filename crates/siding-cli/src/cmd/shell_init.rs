@@ -88,7 +88,7 @@ mod tests {
         let session = "chat-7".parse().expect("a name");
         for shell in [Shell::Bash, Shell::Zsh] {
             let text = text(shell, Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
-            let call = r#"exec '/opt/it'\''s/siding' adopt "$$" --session chat-7 </dev/null"#;
+            let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --session chat-7 </dev/null"#;
             assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
             assert!(
                 !text.contains("PROGRAM") && text.contains("SIDING_SESSION=$session"),

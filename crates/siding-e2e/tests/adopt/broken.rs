@@ -15,7 +15,7 @@ const BOUND: Duration = Duration::from_millis(100);
 #[track_caller]
 fn with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
     let line = std::fs::read_to_string(shell_init(sandbox)).expect("just written");
-    let (_, rest) = line.split_once("exec '").expect("it calls a program");
+    let (_, rest) = line.split_once("{ '").expect("it calls a program");
     let (real, _) = rest.split_once('\'').expect("it is quoted");
     let program = sandbox.path("siding");
     let text = line.replace(real, &program.display().to_string());

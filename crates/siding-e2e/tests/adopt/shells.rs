@@ -5,7 +5,7 @@ use siding_e2e::{Sandbox, processes};
 use crate::support::{adopting, kept, sandbox, shell, shell_init, start, tasks, until_no_shim};
 
 /// What a shell can be started with, and what it says about itself.
-const CALLS: [&[&str]; 8] = [
+const CALLS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
     &["-l", "-c", "TEXT"],
@@ -14,6 +14,8 @@ const CALLS: [&[&str]; 8] = [
     &["-f", "-B", "-c", "TEXT"],
     &["-O", "extglob", "-O", "nullglob", "-c", "TEXT"],
     &["--posix", "-c", "TEXT"],
+    &["-O", "lastpipe", "-c", "TEXT"],
+    &["-m", "-c", "TEXT"],
 ];
 
 const TEXT: &str = r#"printf '<%s>' "$?" "$_" "${!-}" "$0" "$#" "$@" "$-" "${PWD-}" "${IFS@Q}"; echo

@@ -3,23 +3,22 @@ __siding_adopt() {
   unset -f __siding_adopt
   # Options are restored at the end (bash 4.4 and later).
   local - 2>/dev/null || return 0
-  set +eux
-  local IFS=$' \t\n' line session=
+  set +eumx
+  local IFS=$' \t\n' limits= line= session=
   # Whoever carries a mark is kept already; a variable could say anything.
-  while builtin read -r line; do
-    case $line in
-      'Max realtime timeout'*unlimited*unlimited*) break ;;
-      'Max realtime timeout'*) return 0 ;;
-    esac
-  done </proc/$$/limits
+  builtin read -r -d '' limits </proc/$$/limits
+  limits=${limits##*'Max realtime timeout'}
+  [[ ${limits%%$'\n'*} == *unlimited*unlimited* ]] || return 0
   if [[ -z ${SIDING_ADOPT_FAILED-} && -x PROGRAM ]]; then
+    local had=-u
+    shopt -q lastpipe && had=-s
+    shopt -s lastpipe
     # Whatever siding does, this waits no longer than a tenth of a second. One that is late goes on
-    # without this shell. The subshell keeps $! as it is.
-    session=$(
-      builtin read -t "${SIDING_ADOPT_WAIT:-0.1}" -r line session \
-        < <(exec PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null) &&
-        builtin printf %s "$session"
-    )
+    # without this shell. As the last of a pipeline this shell reads without a subshell, and what
+    # is sent away by another one leaves $! as it is.
+    { PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null & } |
+      builtin read -t "${SIDING_ADOPT_WAIT:-0.1}" -r line session || session=
+    shopt "$had" lastpipe
     if [[ -n $session ]]; then
       export SIDING_SESSION=$session
     else
