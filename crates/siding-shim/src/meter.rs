@@ -146,6 +146,9 @@ impl Meter {
         let mut usage = Usage {
             at: now,
             shared_once_bytes: None,
+            available_bytes: (self.limits.min_available > 0)
+                .then(machine::available_memory)
+                .flatten(),
             ended_cpu_ms: process::ended_use().cpu_ms,
             output_bytes: scene.pump.bytes(),
             connections: connections.flatten(),
@@ -153,6 +156,9 @@ impl Meter {
         };
         if self.limits.memory > 0 {
             usage.shared_once_bytes = self.shared_once(&usage);
+        } else if let Some(missing) = self.limits.missing(usage.available_bytes) {
+            let is_enough = usage.resident_bytes() >= missing;
+            usage.shared_once_bytes = is_enough.then(|| probe::shared_once(&usage.processes));
         }
         if let Some(connections) = &usage.connections {
             self.ledger.take(now, connections);

@@ -56,6 +56,19 @@ pub fn name() -> String {
     }
 }
 
+/// Returns how much memory the machine has left without swapping, in bytes: `MemAvailable` of
+/// proc_meminfo(5). It counts the cache that the kernel would drop, which `MemFree` does not.
+#[must_use]
+pub fn available_memory() -> Option<u64> {
+    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 /// A resource limit; `None` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {

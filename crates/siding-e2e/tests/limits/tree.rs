@@ -54,6 +54,30 @@ fn memory_is_told_and_ten_forks_of_a_large_process_are_not() {
     stop_all(&sandbox);
 }
 
+/// SPEC §3, memory of the machine. PAINS G9: whoever uses little is never blamed.
+#[test]
+fn a_machine_that_gets_short_is_told_to_the_large_and_not_to_the_small() {
+    let sandbox = sandbox();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").expect("proc_meminfo(5)");
+    let left = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let left = left.and_then(|left| left.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    // What grows by a GiB takes half of that from what was to be left.
+    let wanted = left.expect("kB").saturating_sub(512 << 10);
+    let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
+    let small = puppet(&sandbox, &limit, &["grow", "1M", "hang"]);
+    let large = puppet(&sandbox, &limit, &["grow", "1024M", "hang"]);
+    let breach = until_breach(&sandbox, &large, "memory");
+    let detail = breach["detail"].as_str().expect("a sentence");
+    assert!(detail.starts_with("min-available: "), "{detail}");
+    assert!(detail.contains("of memory left on the machine, limit "), "{detail}");
+    eventually("it was stopped", || shown(&sandbox, &large)["phase"] == "ended");
+    let outcome = &shown(&sandbox, &large)["outcome"];
+    assert_eq!(outcome["which"], "memory", "{outcome}");
+    until_looked_at(&sandbox, 2);
+    assert_eq!(shown(&sandbox, &small)["phase"], "running");
+    stop_all(&sandbox);
+}
+
 /// SPEC §3, process count. PAINS G10.
 #[test]
 fn too_many_processes_are_told_and_a_few_are_not() {

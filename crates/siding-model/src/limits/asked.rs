@@ -21,6 +21,9 @@ pub enum OnLimit {
 pub struct Limits {
     /// Memory of the tree, in bytes. What processes share counts once.
     pub memory: u64,
+    /// Memory that the machine is to have left (`MemAvailable`), in bytes. Passed by a task that
+    /// alone could make up for what is missing.
+    pub min_available: u64,
     /// Processes of the tree.
     pub processes: u64,
     /// Open descriptors of all its processes together.
@@ -57,6 +60,13 @@ impl Limits {
             Limit::OutputRate => self.output_rate,
         };
         (limit > 0).then_some(limit)
+    }
+
+    /// Returns how much the machine lacks, in bytes. `None` when it lacks nothing, nobody looked,
+    /// or it was not asked for.
+    #[must_use]
+    pub fn missing(&self, available: Option<u64>) -> Option<u64> {
+        self.min_available.checked_sub(available?).filter(|missing| *missing > 0)
     }
 
     /// Whether connections have to be looked at.

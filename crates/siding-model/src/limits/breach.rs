@@ -67,6 +67,30 @@ impl Breach {
         Self { at, which, value, limit, remote, detail }
     }
 
+    /// Says that the machine has only so many bytes of memory left, and that the task has so many.
+    pub(super) fn of_machine(
+        at: Mono,
+        (available, limit): (u64, u64),
+        used: u64,
+        part: Option<&Part>,
+    ) -> Self {
+        let which = Limit::Memory;
+        let most = part.map(|part| format!(", most of it pid {} ({}),", part.pid, part.command));
+        let detail = format!(
+            "min-available: {} of memory left on the machine, limit {}; {}{} would make up for it",
+            amount(which, available),
+            amount(which, limit),
+            amount(which, used),
+            most.unwrap_or_default(),
+        );
+        Self { at, which, value: available, limit, remote: None, detail }
+    }
+
+    /// Whether it is the machine that has too little left. Every other limit is passed upwards.
+    pub(super) const fn is_of_machine(&self) -> bool {
+        matches!(self.which, Limit::Memory) && self.value < self.limit
+    }
+
     /// Says that the kernel, which was told to hold the limit on memory, has ended so many
     /// processes at it.
     #[must_use]

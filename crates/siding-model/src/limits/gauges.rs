@@ -3,6 +3,7 @@
 use super::asked::Limits;
 use super::breach::{Breach, Part};
 use super::ledger::Ledger;
+use super::machine::Shortage;
 use super::usage::{ProcessUse, Usage};
 use crate::outcome::Limit;
 use crate::process::Mono;
@@ -15,7 +16,7 @@ const BACK_PERCENT: u64 = 90;
 const BURST_S: u64 = 10;
 /// Breaches of one limit that are told of one task. A value that swings around its limit for hours
 /// must not fill the journal.
-const MOST_TOLD: u8 = 16;
+pub(super) const MOST_TOLD: u8 = 16;
 
 /// What is measured against the limits of one task, over a row of looks.
 #[derive(Debug, Clone)]
@@ -30,6 +31,7 @@ pub struct Gauges {
     over: Vec<Limit>,
     remotes_told: Vec<String>,
     told: [u8; Limit::ALL.len()],
+    shortage: Shortage,
 }
 
 /// What one look came to.
@@ -59,7 +61,8 @@ impl Gauges {
     /// Begins with a task that has written so much. `told` is what is on record already.
     #[must_use]
     pub fn new(limits: Limits, now: Mono, written: u64, told: &[Breach]) -> Self {
-        let over = told.iter().map(|breach| breach.which).filter(|which| *which != Limit::Sent);
+        let own = told.iter().filter(|breach| !breach.is_of_machine());
+        let over = own.map(|breach| breach.which).filter(|which| *which != Limit::Sent);
         let sent = told.iter().filter(|breach| breach.which == Limit::Sent);
         Self {
             limits,
@@ -69,6 +72,7 @@ impl Gauges {
             over: over.collect(),
             remotes_told: sent.filter_map(|breach| breach.remote.clone()).collect(),
             told: [0; Limit::ALL.len()],
+            shortage: Shortage::new(told),
         }
     }
 
@@ -96,6 +100,9 @@ impl Gauges {
                 reading.breaches.push(Breach::new(usage.at, which, numbers, remote, part.as_ref()));
             }
         }
+        let (shortage, moves) = self.shortage.read(&self.limits, &usage, name);
+        reading.breaches.extend(shortage);
+        reading.moves |= moves;
         self.before = Usage { connections: None, ..usage };
         reading
     }

@@ -9,6 +9,7 @@ mod asked;
 mod breach;
 mod gauges;
 mod ledger;
+mod machine;
 mod pace;
 mod usage;
 

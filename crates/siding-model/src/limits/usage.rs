@@ -15,6 +15,9 @@ pub struct Usage {
     /// counts, else the proportional sizes (PSS), which are asked for only when the sum of the
     /// resident sizes is over the limit. `None` when nobody asked, or it could not be had.
     pub shared_once_bytes: Option<u64>,
+    /// Memory that the machine has left without swapping, in bytes (`MemAvailable`, proc_meminfo(5):
+    /// with the cache that the kernel would drop, unlike `MemFree`). `None` when nobody looked.
+    pub available_bytes: Option<u64>,
     /// CPU time of those that have ended, in milliseconds.
     pub ended_cpu_ms: u64,
     /// Output so far, in bytes.

@@ -153,6 +153,9 @@ settings! {
     AdoptKeepAfter adopt_keep_after: Duration = secs(2), any;
     /// How much memory a task may use; what its processes share counts once. `0` is no limit.
     MaxMemory max_memory: Bytes = Bytes(0), any;
+    /// How much memory the machine is to have left (`MemAvailable`). Told of a task that alone could
+    /// make up for what is missing. `0` is no limit.
+    MinAvailable min_available: Bytes = Bytes(0), any;
     /// How many processes a task may have. `0` is no limit.
     MaxProcesses max_processes: u32 = 0, any;
     /// How many descriptors all processes of a task may have open together. `0` is no limit.

@@ -193,6 +193,7 @@ impl Settings {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Limits {
             memory: self.max_memory.0,
+            min_available: self.min_available.0,
             processes: u64::from(self.max_processes),
             fds: u64::from(self.max_fds),
             cpu_spin_ms: ms(self.max_cpu_spin),

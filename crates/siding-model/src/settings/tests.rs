@@ -83,6 +83,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "stall_after=45s",
             "adopt_keep_after=2s",
             "max_memory=0B",
+            "min_available=0B",
             "max_processes=0",
             "max_fds=0",
             "max_cpu_spin=0s",

@@ -61,6 +61,36 @@ fn memory_that_is_shared_counts_once() {
     assert_eq!(grown, ["max-memory: 500MiB of memory, limit 200MiB; 50MiB of it in pid 9 (p9)"]);
 }
 
+/// PAINS G9: healthy tasks beside a large one are not blamed, and neither is a machine that only
+/// keeps files in its memory.
+#[test]
+fn a_machine_that_is_short_is_told_to_whoever_could_make_up_for_it() {
+    let limits = Limits { min_available: 1 << 30, ..Limits::default() };
+    let look = |second: u64, available: u64, used: u64| Usage {
+        available_bytes: Some(available << 20),
+        ..usage(second * 1_000, vec![ProcessUse { resident_bytes: used << 20, ..process(9) }])
+    };
+    let mut large = Watched::new(limits);
+    let mut small = Watched::new(limits);
+    let mut told = Vec::new();
+    for (second, available) in [(1, 2_000), (2, 900), (3, 500), (4, 1_030), (5, 900), (6, 1_200)] {
+        told.extend(large.details(look(second, available, 700)));
+        assert_eq!(small.details(look(second, available, 100)), [""; 0]);
+    }
+    let text = "min-available: 900MiB of memory left on the machine, limit 1GiB; 700MiB, most of \
+                it pid 9 (p9), would make up for it";
+    assert_eq!(told, [text], "once, since it has not really come back");
+    assert_eq!(large.details(look(7, 800, 700)).len(), 1, "it had");
+    assert!(Watched::new(limits).details(usage(1_000, vec![process(9)])).is_empty());
+
+    let breaches = Watched::new(limits).read(look(1, 900, 700)).breaches;
+    assert_eq!((breaches[0].which, breaches[0].value), (Limit::Memory, 900 << 20));
+    let on_record = |limits| Watched(Gauges::new(limits, Mono(0), 0, &breaches), Ledger::default());
+    assert!(on_record(limits).details(look(2, 900, 700)).is_empty(), "told before a rescue");
+    let own = Limits { memory: 600 << 20, ..limits };
+    assert_eq!(on_record(own).details(look(2, 900, 700)).len(), 1, "another one");
+}
+
 /// Returns what a second of this much CPU time and output comes to, for `seconds` in a row.
 fn spin(cpu_ms: u64, runnable_ms: u64, written: u64, seconds: u64) -> Vec<Breach> {
     let mut watched = Watched::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });

@@ -9,6 +9,10 @@ pub(super) struct LimitArgs {
     /// Memory of all its processes; what they share counts once (`512MiB`, `4GiB`)
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<String>,
+    /// Memory that the machine is to have left: passed when this command alone could make up for
+    /// what is missing
+    #[arg(long, value_name = "SIZE")]
+    min_available: Option<String>,
     /// Processes at once
     #[arg(long, value_name = "N")]
     max_processes: Option<String>,
@@ -35,9 +39,10 @@ pub(super) struct LimitArgs {
 
 impl LimitArgs {
     /// Returns each with the setting that it stands for.
-    pub(super) fn flags(&self) -> [(Key, &'static str, Option<&String>); 8] {
+    pub(super) fn flags(&self) -> [(Key, &'static str, Option<&String>); 9] {
         [
             (Key::MaxMemory, "--max-memory", self.max_memory.as_ref()),
+            (Key::MinAvailable, "--min-available", self.min_available.as_ref()),
             (Key::MaxProcesses, "--max-processes", self.max_processes.as_ref()),
             (Key::MaxFds, "--max-fds", self.max_fds.as_ref()),
             (Key::MaxCpuSpin, "--max-cpu-spin", self.max_cpu_spin.as_ref()),
