@@ -119,8 +119,10 @@ fn a_server_is_left_alone_as_long_as_it_asks() {
             let at = SystemTime::now() + Duration::from_secs(4);
             let seconds = at.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_secs();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            // In this order: whoever is held up in between may take it for earlier, never for later.
+            let now = Instant::now();
             let left = at.duration_since(SystemTime::now()).expect("later");
-            (http_date(seconds), Some(Instant::now() + left))
+            (http_date(seconds), Some(now + left))
         } else {
             ("2".to_owned(), None)
         };
