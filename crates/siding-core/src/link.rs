@@ -51,7 +51,7 @@ pub enum AskError {
         waited_ms: u64,
     },
     /// The operating system refused.
-    #[error("could not talk to the task's shim")]
+    #[error("could not talk to the task's shim: {0}")]
     Io(#[from] io::Error),
 }
 

@@ -128,15 +128,24 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The operating system's: `EPIPE` when the other side has left; `EAGAIN` when `wait` is false and
-/// it does not take more now.
+/// The operating system's: `EPIPE` when the other side has left, be it before it had let the caller
+/// in; `EAGAIN` when `wait` is false and it does not take more now.
 pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
     let flags = SendFlags::NOSIGNAL | if wait { SendFlags::empty() } else { SendFlags::DONTWAIT };
     loop {
         match rustix::net::send(socket.as_fd(), packet, flags) {
             Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result.map(drop)?),
+            result => return Ok(result.map(drop).map_err(left)?),
         }
+    }
+}
+
+/// Whoever left with something unread, or with a caller not yet let in, is told of once by another
+/// error than from then on.
+fn left(error: rustix::io::Errno) -> rustix::io::Errno {
+    match error {
+        rustix::io::Errno::CONNRESET => rustix::io::Errno::PIPE,
+        error => error,
     }
 }
 
@@ -189,7 +198,7 @@ pub fn send_with(
         let packet = [IoSlice::new(packet)];
         match rustix::net::sendmsg(&socket, &packet, &mut ancillary, SendFlags::NOSIGNAL) {
             Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result.map(drop)?),
+            result => return Ok(result.map(drop).map_err(left)?),
         }
     }
 }
@@ -246,6 +255,23 @@ pub(crate) fn bound_only(path: &std::path::Path, kind: SocketType) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_leaves_before_it_lets_a_caller_in_has_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let place = std::fs::File::open(dir.path()).expect("a directory");
+        let listener = listen(&place, "s").expect("listens");
+        let caller = connect(&place, "s").expect("it waits to be let in");
+        drop(listener);
+        let kind = |error: io::Error| error.kind();
+        for _ in 0..2 {
+            assert_eq!(
+                send(&caller, b"question", true).map_err(kind),
+                Err(io::ErrorKind::BrokenPipe)
+            );
+        }
+        assert_eq!(receive(&caller, 64, false).expect("the end"), None);
+    }
 
     #[test]
     fn last_words_are_heard_of_one_who_left_without_listening() {

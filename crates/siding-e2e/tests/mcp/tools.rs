@@ -42,6 +42,22 @@ fn run_takes_a_directory_and_variables() {
     client.leave();
 }
 
+/// A model cannot choose the network; whoever starts the server, or its settings, can.
+#[test]
+fn the_network_of_a_command_is_that_of_the_settings() {
+    let sandbox = sandbox();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it has one").port();
+    let connect = json!({ "command": format!("(: <>/dev/tcp/127.0.0.1/{port}) 2>/dev/null") });
+    for (policy, end) in [("host", "exited 0"), ("none", "exited 1")] {
+        let server = sandbox.siding(&["mcp"]).env("SIDING_NET", policy).stdin_open().spawn();
+        let mut client = Client::over(server).initialize();
+        let told = client.call("run", connect.clone());
+        assert!(told.said.contains(end), "{policy}: {told:?}");
+        client.leave();
+    }
+}
+
 // PAINS D3, E3: a call that takes longer than a layer allows comes back with a handle.
 #[test]
 fn over_its_budget_a_command_goes_on_and_the_answer_says_how_to_go_on() {
