@@ -50,30 +50,27 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
-        print::text(&text(self.shell, &program, self.session.as_ref())?)?;
+        let text = match self.shell {
+            Shell::Bash | Shell::Zsh => text(&program, self.session.as_ref())?,
+        };
+        print::text(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Returns the text for a shell, with the program that it is to call.
+/// Returns the text for bash and zsh, with the program that it is to call: an agent may choose between
+/// the two by itself.
 ///
 /// # Errors
 ///
 /// When the program's path is not UTF-8.
-pub(crate) fn text(
-    shell: Shell,
-    program: &Path,
-    session: Option<&SessionId>,
-) -> Result<String, Failure> {
+pub(crate) fn text(program: &Path, session: Option<&SessionId>) -> Result<String, Failure> {
     let Some(path) = program.to_str() else {
         return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
             .with_hint("install siding in a directory whose name is"));
     };
     let quoted = format!("'{}'", path.replace('\'', r"'\''"));
-    let template = match shell {
-        Shell::Bash => include_str!("shell_init/bash.sh"),
-        Shell::Zsh => include_str!("shell_init/zsh.sh"),
-    };
+    let template = include_str!("shell_init/line.sh");
     // A session's name needs no quotes (`SessionId`).
     let session = session.map_or_else(String::new, |session| format!(" --session {session}"));
     Ok(template.replace("SESSION </dev", &format!("{session} </dev")).replace("PROGRAM", &quoted))
@@ -86,14 +83,9 @@ mod tests {
     #[test]
     fn what_is_put_in_cannot_break_out() {
         let session = "chat-7".parse().expect("a name");
-        for shell in [Shell::Bash, Shell::Zsh] {
-            let text = text(shell, Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
-            let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --session chat-7 </dev/null"#;
-            assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
-            assert!(
-                !text.contains("PROGRAM") && text.contains("SIDING_SESSION=$session"),
-                "{text}"
-            );
-        }
+        let text = text(Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
+        let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --session chat-7 </dev/null"#;
+        assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
+        assert!(!text.contains("PROGRAM") && text.contains("SIDING_SESSION=$session"), "{text}");
     }
 }

@@ -147,7 +147,20 @@ fn zsh_is_adopted_too() {
         let call = call.env("SIDING_ADOPT_WAIT", "20").env("ZDOTDIR", sandbox.path(directory));
         call.run().expect_code(0).out()
     };
+    // An agent sources what was meant for bash, and some people evaluate it.
+    let text = sandbox.siding_line(&["shell-init", "zsh"]);
+    std::fs::create_dir(sandbox.path("eval")).expect("own directory");
+    std::fs::write(sandbox.path("eval/.zshenv"), format!("eval \"$({text})\"")).expect("own");
+    let line = shell_init(&sandbox).display().to_string();
+    let sourced = sandbox.host(
+        &path,
+        &["-fc", &format!("source {line}; echo only; grep realtime.timeout /proc/$$/limits")],
+    );
+    let sourced = sourced.env("SIDING_ADOPT_WAIT", "20").run().expect_code(0);
+    assert!(sourced.out().starts_with("only\n") && sourced.out().lines().count() == 2, "{sourced}");
+    assert!(!sourced.out().contains("unlimited") && sourced.err().is_empty(), "{sourced}");
     let (adopted, plain) = (run(""), run("nowhere"));
+    assert!(!run("eval").contains("unlimited"));
     let split = |text: &str| text.rsplit_once("Max").map(|(rest, _)| rest.to_owned());
     assert_eq!(split(&adopted), split(&plain));
     assert!(plain.contains("unlimited") && !adopted.contains("unlimited"), "{adopted}");

@@ -68,7 +68,7 @@ fn adoption(host: Host, session: &SessionId) -> Result<(), Failure> {
             let program = std::env::current_exe().map_err(|error| {
                 Failure::new(format!("could not find siding's own path: {error}"))
             })?;
-            (ENV_FILE, shell_init::text(shell_init::Shell::Bash, &program, Some(session))?)
+            (ENV_FILE, shell_init::text(&program, Some(session))?)
         }
         Host::Codex => (CODEX_ENV_FILE, format!("export SIDING_SESSION={session}\n")),
         Host::Gemini => return Ok(()),

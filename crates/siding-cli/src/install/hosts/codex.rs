@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use super::{Places, shell_call};
-use crate::cmd::shell_init::{self, Shell};
+use crate::cmd::shell_init;
 use crate::failure::Failure;
 use crate::install::hooks::Entry;
 use crate::install::json::Dialect;
@@ -39,7 +39,7 @@ pub(super) fn targets(places: &Places, program: &Program) -> Result<Vec<Target>,
         Entry { event, matcher: *matcher, word, handler }
     });
     let hooks = Content::Json { dialect: Dialect::Strict, hooks: hooks.collect(), server: None };
-    let text = shell_init::text(Shell::Bash, program.path.as_ref(), None)?;
+    let text = shell_init::text(program.path.as_ref(), None)?;
     let block =
         Block { program: program.path.clone(), shell_file: shell_file.display().to_string() };
     Ok(vec![

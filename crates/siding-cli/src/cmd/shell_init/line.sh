@@ -1,24 +1,38 @@
-# Has siding keep this shell and all that it will start: `siding shell-init bash`.
+# Has siding keep this shell and all that it will start: `siding shell-init`. For bash and zsh.
 __siding_adopt() {
   unset -f __siding_adopt
   # Options are restored at the end (bash 4.4 and later).
-  local - 2>/dev/null || return 0
-  set +eumx
-  local IFS=$' \t\n' limits= line= session=
+  if [ -n "${ZSH_VERSION-}" ]; then
+    setopt local_options no_err_exit no_err_return no_xtrace no_ksh_arrays no_monitor unset
+  elif [ -n "${BASH_VERSION-}" ]; then
+    # In zsh this would print all variables.
+    local - 2>/dev/null || return 0
+    set +eumx
+  else
+    return 0
+  fi
+  local IFS=$' \t\n' limits= line= session= had=
   # Whoever carries a mark is kept already; a variable could say anything.
-  builtin read -r -d '' limits </proc/$$/limits
+  if [ -n "${ZSH_VERSION-}" ]; then
+    limits=$(</proc/$$/limits)
+  else
+    builtin read -r -d '' limits </proc/$$/limits
+  fi
   limits=${limits##*'Max realtime timeout'}
   [[ ${limits%%$'\n'*} == *unlimited*unlimited* ]] || return 0
   if [[ -z ${SIDING_ADOPT_FAILED-} && -x PROGRAM ]]; then
-    local had=-u
-    shopt -q lastpipe && had=-s
-    shopt -s lastpipe
+    if [ -n "${BASH_VERSION-}" ] && ! shopt -q lastpipe; then
+      had=not
+      shopt -s lastpipe
+    fi
     # Whatever siding does, this waits no longer than a tenth of a second. One that is late goes on
     # without this shell. As the last of a pipeline this shell reads without a subshell, and what
     # is sent away by another one leaves $! as it is.
     { PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null & } |
       builtin read -t "${SIDING_ADOPT_WAIT:-0.1}" -r line session || session=
-    shopt "$had" lastpipe
+    if [ -n "$had" ]; then
+      shopt -u lastpipe
+    fi
     if [[ -n $session ]]; then
       export SIDING_SESSION=$session
     else
