@@ -232,11 +232,19 @@ impl Args {
             render::say(note);
         }
         let mut reader = out::Reader::There;
-        if self.background && task.state.is_live() {
+        if self.background {
             reader = out::print(&format!("{}\n", task.state.spec.task_id))?;
         }
         let mut view = task.view(root, Detail::Full);
         expect(root, &mut view);
+        if self.background && !task.state.is_live() {
+            // Nobody has seen what it wrote, and this is all that is told of its end.
+            let keep_head = task.state.spec.keep_head;
+            render::say(&render::ended_line(&view));
+            if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
+                eprint!("{}", excerpt.text);
+            }
+        }
         if let Some(advice) = render::advice(&view) {
             render::say(&advice);
         }

@@ -33,6 +33,12 @@ pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>
             }
         }
     }
+    // A relative one would be another directory for what the task starts elsewhere.
+    if let Some((_, place)) = variables.iter_mut().find(|(name, _)| name == "SIDING_STATE_DIR")
+        && let Ok(absolute) = std::path::absolute(&*place)
+    {
+        *place = absolute.into();
+    }
     of_policy(&spec.net, &mut variables);
     for (name, value) in given.env {
         set(&mut variables, name, value.as_ref());

@@ -115,12 +115,27 @@ fn a_background_start_returns_with_the_id() {
     assert_eq!((&view["placement"]["why"], &view["name"]), (&"asked".into(), &"web".into()));
 }
 
+/// What a task starts elsewhere uses the same state directory.
+#[test]
+fn a_relative_state_directory_is_handed_on_as_it_was_meant() {
+    let sandbox = sandbox();
+    let args = ["run", "--cwd", "/", "--", "echo $SIDING_STATE_DIR"];
+    let done = sandbox.siding(&args).env("SIDING_STATE_DIR", "relative").run().expect_code(0);
+    assert_eq!(done.out(), format!("{}\n", sandbox.path("relative").display()));
+}
+
 /// A background start that fails at once says so: at the exec always, later within `--settle`.
 #[test]
 fn an_early_failure_is_seen() {
     let sandbox = sandbox();
-    let args = ["run", "--background", "--settle", "20s", "--", "exit 3"];
-    let _done = prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
+    let text = "echo 'cannot bind'; exit 3";
+    let args = ["run", "--background", "--settle", "20s", "--", text];
+    let done = prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
+    let id = &sandbox.task_ids()[0];
+    assert_eq!(done.out(), format!("{id}\n"), "whoever keeps the id has one");
+    assert!(done.err().contains("exited 3") && done.err().contains("cannot bind\n"), "{done}");
+    let told = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+    assert_eq!(told, serde_json::json!([]), "this was the answer");
     let text = until_file("go");
     let args = ["run", "--background", "--settle", "150ms", "--", &text];
     let done = sandbox.siding(&args).run().expect_code(0);
