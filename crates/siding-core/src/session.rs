@@ -140,6 +140,19 @@ pub fn close(root: &Root, id: &SessionId) -> Result<(), SessionError> {
     append(root, id, &SessionRecord::Closed { wall: clock::wall() })
 }
 
+/// Closes a session that nobody owns any more, unless somebody has opened or closed it since it was
+/// `seen` so. Returns whether this closed it.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn close_over(root: &Root, seen: &Session) -> Result<bool, SessionError> {
+    let id = &seen.id;
+    append_if(root, id, &SessionRecord::Closed { wall: clock::wall() }, || {
+        Ok(read(root, id)?.as_ref() == Some(seen))
+    })
+}
+
 /// Returns a session that may own a new task.
 ///
 /// # Errors
@@ -272,6 +285,16 @@ fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
 
 /// Appends a record under the lock of the session's directory, which makes the writer the only one.
 fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), SessionError> {
+    append_if(root, id, record, || Ok(true)).map(drop)
+}
+
+/// Appends a record if it is to be, which is asked while nobody else can write.
+fn append_if(
+    root: &Root,
+    id: &SessionId,
+    record: &SessionRecord,
+    is_to_be: impl FnOnce() -> Result<bool, SessionError>,
+) -> Result<bool, SessionError> {
     let io = |doing| move |source| io_error(id, doing, source);
     let (dir, _lock) = loop {
         let dir = root.session_dir(id.as_str(), true)?;
@@ -281,6 +304,9 @@ fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), Ses
             break (dir, lock);
         }
     };
+    if !is_to_be()? {
+        return Ok(false);
+    }
     let fd = match file::open_at(&dir, NAME, file::Open::CreateNew) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             file::open_at(&dir, NAME, file::Open::ReadWrite)
@@ -296,9 +322,36 @@ fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), Ses
     let seq = before.iter().filter(|&&byte| byte == b'\n').count() as u64;
     record::write_line(&mut line, seq, record);
     file::write_all_at(&fd, &line, before.len() as u64).map_err(io("write its journal"))?;
-    file::sync_data(fd.as_fd()).map_err(io("write its journal"))
+    file::sync_data(fd.as_fd()).map_err(io("write its journal"))?;
+    Ok(true)
 }
 
 fn io_error(id: &SessionId, doing: &'static str, source: io::Error) -> SessionError {
     SessionError::Io { id: id.clone(), doing, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_was_resumed_meanwhile_is_not_closed() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+        let id: SessionId = "chat".parse().expect("a name");
+        let mut owner = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+        let pid = |owner: u32| i32::try_from(owner).expect("small");
+        let seen = open(&root, &id, pid(owner.id())).expect("opened");
+        drop(owner.stdin.take());
+        let _ended = owner.wait().expect("its child");
+        assert!(live(&root, &id).is_err(), "over");
+        open(&root, &id, pid(std::process::id())).expect("resumed");
+        assert!(!close_over(&root, &seen).expect("asked"));
+        let seen = live(&root, &id).expect("still open");
+        assert!(close_over(&root, &seen).expect("asked"));
+        assert!(matches!(live(&root, &id), Err(SessionError::Over { .. })));
+        assert!(!close_over(&root, &seen).expect("asked"), "once");
+    }
 }

@@ -62,6 +62,12 @@ impl Args {
             Event::SessionStart => self.within(&input, |conversation| {
                 self.say(session_start::answer(conversation, self.host)?.into())
             }),
+            // A subagent's messages are thrown away with it. What is new is for the one who stays.
+            Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch
+                if input.agent_id.is_some() =>
+            {
+                self.say(Answer::Nothing.into())
+            }
             Event::PostToolUse
             | Event::PostToolUseFailure
             | Event::PostToolBatch

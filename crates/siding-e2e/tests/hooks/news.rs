@@ -28,6 +28,42 @@ fn an_end_is_told_once_at_the_next_event() {
     finish(&sandbox);
 }
 
+/// PAINS C7: a subagent's messages are thrown away with it, so it takes nothing from the one who stays.
+#[test]
+fn a_subagent_takes_no_news() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let id = ended(&sandbox, "exit 7");
+    for event in ["post-tool-use", "post-tool-use-failure", "post-tool-batch"] {
+        assert_eq!(facts(&sandbox, event, json!({"agent_id": "agent-abc"})), "", "{event}");
+    }
+    assert!(facts(&sandbox, "post-tool-use", json!({})).contains(&id));
+    finish(&sandbox);
+}
+
+/// PAINS C9: text that grows fivefold in XML, in the command, the output and the names of what is left
+/// running, keeps nothing back.
+#[test]
+fn a_notice_without_end_keeps_no_other_back() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let many = "&".repeat(120);
+    let first = background(
+        &sandbox,
+        &format!(
+            "for i in 1 2 3 4 5 6 7 8; do exec -a '{many}' sleep 300 & done; : '{many}{many}{many}'
+             printf '%03000d' 0 | tr 0 '&'; until [ -e go ]; do sleep .02; done"
+        ),
+    );
+    let second = ended(&sandbox, "exit 7");
+    let mut told = String::new();
+    siding_e2e::eventually("both are told", || {
+        told += &facts(&sandbox, "post-tool-use", json!({}));
+        told.contains(&format!("<task_id>{first}")) && told.contains(&second)
+    });
+    finish(&sandbox);
+}
+
 /// PAINS B7: what a command has left running is named with the call that left it.
 #[test]
 fn what_a_call_left_running_is_named() {

@@ -41,6 +41,7 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     let mut follower = Follower::of_owner(&outbox, conversation.owner, PROGRAM)?;
     let stderr = std::io::stderr();
     loop {
+        let mut is_open = false;
         for session in conversation.sessions()? {
             let others = Outbox::new(root, session, Consumer::agent())?.look()?;
             follower.come_back(&others);
@@ -49,6 +50,8 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             }
             std::thread::sleep(OTHERS_FIRST);
             let Some(news) = News::in_sessions(root, &conversation.sessions()?)? else {
+                // It was told meanwhile, or somebody is at it, who may be ended before he has.
+                is_open = true;
                 continue;
             };
             if news.notices().iter().any(wakes) {
@@ -57,6 +60,9 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
                 acks.acknowledge();
                 return Ok(block());
             }
+        }
+        if is_open {
+            continue;
         }
         match follower.next(stderr.as_fd())? {
             Woken::News(_) => {}

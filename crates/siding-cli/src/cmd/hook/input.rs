@@ -22,6 +22,8 @@ pub(super) struct Input {
     cwd: Option<String>,
     /// How a conversation begins: `startup`, `resume`, `clear`, `compact`, `fork`.
     pub(super) source: Option<String>,
+    /// The subagent in which it happens, `None` for the conversation's own agent.
+    pub(super) agent_id: Option<String>,
     tool_name: Option<String>,
     tool_input: Option<Map<String, Value>>,
     /// Whether the turn goes on only because a hook has held it.

@@ -39,7 +39,8 @@ pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
             continue;
         }
         text.push_str(&one(root, &session)?);
-        session::close(root, &session.id)?;
+        // Somebody may resume it in this moment: then it is theirs.
+        let _closed = session::close_over(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))
 }

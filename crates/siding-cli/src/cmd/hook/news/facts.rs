@@ -39,11 +39,16 @@ impl Facts {
     pub(in crate::cmd::hook) fn add(&mut self, mut fact: Fact) -> bool {
         let room = MOST - AROUND - length(&self.blocks);
         let mut text = fact.text();
-        if length(&text) > room && self.told == 0 {
+        let is_first = self.told + self.left == 0;
+        if length(&text) > room && is_first {
             fact.shorten();
             text = fact.text();
         }
-        if self.left > 0 || length(&text) > room {
+        if length(&text) > room && is_first {
+            fact.reduce();
+            text = fact.text();
+        }
+        if self.left > 0 || (length(&text) > room && !is_first) {
             // In order: what comes later does not overtake.
             self.left += 1;
             return false;
@@ -90,6 +95,16 @@ impl Fact {
         }
         *command = cut_head(command, SHORT).to_owned();
         *evidence = None;
+    }
+
+    /// Leaves only what no task can make long, so that none keeps back what comes behind it.
+    fn reduce(&mut self) {
+        let NoticeView { summary, command, task_id, .. } = &mut self.notice;
+        *summary = format!("too long to be told here: siding show {task_id}");
+        *command = cut_head(command, COMMAND).to_owned();
+        if self.living.is_some() {
+            self.living = Some(format!("siding show {task_id} names it"));
+        }
     }
 }
 
