@@ -214,10 +214,12 @@ fn limited(which: Limit, view: &TaskView) -> String {
     format!("stopped at its limit {}", one_line(detail, 400))
 }
 
-/// A failure that the shell's own code hides.
+/// A failure that the shell's own code hides. Whoever wrote to a reader that had enough, such as
+/// `head`, died of SIGPIPE as it is meant to.
 fn masked(code: u8, view: &TaskView) -> Option<String> {
+    const BY_PIPE: i32 = 128 + 13;
     let statuses = view.pipeline_statuses.as_deref()?;
-    let hidden = code == 0 && statuses.iter().any(|status| *status != 0);
+    let hidden = code == 0 && statuses.iter().any(|status| ![0, BY_PIPE].contains(status));
     hidden.then(|| {
         let statuses: Vec<_> = statuses.iter().map(ToString::to_string).collect();
         format!(

@@ -77,6 +77,7 @@ fn a_plain_end_needs_no_words() {
     };
     assert_eq!(at(&pipeline(0, &[0, 0]), NOW), None);
     assert_eq!(at(&pipeline(1, &[0, 1]), NOW), None);
+    assert_eq!(at(&pipeline(0, &[141, 0]), NOW), None, "`| head` had enough");
     assert_eq!(
         said(&pipeline(0, &[1, 0])),
         "a stage of its last pipeline failed behind the code 0 (statuses: 1 0)"
