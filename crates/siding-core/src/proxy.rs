@@ -7,6 +7,8 @@
 //! It ends when nobody holds the other end of its socket any more: the task's shim has it, so the
 //! proxy ends with the task, and with a killed shim. Then the way out is shut.
 
+mod reach;
+mod relay;
 mod serve;
 mod tunnel;
 
