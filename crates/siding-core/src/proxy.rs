@@ -7,21 +7,27 @@
 //! It ends when nobody holds the other end of its socket any more: the task's shim has it, so the
 //! proxy ends with the task, and with a killed shim. Then the way out is shut.
 
+mod reach;
+mod relay;
 mod serve;
 mod tunnel;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::id::TaskId;
 use siding_model::net::{Hosts, NetPolicy};
 
+use crate::cgroup;
 use crate::launch::{STARTER, THIS_PROGRAM};
-use crate::sys::{descriptor, detached, file, socket};
+use crate::sys::{descriptor, detached, file, limit, process, socket};
 
-/// First argument by which the program knows that it is to be a proxy.
+/// First argument by which the program knows that it is to be a proxy. The task's id follows.
 pub const PROXY_ARGUMENT: &str = "__proxy";
+
+/// Name of a proxy's process. It has the task's mark, and is none of what the task has started.
+pub const PROXY_NAME: &CStr = c"siding-proxy";
 
 /// Where the proxy listens in the task's namespace, which is empty: Squid's port.
 pub const PORT: u16 = 3128;
@@ -38,7 +44,6 @@ pub fn start(hosts: &Hosts, task: TaskId) -> io::Result<OwnedFd> {
     let (ours, theirs) = socket::pair()?;
     let null = file::open_null()?;
     let null = null.as_fd();
-    // For people who look at processes.
     let task = CString::new(task.to_string())?;
     detached::detached(&detached::Detached {
         program: THIS_PROGRAM,
@@ -54,17 +59,27 @@ pub fn start(hosts: &Hosts, task: TaskId) -> io::Result<OwnedFd> {
 #[must_use]
 pub fn main() -> u8 {
     const USAGE: u8 = 2;
-    let Ok(control) = descriptor::inherited(STARTER) else {
+    let task = std::env::args().nth(2).and_then(|id| id.parse().ok());
+    let (Ok(control), Some(task)) = (descriptor::inherited(STARTER), task) else {
         eprintln!("siding: `__proxy` is started by siding itself; run `siding --help`");
         return USAGE;
     };
+    belong_to(task);
     // The directory it was started in may be unmounted or removed.
     let _stays = std::env::set_current_dir("/");
-    crate::sys::process::set_name(c"siding-proxy");
     match take(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
         Some(()) => 0,
         None => u8::from(true),
     }
+}
+
+/// Becomes a process of this task, and of none around it: the proxy of a task inside a task must not
+/// count as the outer one's, nor end with that. What fails is as it was: it ends with its own task.
+fn belong_to(task: TaskId) {
+    // First, so that nobody sees the mark under another name.
+    process::set_name(PROXY_NAME);
+    let _counts_as_the_outer = limit::set_birthmark(task.birthmark());
+    let _ends_with_the_outer = cgroup::Own::find().map(|own| own.leave_task());
 }
 
 /// Takes the policy of whoever started this process, and the socket of the task's leader. `None` when

@@ -7,6 +7,9 @@ use siding_model::net::DENIED_HOST_MAX;
 use siding_model::process::Mono;
 use siding_model::record::Record;
 
+/// What a task is refused when its proxy has ended, where else the host stands.
+const SHUT: &str = "every host (the task's proxy has ended)";
+
 /// The socket to a task's proxy, where it has one. The proxy ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Egress(Option<OwnedFd>);
@@ -21,7 +24,8 @@ impl Egress {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes the hosts that the task was refused since the last time, as records.
+    /// Takes the hosts that the task was refused since the last time, as records. The end of the proxy
+    /// before the task's is one of them.
     pub(crate) fn take(&mut self, at: Mono) -> Vec<Record> {
         let mut denied = Vec::new();
         while let Some(proxy) = &self.0 {
@@ -32,7 +36,10 @@ impl Egress {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 // Somebody has ended it. The task's way out is shut.
-                Ok(None) | Err(_) => self.0 = None,
+                Ok(None) | Err(_) => {
+                    self.0 = None;
+                    denied.push(Record::Denied { at, host: SHUT.to_owned() });
+                }
             }
         }
         denied

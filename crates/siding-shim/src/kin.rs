@@ -202,7 +202,7 @@ impl Kin {
     pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<i32> {
         match self {
             Self::Strays { looks: Some(looks), .. } => {
-                with_all_below(looks.strays(root, task, own_pid()))
+                with_all_below(root, mark_of(task), looks.strays(root, task, own_pid()))
             }
             Self::Below { .. } | Self::Strays { looks: None, .. } => self.members_now(root, task),
         }
@@ -212,7 +212,9 @@ impl Kin {
     pub(crate) fn members_now(&self, root: &Root, task: &TaskState) -> Vec<i32> {
         match self {
             Self::Below { .. } => below(root, mark_of(task)),
-            Self::Strays { .. } => with_all_below(tree::strays(root, task, own_pid())),
+            Self::Strays { .. } => {
+                with_all_below(root, mark_of(task), tree::strays(root, task, own_pid()))
+            }
         }
     }
 }
@@ -317,12 +319,74 @@ const fn most_held(looks: Option<&PacedLook>) -> usize {
     if looks.is_some() { HELD_OF_MANY } else { HELD }
 }
 
-/// Adds to processes everything below them, whatever mark it has.
-fn with_all_below(strays: Vec<ProcRef>) -> Vec<i32> {
+/// Adds to processes everything below them that is the task's. This process may be below one that
+/// takes orphans in.
+fn with_all_below(root: &Root, mark: Birthmark, strays: Vec<ProcRef>) -> Vec<i32> {
+    let is_spared = |pid| pid == own_pid() || tree::is_foreign(root, mark, pid);
     let mut found = BTreeSet::new();
     for process in strays {
         found.insert(process.pid);
-        found.extend(procfs::descendants(process.pid, |_| false));
+        found.extend(procfs::descendants(process.pid, is_spared));
     }
     found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    use siding_model::id::{Kind, TaskId};
+
+    use super::*;
+
+    /// A process that ends with this test.
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ended_already = self.0.kill();
+            let _status = self.0.wait();
+        }
+    }
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+    }
+
+    /// Tasks inside are below where something in the tree takes orphans in, as PID 1 of a container.
+    #[test]
+    fn a_task_inside_is_not_counted_in() {
+        let (outer, inner, unknown) = (id(92), id(91), id(90));
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("is made");
+        root.mark_live(inner).expect("own directory");
+        // Each ends with the pipe that it reads from. The innermost carries no mark of a task.
+        let marked = |id: TaskId, then: &str| {
+            let mark = id.birthmark().0;
+            format!("(ulimit -R {mark}; echo $BASHPID; {then} read -r _ <&3) & ")
+        };
+        let below_inner = marked(unknown, "");
+        let text = format!(
+            "exec 3<&0; ulimit -R {}; {}{}read -r _",
+            outer.birthmark().0,
+            marked(inner, &below_inner),
+            marked(unknown, ""),
+        );
+        let mut command = Command::new("bash");
+        command.args(["-c", &text]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = Ended(command.spawn().expect("there is a bash"));
+        let out = shell.0.stdout.take().expect("is piped");
+        let told: Vec<i32> = BufReader::new(out)
+            .lines()
+            .take(3)
+            .map(|line| line.expect("text").parse().expect("a process"))
+            .collect();
+        let top = procfs::identify(i32::try_from(shell.0.id()).expect("fits")).expect("it lives");
+        let has = |pid: i32, id: TaskId| procfs::birthmark(pid) == Some(id.birthmark());
+        let found = with_all_below(&root, outer.birthmark(), vec![top]);
+        assert!(found.contains(&top.pid) && !found.iter().any(|pid| has(*pid, inner)), "{found:?}");
+        let other = found.iter().filter(|pid| has(**pid, unknown)).count();
+        assert_eq!((other, found.len(), told.len()), (1, 2, 3), "a mark alone spares nobody");
+    }
 }

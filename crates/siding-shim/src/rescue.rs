@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use siding_core::journal_file::{self, JournalFile};
 use siding_core::launch::{Errand, Gathering, Handed};
+use siding_core::proxy::PROXY_NAME;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, file, poll, procfs, socket};
 use siding_core::tree::{PacedLook, TEXT_FILE};
@@ -211,9 +212,13 @@ fn resume(keeper: &mut Keeper) {
 }
 
 /// Finds the leader of a task whose shim died between starting the command and saying so: the
-/// oldest process that leads a session of its own, as every leader does all its life.
+/// oldest process that leads a session of its own, as every leader does all its life. The proxy of the
+/// task does so too, and is older.
 fn find_leader(keeper: &mut Keeper) {
-    let leads = |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid);
+    let is_proxy =
+        |pid| procfs::name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes());
+    let leads =
+        |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid) && !is_proxy(*pid);
     let members = keeper.kin.members(&keeper.root, &keeper.state);
     let is_empty = members.is_empty();
     let leaders = members.into_iter().filter(leads).filter_map(procfs::identify);

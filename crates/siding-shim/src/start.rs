@@ -99,7 +99,17 @@ impl Ready {
         process::become_subreaper().map_err(when("become a subreaper"))?;
         // Without it a stop would reach too little, which must be found out before anything runs.
         pidfd::works().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
-        let watched = [Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE];
+        // The last two come of limits that the starter has set (`ulimit -f`, `-t`): they are the
+        // task's. A write of the shim beyond one fails then, and is told as on a full disk.
+        let watched = [
+            Signal::CHLD,
+            Signal::TERM,
+            Signal::INT,
+            Signal::HUP,
+            Signal::PIPE,
+            Signal::XFSZ,
+            Signal::XCPU,
+        ];
         let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
         // The directory it was started in may be unmounted or removed; the task has its own.
         let _stays = std::env::set_current_dir("/");

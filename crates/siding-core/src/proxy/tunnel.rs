@@ -1,24 +1,24 @@
 //! One connection: from its first byte to its end.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::thread;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use siding_model::net::{Asked, HEAD_MAX, ProxyRequest};
+use siding_model::net::{Asked, DENIED_HOST_MAX, HEAD_MAX, ProxyRequest};
+use siding_model::text::one_line;
 
+use super::reach::{addresses, connect};
+use super::relay::{SILENCE, join};
 use super::serve::Gate;
 
 /// How long a client may take to say what it wants.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How long one address may take to answer.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Attends to a client until it or its host has left.
 pub(super) fn attend(mut client: TcpStream, gate: &Gate) {
     let answer = match open(&mut client, gate) {
         Ok((host, rest)) => {
-            let _either_has_left = join(&client, &host, &rest);
+            let _either_has_left = join(client, host, &rest, SILENCE);
             return;
         }
         Err(answer) => answer,
@@ -41,15 +41,17 @@ fn open(client: &mut TcpStream, gate: &Gate) -> Result<(TcpStream, Vec<u8>), Ref
     let (head, mut rest) = head(client).map_err(|error| bad(&error.to_string()))?;
     let request = ProxyRequest::read(&head).ok_or_else(|| bad("not a request for a proxy"))?;
     let ProxyRequest { host, port, kind } = request;
+    // A person may see the answer, and the name is text of a task.
+    let shown = one_line(&host, DENIED_HOST_MAX);
     let denied = |why: &str| {
-        let why = format!("siding: {host}:{port} {why} this task's network policy\n");
+        let why = format!("siding: {shown}:{port} {why} this task's network policy\n");
         Refusal("403 Forbidden", why)
     };
     if !gate.admits(&host, port) {
         return Err(denied("is not in"));
     }
     let failed =
-        |error: io::Error| Refusal("502 Bad Gateway", format!("siding: {host}:{port}: {error}\n"));
+        |error: io::Error| Refusal("502 Bad Gateway", format!("siding: {shown}:{port}: {error}\n"));
     let addresses = addresses(&host, port).map_err(failed)?;
     if addresses.is_empty() {
         gate.tell(&format!("{host}:{port} (an address of this machine)"));
@@ -91,59 +93,4 @@ fn head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
         }
     }
     Err(io::Error::new(io::ErrorKind::InvalidData, "the header is too long"))
-}
-
-/// Returns the addresses of a host that may be connected to. A name does not lead to this
-/// machine itself or to its link: whoever answers for names could else open what only this machine is
-/// to reach. Who means that names the address, or `localhost`.
-fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let all = (host, port).to_socket_addrs()?;
-    let is_meant = host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");
-    Ok(all.filter(|at| is_meant || !is_own(at.ip())).collect())
-}
-
-/// Whether an address is this machine's own, or its link's.
-fn is_own(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(four) => {
-            four.is_loopback()
-                || four.is_unspecified()
-                || four.is_link_local()
-                || four.is_multicast()
-        }
-        IpAddr::V6(six) => {
-            six.is_loopback()
-                || six.is_unspecified()
-                || six.is_unicast_link_local()
-                || six.is_multicast()
-        }
-    }
-}
-
-fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect_timeout(address, CONNECT_PATIENCE) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-/// Carries bytes in both directions until both are over.
-fn join(client: &TcpStream, host: &TcpStream, first: &[u8]) -> io::Result<()> {
-    let (mut from_client, mut to_client) = (client.try_clone()?, client);
-    let (mut from_host, mut to_host) = (host.try_clone()?, host.try_clone()?);
-    to_host.write_all(first)?;
-    let outward = thread::Builder::new().spawn(move || {
-        let _either_has_left = io::copy(&mut from_client, &mut to_host);
-        let _already = to_host.shutdown(Shutdown::Write);
-    })?;
-    let _either_has_left = io::copy(&mut from_host, &mut to_client);
-    // The host has said all. A client that goes on would hold this connection for ever.
-    let _already = client.shutdown(Shutdown::Both);
-    let _already = host.shutdown(Shutdown::Both);
-    let _no_panic = outward.join();
-    Ok(())
 }

@@ -55,6 +55,8 @@ pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>
 fn of_policy(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
     /// Where most programs look for a proxy, each in either case.
     const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+    /// Where a task finds servers of its own.
+    const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
     match policy {
         // Where only TCP goes out the C library is to ask for names over TCP.
         NetPolicy::Ports(ports) if ports.contains(Ports::DNS) => {
@@ -62,11 +64,14 @@ fn of_policy(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
                 variables.push(("RES_OPTIONS".into(), "use-vc".into()));
             }
         }
-        NetPolicy::Allow(_) => {
-            // The starter's own proxy is out of reach, and so is what it needs none for.
+        NetPolicy::Allow(hosts) => {
+            // The starter's own proxy is out of reach, and so is what it needs none for. What is named
+            // means the machine's, outside.
+            let own: Vec<_> = OWN.into_iter().filter(|own| !hosts.name(own)).collect();
+            let own = own.join(",");
             let address = format!("http://127.0.0.1:{}", proxy::PORT);
             let proxies = PROXIES.map(|name| (name, address.as_str()));
-            for (name, value) in proxies.into_iter().chain([("NO_PROXY", "")]) {
+            for (name, value) in proxies.into_iter().chain([("NO_PROXY", own.as_str())]) {
                 set(variables, name, value.as_ref());
                 set(variables, &name.to_ascii_lowercase(), value.as_ref());
             }

@@ -1,4 +1,4 @@
-//! Too few descriptors and too few processes.
+//! Too few descriptors, too few processes, and files that may not grow.
 
 use siding_e2e::{Finished, Sandbox, is_root};
 
@@ -58,4 +58,28 @@ fn without_processes_it_says_so_and_leaves_nothing() {
     let mut sandbox = Sandbox::new_for_uid(STRANGER + 1);
     sandbox.expect_clean();
     run_with_more(&sandbox, "-u", 1, "Resource temporarily unavailable");
+}
+
+/// The limit on the size of files holds for the shim too, as a full disk would; what the task does
+/// against it is the task's own.
+#[test]
+fn a_limit_on_file_sizes_costs_output_and_not_the_shim() {
+    const LIMIT: u64 = 100 << 10;
+    const WRITTEN: u64 = 300_000;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let text = "head -c 300000 /dev/zero | tr '\\0' x; head -c 200000 /dev/zero >large; exit $?";
+    let args = ["run", "--json", "--budget", "none", "--", text];
+    let script = format!("ulimit -c 0; ulimit -f 100; exec {}", sandbox.siding_line(&args));
+    let done = sandbox.host("bash", &["-c", &script]).must_not_be_held().run().expect_code(153);
+    let task = Task::of(&done);
+    let task = Task::of(&sandbox.siding(&["show", "--json", task.id()]).run().expect_code(0));
+    assert_eq!(task.0["outcome"], serde_json::json!({"kind": "exited", "code": 153}));
+    assert_eq!(task.number("/rescues"), 0);
+    assert_eq!(task.number("/output/kept_bytes"), LIMIT);
+    // The shell tells of the signal too.
+    let bytes = task.number("/output/bytes");
+    assert!(bytes >= WRITTEN, "{bytes}");
+    assert_eq!(task.number("/output/lost_bytes"), bytes - LIMIT);
+    assert_eq!(std::fs::metadata(sandbox.path("large")).expect("it was begun").len(), LIMIT);
 }

@@ -1,29 +1,10 @@
 //! `allow`: a proxy outside of a namespace that holds nothing else.
 
-use siding_e2e::{Sandbox, eventually, processes};
+use siding_e2e::eventually;
 
-use crate::support::{Server, connect, replace_shim, run, sandboxes, start};
-
-/// A shell text that asks the proxy for a tunnel and prints the first line of its answer.
-fn ask(target: &str) -> String {
-    let request = format!("CONNECT {target} HTTP/1.1\\r\\n\\r\\n");
-    format!("(exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3)")
-}
-
-/// The proxies of a task.
-fn proxies(id: &str) -> usize {
-    let line = format!("siding __proxy {id}");
-    processes::all().into_iter().filter(|pid| processes::command_line(*pid).trim() == line).count()
-}
-
-/// Waits for a task's end, without being told of it, and returns what it wrote.
-#[track_caller]
-fn until_over(sandbox: &Sandbox, id: &str) -> String {
-    let dir = sandbox.state_dir().join("tasks").join(id);
-    let read = |name| std::fs::read_to_string(dir.join(name)).expect("it is kept");
-    eventually("it has ended", || read("journal").contains("\"record\":\"closed\""));
-    read("output")
-}
+use crate::support::{
+    Server, ask, connect, proxies, replace_shim, run, sandboxes, start, until_over,
+};
 
 #[test]
 fn a_named_host_is_reached_and_another_is_told_of_once() {
@@ -53,20 +34,28 @@ fn a_named_host_is_reached_and_another_is_told_of_once() {
         let summary = told[0]["summary"].as_str().expect("a text");
         assert!(summary.contains(&format!("net: 127.0.0.1:{port} was refused")), "{summary}");
         assert_eq!((told.len(), &told[0]["kind"]), (1, &"limit".into()));
-        eventually("the proxy has left", || proxies(&id) == 0);
+        eventually("the proxy has left", || proxies(&id).is_empty());
     }
 }
 
+/// The proxy is outside, so what a task serves itself is to be asked for without it.
 #[test]
 fn programs_are_told_of_the_proxy() {
     for sandbox in sandboxes() {
-        let text = "echo $HTTP_PROXY $https_proxy $ALL_PROXY \"[$NO_PROXY$no_proxy]\"";
-        let args = ["run", "--net", "allow:example.org", "--", text];
-        let done = sandbox.siding(&args).env("NO_PROXY", "*").env("http_proxy", "x").run();
+        let text = "echo $HTTP_PROXY $https_proxy $ALL_PROXY \"[$NO_PROXY $no_proxy]\"";
         let address = "http://127.0.0.1:3128";
-        assert_eq!(done.expect_code(0).out(), format!("{address} {address} {address} []\n"));
+        for (policy, own) in [
+            ("allow:example.org", "localhost,127.0.0.1,::1"),
+            ("allow:[::1]:80,localhost:8080", "127.0.0.1"),
+            ("allow:[::1]:80,localhost:8080,127.0.0.1", ""),
+        ] {
+            let args = ["run", "--allow-duplicate", "--net", policy, "--", text];
+            let done = sandbox.siding(&args).env("NO_PROXY", "*").env("http_proxy", "x").run();
+            let told = format!("{address} {address} {address} [{own} {own}]\n");
+            assert_eq!(done.expect_code(0).out(), told, "{policy}");
+        }
         let open = run(&sandbox, "host", text).expect_code(0);
-        assert_eq!(open.out(), "[]\n");
+        assert_eq!(open.out(), "[ ]\n");
     }
 }
 
@@ -81,12 +70,12 @@ fn a_proxy_ends_with_its_task_and_with_a_killed_shim() {
         let text = format!("while [ ! -e go ]; do sleep .02; done; {}", ask(&target));
         std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
         let stopped = start(&sandbox, &policy, "bash tries.sh; :");
-        assert_eq!(proxies(&stopped), 1);
+        assert_eq!(proxies(&stopped).len(), 1);
         let _stopped = sandbox.siding(&["stop", "--grace", "0s", &stopped]).run().expect_code(0);
-        eventually("the proxy has left", || proxies(&stopped) == 0);
+        eventually("the proxy has left", || proxies(&stopped).is_empty());
         let orphaned = start(&sandbox, &policy, "bash tries.sh 2>&1");
         replace_shim(&sandbox, &orphaned);
-        eventually("the proxy has left", || proxies(&orphaned) == 0);
+        eventually("the proxy has left", || proxies(&orphaned).is_empty());
         std::fs::write(sandbox.path("go"), "").expect("its own directory");
         let output = until_over(&sandbox, &orphaned);
         assert!(output.contains("Connection refused"), "{output}");

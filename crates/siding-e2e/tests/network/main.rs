@@ -3,6 +3,7 @@
 mod allow;
 mod namespaces;
 mod ports;
+mod proxy;
 mod refusals;
 mod settings;
 mod support;

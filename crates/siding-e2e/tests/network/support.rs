@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use siding_e2e::{Finished, Sandbox, eventually, is_root};
+use siding_e2e::{Finished, Process, Sandbox, eventually, is_root, processes};
 
 /// An ordinary user.
 const ORDINARY: u32 = 1001;
@@ -86,4 +86,26 @@ pub(crate) fn replace_shim(sandbox: &Sandbox, id: &str) {
         let _bound_reached = sandbox.siding(&args).run();
         shown(sandbox, id)["rescues"] == 1
     });
+}
+
+/// A shell text that asks the proxy for a tunnel and prints the first line of its answer.
+pub(crate) fn ask(target: &str) -> String {
+    let request = format!("CONNECT {target} HTTP/1.1\\r\\n\\r\\n");
+    format!("(exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3)")
+}
+
+/// The proxies of a task.
+pub(crate) fn proxies(id: &str) -> Vec<Process> {
+    let line = format!("siding __proxy {id}");
+    let is_one = |pid: &u32| processes::command_line(*pid).trim() == line;
+    processes::all().into_iter().filter(is_one).filter_map(Process::of).collect()
+}
+
+/// Waits for a task's end, without being told of it, and returns what it wrote.
+#[track_caller]
+pub(crate) fn until_over(sandbox: &Sandbox, id: &str) -> String {
+    let dir = sandbox.state_dir().join("tasks").join(id);
+    let read = |name| std::fs::read_to_string(dir.join(name)).expect("it is kept");
+    eventually("it has ended", || read("journal").contains("\"record\":\"closed\""));
+    read("output")
 }

@@ -52,6 +52,12 @@ impl Hosts {
         self.0.iter().any(|rule| asked.is_within(rule))
     }
 
+    /// Whether this host is among them, on whatever port.
+    #[must_use]
+    pub fn name(&self, host: &str) -> bool {
+        Name::parse(host).is_some_and(|asked| self.0.iter().any(|rule| asked.is_within(&rule.name)))
+    }
+
     /// Whether all of them are in another set.
     pub(super) fn are_within(&self, other: &Self) -> bool {
         self.0.iter().all(|rule| other.0.iter().any(|wider| rule.is_within(wider)))
@@ -68,14 +74,7 @@ impl Rule {
 
     fn is_within(&self, wider: &Self) -> bool {
         let port = wider.port.is_none() || wider.port == self.port;
-        port && match (&self.name, &wider.name) {
-            (Name::Exact(name) | Name::Below(name), Name::Below(top)) => {
-                let is_below =
-                    name.strip_suffix(top.as_str()).is_some_and(|head| head.ends_with('.'));
-                is_below || self.name == wider.name
-            }
-            (own, other) => own == other,
-        }
+        port && self.name.is_within(&wider.name)
     }
 }
 
@@ -120,6 +119,17 @@ impl Name {
             .is_some_and(|last| !last.bytes().next().is_some_and(|first| first.is_ascii_digit()));
         let legal = name.len() <= NAME_MAX && last_is_word && name.split('.').all(is_label);
         legal.then_some(if is_below { Self::Below(name) } else { Self::Exact(name) })
+    }
+
+    fn is_within(&self, wider: &Self) -> bool {
+        match (self, wider) {
+            (Self::Exact(name) | Self::Below(name), Self::Below(top)) => {
+                let is_below =
+                    name.strip_suffix(top.as_str()).is_some_and(|head| head.ends_with('.'));
+                is_below || self == wider
+            }
+            (own, other) => own == other,
+        }
     }
 }
 

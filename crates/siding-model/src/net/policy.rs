@@ -248,6 +248,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_host_is_named_on_whatever_port() {
+        let NetPolicy::Allow(hosts) = policy("allow:localhost:80,*.example.net:443,[::1]:8080")
+        else {
+            panic!("another kind")
+        };
+        for (host, named) in [
+            ("localhost", true),
+            ("LOCALHOST.", true),
+            ("::1", true),
+            ("127.0.0.1", false),
+            ("a.example.net", true),
+            ("example.net", false),
+            ("", false),
+        ] {
+            assert_eq!(hosts.name(host), named, "{host}");
+        }
+    }
+
     proptest! {
         #[test]
         fn ports_are_those_that_were_named(

@@ -27,6 +27,8 @@ pub const HEAD_MAX: usize = 16 << 10;
 
 /// Headers that are between a client and its proxy alone.
 const HOP: [&str; 4] = ["connection", "proxy-connection", "keep-alive", "proxy-authorization"];
+/// The header that says which of its sites a server is to answer for.
+const HOST: &str = "host";
 
 impl ProxyRequest {
     /// Returns where the header of a request ends, `None` while it is not whole.
@@ -38,7 +40,9 @@ impl ProxyRequest {
     /// Reads the header of a request, `None` when it is none for a proxy.
     ///
     /// What is passed on asks the host to close, so that each request comes here and none goes to a
-    /// host that it was not meant for.
+    /// host that it was not meant for. For the same reason its `Host` is the target's, whatever the
+    /// client has written, and a header that one server may read otherwise than another is refused
+    /// (RFC 9112, 2.2 and 5).
     #[must_use]
     pub fn read(head: &[u8]) -> Option<Self> {
         let head = std::str::from_utf8(head).ok()?;
@@ -46,6 +50,9 @@ impl ProxyRequest {
             .strip_suffix("\r\n\r\n")?
             .split_once("\r\n")
             .unwrap_or((head.strip_suffix("\r\n\r\n")?, ""));
+        if has_stray_controls(line) || !headers.split("\r\n").all(is_header) {
+            return None;
+        }
         let mut words = line.split(' ');
         let (method, target, version) = (words.next()?, words.next()?, words.next()?);
         if words.next().is_some() || !version.starts_with("HTTP/1.") || method.is_empty() {
@@ -61,12 +68,13 @@ impl ProxyRequest {
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        let (host, port) = split_port(authority.rsplit('@').next()?)?;
+        let authority = authority.rsplit('@').next()?;
+        let (host, port) = split_port(authority)?;
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let mut passed = format!("{method} {slash}{path} {version}\r\n");
+        let mut passed = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n");
         for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
-            let name = header.split(':').next().unwrap_or_default().trim();
-            if !HOP.iter().any(|hop| name.eq_ignore_ascii_case(hop)) {
+            let name = header.split(':').next().unwrap_or_default();
+            if !HOP.iter().chain([&HOST]).any(|own| name.eq_ignore_ascii_case(own)) {
                 passed.push_str(header);
                 passed.push_str("\r\n");
             }
@@ -75,6 +83,19 @@ impl ProxyRequest {
         let kind = Asked::Passed(passed.into_bytes());
         Some(Self { host: host.to_owned(), port: port.unwrap_or(80), kind })
     }
+}
+
+/// Whether a line has what may end it for some servers, or hide in it: a bare CR or LF above all.
+fn has_stray_controls(line: &str) -> bool {
+    line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
+}
+
+/// Whether a line is a header: a name right before a colon. One that begins with a blank went on with
+/// the line above it once. An empty one stands where there are none.
+fn is_header(line: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_named = |(name, _): (&str, &str)| !name.is_empty() && name.bytes().all(is_token);
+    line.is_empty() || !has_stray_controls(line) && line.split_once(':').is_some_and(is_named)
 }
 
 #[cfg(test)]
@@ -107,8 +128,41 @@ mod tests {
         assert_eq!(bare.port, 81);
         assert_eq!(
             bare.kind,
-            Asked::Passed(b"GET /?q HTTP/1.1\r\nConnection: close\r\n\r\n".to_vec())
+            Asked::Passed(b"GET /?q HTTP/1.1\r\nHost: a:81\r\nConnection: close\r\n\r\n".to_vec())
         );
+    }
+
+    /// A server with many sites goes by this header: a policy that names one of them means no other.
+    #[test]
+    fn the_host_that_is_passed_on_is_the_one_that_was_admitted() {
+        let text = "GET http://u:p@Example.org:8080/ HTTP/1.1\r\nA: b\r\nhOsT: other.net\r\n\
+                    X-Host: kept\r\nHost: third.net\r\n\r\n";
+        let request = read(text).expect("one");
+        assert_eq!((request.host.as_str(), request.port), ("Example.org", 8080));
+        let passed = "GET / HTTP/1.1\r\nHost: Example.org:8080\r\nA: b\r\nX-Host: kept\r\n\
+                      Connection: close\r\n\r\n";
+        assert_eq!(request.kind, Asked::Passed(passed.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn what_servers_read_in_two_ways_is_none() {
+        for headers in [
+            "A: b\nHost: other.net",
+            "A: b\rHost: other.net",
+            "A: b\r\n Host: other.net",
+            "A: b\r\n\tHost: other.net",
+            "Host : other.net",
+            "Host\u{b}: other.net",
+            "Host",
+            ": other.net",
+            "A: \0",
+        ] {
+            for line in ["GET http://a/ HTTP/1.1", "CONNECT a:443 HTTP/1.1"] {
+                assert_eq!(read(&format!("{line}\r\n{headers}\r\n\r\n")), None, "{headers:?}");
+            }
+        }
+        assert_eq!(read("GET http://a/\nHost:x HTTP/1.1\r\n\r\n"), None);
+        assert!(read("GET http://a/ HTTP/1.1\r\nA:\tb: c\r\nB:\r\n\r\n").is_some());
     }
 
     #[test]
