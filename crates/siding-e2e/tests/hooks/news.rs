@@ -52,9 +52,10 @@ fn a_notice_without_end_keeps_no_other_back() {
         &sandbox,
         &format!(
             "for i in 1 2 3 4 5 6 7 8; do exec -a '{many}' sleep 300 & done; : '{many}{many}{many}'
-             printf '%03000d' 0 | tr 0 '&'; until [ -e go ]; do sleep .02; done"
+             printf '%03000d' 0 | tr 0 '&'; until [ -e answered ]; do sleep .02; done"
         ),
     );
+    std::fs::write(sandbox.path("answered"), "").expect("own directory");
     let second = ended(&sandbox, "exit 7");
     let mut told = String::new();
     siding_e2e::eventually("both are told", || {
