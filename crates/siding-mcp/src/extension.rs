@@ -13,6 +13,7 @@ use siding_core::view::Detail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
+use siding_model::notice::Shown;
 use siding_model::outcome::Outcome;
 
 use crate::host::{Host, PROGRAM, Standing};
@@ -55,7 +56,7 @@ pub(crate) fn get(host: &Host, id: &str) -> Result<DetailedTask, ErrorData> {
     };
     let task = task(host, &standing, payload.status());
     if payload.status().is_terminal() {
-        block(|| host.told(&standing.state));
+        block(|| host.told(&standing.state, Shown::Call));
     }
     Ok(DetailedTask::new(task, payload))
 }

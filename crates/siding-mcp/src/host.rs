@@ -11,7 +11,7 @@ use siding_core::watch::{Watch, WatchError};
 use siding_core::{notices, run::order};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{Consumer, NoticeId};
+use siding_model::notice::{NoticeId, Shown};
 use siding_model::report::TaskView;
 
 use crate::answer::Refusal;
@@ -74,13 +74,10 @@ impl Host {
         view
     }
 
-    /// Notes that this session's agent was told how a task stands. What cannot be noted is told
-    /// again, which is what a notice is for.
-    pub(crate) fn told(&self, state: &TaskState) {
-        if state.spec.session_id == self.session {
-            let agent = Consumer::agent();
-            let _told_again = notices::consume(&self.root, state, &agent);
-        }
+    /// Notes what this session's agent was shown of a task. What cannot be noted is told again,
+    /// which is what a notice is for.
+    pub(crate) fn told(&self, state: &TaskState, shown: Shown) {
+        let _told_again = notices::consume(&self.root, state, &self.session, shown);
     }
 
     /// Notes that the caller of a task has its result.

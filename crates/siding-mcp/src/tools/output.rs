@@ -9,6 +9,7 @@ use siding_core::output::{self, Choose, PAGE_MIN, Query, Reading, Size, Stream};
 use siding_core::settings::{self, Environment};
 use siding_core::view::Detail;
 use siding_model::advice;
+use siding_model::notice::Shown;
 
 use crate::answer::{Answer, Refusal};
 use crate::call::Call;
@@ -75,7 +76,7 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
         output::mark_seen(dir, &host.session, reading.next).map_err(cannot)?;
     }
     if is_look && !state.is_live() && reading.next >= reading.bytes {
-        host.told(state);
+        host.told(state, Shown::Output);
     }
     let view = host.view(&standing, Detail::Brief);
     let mut answer = Answer::say(advice::line(&view, LINE));

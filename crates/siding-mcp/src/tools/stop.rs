@@ -6,6 +6,7 @@ use siding_core::stop::{self, How};
 use siding_core::view::Detail;
 use siding_model::advice;
 use siding_model::id::TaskId;
+use siding_model::notice::Shown;
 
 use crate::answer::{Answer, Refusal};
 use crate::call::Call;
@@ -46,7 +47,7 @@ pub(super) async fn call(host: &Host, _call: &mut Call, args: Args) -> Result<An
             let view = host.view(&standing, Detail::Brief);
             answer.said.push(advice::line(&view, LINE));
             answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
-            host.told(&standing.state);
+            host.told(&standing.state, Shown::Standing);
         }
         Ok(answer)
     })
