@@ -1,4 +1,4 @@
-//! Sessions: agent conversations that own tasks, and the process whose life is their lease.
+//! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
 
 mod record;
 
@@ -75,7 +75,7 @@ pub enum SessionError {
     },
 }
 
-/// Opens a session, or hands it to a new owner.
+/// Opens a session, or gives it one more owner: it is over when none of them lives.
 ///
 /// # Errors
 ///
@@ -217,7 +217,7 @@ pub fn owned_by(root: &Root, owner: ProcRef) -> Result<Vec<Session>, SessionErro
     let boot = procfs::boot_id()
         .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
     let mut sessions = all(root)?;
-    sessions.retain(|session| session.owner == owner && session.is_live(&boot));
+    sessions.retain(|session| session.is_owned_by(owner) && session.is_live(&boot));
     Ok(sessions)
 }
 
@@ -291,5 +291,31 @@ mod tests {
         assert!(close_over(&root, &seen).expect("asked"));
         assert!(matches!(live(&root, &id), Err(SessionError::Over { .. })));
         assert!(!close_over(&root, &seen).expect("asked"), "once");
+    }
+
+    #[test]
+    fn every_owner_since_it_was_last_closed_counts() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+        let id: SessionId = "chat".parse().expect("a name");
+        let own = procfs::own().expect("this process");
+        let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+        let other_pid = i32::try_from(other.id()).expect("small");
+        for pid in [own.pid, other_pid, own.pid, other_pid] {
+            assert_eq!(open(&root, &id, pid).expect("opened").owner().pid, pid, "the newest");
+        }
+        drop(other.stdin.take());
+        let _ended = other.wait().expect("its child");
+        let session = live(&root, &id).expect("an owner lives");
+        assert!(session.is_owned_by(own) && session.owner() == own);
+        assert_eq!(owned_by(&root, own).expect("read"), [session]);
+        close(&root, &id).expect("closed");
+        let mut last = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+        let last_pid = i32::try_from(last.id()).expect("small");
+        let session = open(&root, &id, last_pid).expect("opened");
+        assert!(!session.is_owned_by(own), "those from before it was closed own nothing");
+        drop(last.stdin.take());
+        let _ended = last.wait().expect("its child");
+        assert!(live(&root, &id).is_err());
     }
 }

@@ -20,8 +20,9 @@ use crate::failure::Failure;
 
 /// Opens, closes and lists sessions: conversations that own tasks.
 ///
-/// A session ends with its owner, the process whose number it was opened with, however that ends.
-/// Its tasks are then stopped, except those started with --keep.
+/// A session ends with its owner, the process whose number it was opened with, however that ends. One
+/// that was opened with several ends with the last of them. Its tasks are then stopped, except those
+/// started with --keep.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -103,8 +104,8 @@ impl Standing {
 struct SessionView {
     /// Name of the session.
     session_id: SessionId,
-    /// The process whose end is its end; null for the implicit session and for one that cannot be
-    /// read.
+    /// The process whose end is its end, of several the newest that lives; null for the implicit
+    /// session and for one that cannot be read.
     owner_pid: Option<i32>,
     /// How it stands.
     state: Standing,
@@ -122,7 +123,7 @@ impl SessionView {
     fn new(session: &Session, state: Standing, running: Vec<TaskId>) -> Self {
         Self {
             session_id: session.id.clone(),
-            owner_pid: Some(session.owner.pid),
+            owner_pid: Some(session.owner().pid),
             state,
             opened_at: Some(session.opened.rfc3339()),
             running,

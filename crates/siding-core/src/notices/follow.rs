@@ -255,7 +255,7 @@ impl<'o, 'r> Follower<'o, 'r> {
     fn follows(&self, id: &SessionId) -> bool {
         let is_owners = |owner: &PidFd| {
             let session = session::read(self.outbox.root(), id).ok().flatten();
-            session.is_some_and(|session| session.owner == owner.process)
+            session.is_some_and(|session| session.is_owned_by(owner.process))
         };
         id == self.outbox.session() || self.owner.as_ref().is_some_and(is_owners)
     }

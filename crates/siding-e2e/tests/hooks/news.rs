@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use siding_e2e::words;
 
-use crate::support::{background, begin, ended, facts, finish, sandbox};
+use crate::support::{SESSION, background, begin, ended, facts, finish, sandbox};
 
 /// PAINS C6, C9: every event that can tell, tells; no notice is told twice; each says that it is no
 /// word of the user's.
@@ -80,6 +80,21 @@ fn what_a_call_left_running_is_named() {
     assert!(said.contains("<status>lingering</status>"), "{said}");
     assert!(said.contains("still runs: ") && said.contains("mark left hang"), "{said}");
     assert_eq!(facts(&sandbox, "post-tool-use", json!({})), "");
+    finish(&sandbox);
+}
+
+/// The same conversation may be open in a second window. Its end takes nothing from the first.
+#[test]
+fn another_process_of_the_conversation_takes_no_news_with_it() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let second = sandbox.puppet(&words("--quiet hang")).spawn();
+    let owner = second.process().pid.to_string();
+    let open = ["session", "open", SESSION, "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    drop(second);
+    let id = ended(&sandbox, "exit 7");
+    assert!(facts(&sandbox, "user-prompt-submit", json!({})).contains(&id));
     finish(&sandbox);
 }
 

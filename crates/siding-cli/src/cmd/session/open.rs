@@ -14,9 +14,9 @@ use crate::context;
 use crate::failure::Failure;
 use crate::{print, render};
 
-/// Opens a session, or hands it to a new owner.
+/// Opens a session, or gives it one more owner.
 ///
-/// Its tasks are stopped when the owner ends, after a short grace (session_grace) in which a
+/// Its tasks are stopped when its last owner has ended, after a short grace (session_grace) in which a
 /// resumed conversation may open it again under a new owner. Also clears what earlier crashes
 /// left, as `siding reap` does.
 #[derive(Debug, clap::Args)]
