@@ -132,7 +132,7 @@ impl Sessions<'_> {
 /// Returns what the files of a task take on the disk.
 fn stored(root: &Root, id: TaskId) -> u64 {
     let Ok(dir) = root.task(id) else { return 0 };
-    let names = file::names(&dir).unwrap_or_default();
+    let names = file::entries(&dir).unwrap_or_default();
     names.iter().filter_map(|name| file::facts_at(&dir, name).ok()).map(|facts| facts.stored).sum()
 }
 
