@@ -1,6 +1,8 @@
 //! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
 
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,7 +17,7 @@ use crate::store::{Root, StoreError};
 use crate::sys::{clock, file, procfs};
 use crate::tree;
 
-use record::{FORMAT, SessionRecord, fold};
+use record::{FORMAT, Owner, SessionRecord, fold};
 
 pub use record::Session;
 
@@ -88,7 +90,8 @@ pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, Sess
     let owner = procfs::identify(owner_pid).filter(|owner| tree::lives(*owner));
     let owner = owner.ok_or_else(no_owner)?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
-    let record = SessionRecord::Opened { format: FORMAT, boot, owner, wall: clock::wall() };
+    let owner = Owner::here(owner, boot);
+    let record = SessionRecord::Opened { format: FORMAT, owner, wall: clock::wall() };
     append(root, id, &record)?;
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }
@@ -134,7 +137,11 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
         return Err(over("it was closed"));
     }
     if !session.is_live(&boot) {
-        return Err(over("its owner has ended"));
+        return Err(over(if session.may_live_elsewhere(&boot) {
+            "its owner, if it lives, is on another machine or in another PID namespace"
+        } else {
+            "its owner has ended"
+        }));
     }
     Ok(session)
 }
@@ -217,7 +224,7 @@ pub fn owned_by(root: &Root, owner: ProcRef) -> Result<Vec<Session>, SessionErro
     let boot = procfs::boot_id()
         .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
     let mut sessions = all(root)?;
-    sessions.retain(|session| session.is_owned_by(owner) && session.is_live(&boot));
+    sessions.retain(|session| session.is_owned_by(owner, &boot) && session.is_live(&boot));
     Ok(sessions)
 }
 
@@ -266,56 +273,4 @@ fn append_if(
 
 fn io_error(id: &SessionId, doing: &'static str, source: io::Error) -> SessionError {
     SessionError::Io { id: id.clone(), doing, source }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    #[test]
-    fn a_session_that_was_resumed_meanwhile_is_not_closed() {
-        let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
-        let id: SessionId = "chat".parse().expect("a name");
-        let mut owner = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
-        let pid = |owner: u32| i32::try_from(owner).expect("small");
-        let seen = open(&root, &id, pid(owner.id())).expect("opened");
-        drop(owner.stdin.take());
-        let _ended = owner.wait().expect("its child");
-        assert!(live(&root, &id).is_err(), "over");
-        open(&root, &id, pid(std::process::id())).expect("resumed");
-        assert!(!close_over(&root, &seen).expect("asked"));
-        let seen = live(&root, &id).expect("still open");
-        assert!(close_over(&root, &seen).expect("asked"));
-        assert!(matches!(live(&root, &id), Err(SessionError::Over { .. })));
-        assert!(!close_over(&root, &seen).expect("asked"), "once");
-    }
-
-    #[test]
-    fn every_owner_since_it_was_last_closed_counts() {
-        let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
-        let id: SessionId = "chat".parse().expect("a name");
-        let own = procfs::own().expect("this process");
-        let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
-        let other_pid = i32::try_from(other.id()).expect("small");
-        for pid in [own.pid, other_pid, own.pid, other_pid] {
-            assert_eq!(open(&root, &id, pid).expect("opened").owner().pid, pid, "the newest");
-        }
-        drop(other.stdin.take());
-        let _ended = other.wait().expect("its child");
-        let session = live(&root, &id).expect("an owner lives");
-        assert!(session.is_owned_by(own) && session.owner() == own);
-        assert_eq!(owned_by(&root, own).expect("read"), [session]);
-        close(&root, &id).expect("closed");
-        let mut last = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
-        let last_pid = i32::try_from(last.id()).expect("small");
-        let session = open(&root, &id, last_pid).expect("opened");
-        assert!(!session.is_owned_by(own), "those from before it was closed own nothing");
-        drop(last.stdin.take());
-        let _ended = last.wait().expect("its child");
-        assert!(live(&root, &id).is_err());
-    }
 }

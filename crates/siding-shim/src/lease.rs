@@ -81,8 +81,8 @@ impl Lease {
 fn owner(root: &Root, spec: &TaskSpec) -> Option<PidFd> {
     let session = session::read(root, &spec.session_id).ok()??;
     let boot = procfs::boot_id().ok()?;
-    if !session.is_live(&boot) {
+    if session.closed {
         return None;
     }
-    PidFd::open(session.living_owner()?).ok()
+    PidFd::open(session.living_owner(&boot)?).ok()
 }

@@ -13,6 +13,7 @@ use siding_core::reap::Step;
 use siding_core::session::Session;
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
+use siding_model::process::BootId;
 use siding_model::spec::TaskSpec;
 
 use crate::context::Task;
@@ -73,6 +74,8 @@ enum Standing {
     Live,
     /// Its owner has ended.
     Over,
+    /// Its owner is on another machine or in another PID namespace, and may live.
+    Elsewhere,
     /// It was closed on purpose.
     Closed,
     /// Its journal cannot be read.
@@ -80,10 +83,11 @@ enum Standing {
 }
 
 impl Standing {
-    fn of(session: &Session, boot: &siding_model::process::BootId) -> Self {
+    fn of(session: &Session, boot: &BootId) -> Self {
         match (session.closed, session.is_live(boot)) {
             (true, _) => Self::Closed,
             (false, true) => Self::Live,
+            (false, false) if session.may_live_elsewhere(boot) => Self::Elsewhere,
             (false, false) => Self::Over,
         }
     }
@@ -92,6 +96,7 @@ impl Standing {
         match self {
             Self::Live => "live",
             Self::Over => "over",
+            Self::Elsewhere => "elsewhere",
             Self::Closed => "closed",
             Self::Damaged => "damaged",
         }
@@ -120,11 +125,11 @@ struct SessionView {
 }
 
 impl SessionView {
-    fn new(session: &Session, state: Standing, running: Vec<TaskId>) -> Self {
+    fn new(session: &Session, boot: &BootId, running: Vec<TaskId>) -> Self {
         Self {
             session_id: session.id.clone(),
-            owner_pid: Some(session.owner().pid),
-            state,
+            owner_pid: Some(session.owner(boot).pid),
+            state: Standing::of(session, boot),
             opened_at: Some(session.opened.rfc3339()),
             running,
             reaped: None,

@@ -116,7 +116,8 @@ impl Sessions<'_> {
     fn untold(&mut self, session: &SessionId, news: &[NoticeId]) -> Untold {
         let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
             let read = session::read(self.root, session).ok().flatten();
-            let lives = read.is_some_and(|session| session.is_live(&self.survey.boot));
+            let boot = &self.survey.boot;
+            let lives = read.is_some_and(|it| it.is_live(boot) || it.may_live_elsewhere(boot));
             // Without its acks everything counts as untold, which only keeps it longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });

@@ -6,6 +6,7 @@ use siding_model::journal::JournalError;
 use siding_model::process::{BootId, ProcRef, Wall};
 use siding_model::record;
 
+use crate::sys::{machine, procfs};
 use crate::tree;
 
 /// Format of a session's journal.
@@ -16,9 +17,49 @@ pub(super) const FORMAT: u32 = 1;
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(super) enum SessionRecord {
     /// Opened, or opened again, for another owner beside those before.
-    Opened { format: u32, boot: BootId, owner: ProcRef, wall: Wall },
+    Opened {
+        format: u32,
+        #[serde(flatten)]
+        owner: Owner,
+        wall: Wall,
+    },
     /// Closed for good.
     Closed { wall: Wall },
+}
+
+/// A process that a session was opened for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    boot: BootId,
+    #[serde(rename = "owner")]
+    process: ProcRef,
+    /// The machine, and the PID namespace in which it has this number. Earlier versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid_ns: Option<u64>,
+}
+
+impl Owner {
+    /// Describes a process that this one sees.
+    pub(super) fn here(process: ProcRef, boot: BootId) -> Self {
+        Self { boot, process, machine: Some(machine::name()), pid_ns: procfs::pid_namespace() }
+    }
+
+    /// Whether nobody here can tell if it lives: it is on another machine, or has its number in
+    /// another PID namespace. The same boot is the same machine, whatever its name.
+    fn is_elsewhere(&self, boot: &BootId) -> bool {
+        if self.boot == *boot {
+            let own = procfs::pid_namespace();
+            self.pid_ns.is_some_and(|theirs| own.is_some_and(|own| own != theirs))
+        } else {
+            self.machine.as_ref().is_some_and(|theirs| *theirs != machine::name())
+        }
+    }
+
+    fn is_here(&self, boot: &BootId) -> bool {
+        self.boot == *boot && !self.is_elsewhere(boot)
+    }
 }
 
 /// What is known about a session.
@@ -26,11 +67,9 @@ pub(super) enum SessionRecord {
 pub struct Session {
     /// Its name.
     pub id: SessionId,
-    /// Boot in which it was last opened.
-    pub boot: BootId,
     /// The processes that it was opened for since it was last closed, each once, the newest last. It
     /// ends with the last of them that lives. Never empty.
-    owners: Vec<ProcRef>,
+    owners: Vec<Owner>,
     /// When it was last opened.
     pub opened: Wall,
     /// When something of it was last recorded.
@@ -40,22 +79,31 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whether it still owns tasks: not closed, this boot, an owner alive.
+    /// Whether it still owns tasks: not closed, and an owner of this boot alive, as far as can be
+    /// seen from here.
     #[must_use]
     pub fn is_live(&self, boot: &BootId) -> bool {
-        !self.closed && self.boot == *boot && self.living_owner().is_some()
+        !self.closed && self.living_owner(boot).is_some()
+    }
+
+    /// Whether it may be live where nobody here can see it: on another machine that shares this
+    /// state directory, or in another PID namespace.
+    #[must_use]
+    pub fn may_live_elsewhere(&self, boot: &BootId) -> bool {
+        !self.closed && self.owners.iter().any(|owner| owner.is_elsewhere(boot))
     }
 
     /// Whether it was opened for this process: a conversation may be open in several at once.
     #[must_use]
-    pub fn is_owned_by(&self, process: ProcRef) -> bool {
-        self.owners.contains(&process)
+    pub fn is_owned_by(&self, process: ProcRef, boot: &BootId) -> bool {
+        self.owners.iter().any(|owner| owner.process == process && owner.is_here(boot))
     }
 
     /// Returns the newest owner that lives.
     #[must_use]
-    pub fn living_owner(&self) -> Option<ProcRef> {
-        self.owners.iter().rev().copied().find(|owner| tree::lives(*owner))
+    pub fn living_owner(&self, boot: &BootId) -> Option<ProcRef> {
+        let lives = |owner: &&Owner| owner.is_here(boot) && tree::lives(owner.process);
+        self.owners.iter().rev().find(lives).map(|owner| owner.process)
     }
 
     /// Returns the newest owner that lives, else the newest.
@@ -64,9 +112,9 @@ impl Session {
     ///
     /// Never: a session is opened for somebody.
     #[must_use]
-    pub fn owner(&self) -> ProcRef {
-        let newest = || self.owners.last().copied();
-        self.living_owner().or_else(newest).expect("a session is opened for somebody")
+    pub fn owner(&self, boot: &BootId) -> ProcRef {
+        let newest = || self.owners.last().map(|owner| owner.process);
+        self.living_owner(boot).or_else(newest).expect("a session is opened for somebody")
     }
 }
 
@@ -85,17 +133,15 @@ pub(super) fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, Jour
             SessionRecord::Opened { format, .. } if format > FORMAT => {
                 return Err(JournalError::TooNew { found: format });
             }
-            SessionRecord::Opened { boot, owner, wall, .. } => {
+            SessionRecord::Opened { owner, wall, .. } => {
                 let mut owners = match session.take() {
-                    Some(Session { boot: before, owners, closed: false, .. }) if before == boot => {
-                        owners
-                    }
+                    Some(Session { owners, closed: false, .. }) => owners,
                     Some(_) | None => Vec::new(),
                 };
                 owners.retain(|known| *known != owner);
                 owners.push(owner);
                 let (id, opened, last) = (id.clone(), wall, wall);
-                session = Some(Session { id, boot, owners, opened, last, closed: false });
+                session = Some(Session { id, owners, opened, last, closed: false });
             }
             SessionRecord::Closed { wall } => {
                 if let Some(session) = &mut session {

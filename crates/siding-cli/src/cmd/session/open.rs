@@ -8,7 +8,7 @@ use siding_core::tree;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
-use super::{SessionView, Standing};
+use super::SessionView;
 use crate::cmd::reap;
 use crate::context;
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ impl Args {
             .map(|spec| spec.task_id)
             .collect();
         if self.json {
-            let mut view = SessionView::new(&session, Standing::Live, running);
+            let mut view = SessionView::new(&session, &context::boot()?, running);
             view.reaped = Some(reaped);
             render::json::print(&view)?;
             return Ok(ExitCode::SUCCESS);
