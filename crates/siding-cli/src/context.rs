@@ -8,10 +8,12 @@ use siding_core::notices;
 use siding_core::recover::{Found, Recovery};
 use siding_core::settings::{self, Environment};
 use siding_core::store::{Root, TaskDir};
+use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{NoticeId, Shown, Story};
+use siding_model::process::BootId;
 use siding_model::report::TaskView;
 use siding_model::settings::Settings;
 use siding_model::text::one_line;
@@ -31,6 +33,12 @@ pub(crate) fn root() -> Result<Root, Failure> {
             .with_hint("set SIDING_STATE_DIR to a directory of your own")
     })?;
     Ok(Root::open(&path)?)
+}
+
+/// Returns this boot's id.
+pub(crate) fn boot() -> Result<BootId, Failure> {
+    procfs::boot_id()
+        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
 }
 
 /// Returns the settings in force, without anything from the call. Says what was ignored.

@@ -3,15 +3,16 @@
 use std::ffi::CStr;
 
 use siding_core::launch::THIS_PROGRAM;
-use siding_core::session;
+use siding_core::session::{self, SessionError};
 use siding_core::store::Root;
 use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_core::watch::{Watch, WatchError};
-use siding_core::{notices, run::order};
+use siding_core::{notices, run::order, tree};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{NoticeId, Shown};
+use siding_model::process::ProcRef;
 use siding_model::report::TaskView;
 
 use crate::answer::Refusal;
@@ -25,6 +26,8 @@ pub(crate) const PROGRAM: &CStr = THIS_PROGRAM;
 pub(crate) struct Host {
     pub(crate) root: Root,
     pub(crate) session: SessionId,
+    /// Who owns the session; `None` for one that somebody else has opened.
+    owner: Option<ProcRef>,
 }
 
 impl Host {
@@ -37,7 +40,7 @@ impl Host {
     pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Self, McpError> {
         let joined = order::session(&root, named)?;
         if !joined.is_implicit() {
-            return Ok(Self { root, session: joined });
+            return Ok(Self { root, session: joined, owner: None });
         }
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let owner = if owner > 1 { owner } else { own };
@@ -45,7 +48,21 @@ impl Host {
         let name = format!("mcp-{}-{}", process.pid, process.start_ticks);
         let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
         session::open(&root, &session, owner)?;
-        Ok(Self { root, session })
+        Ok(Self { root, session, owner: Some(process) })
+    }
+
+    /// Returns the session for a new task, which would end at once in one that is over. Our own may
+    /// have been closed, and is opened again while its owner lives.
+    pub(crate) fn live_session(&self) -> Result<SessionId, SessionError> {
+        match (session::live(&self.root, &self.session), self.owner) {
+            (Err(SessionError::Unknown { .. } | SessionError::Over { .. }), Some(owner))
+                if tree::lives(owner) =>
+            {
+                session::open(&self.root, &self.session, owner.pid)?;
+            }
+            (session, _) => drop(session?),
+        }
+        Ok(self.session.clone())
     }
 
     /// Finds a task by a piece of its id.

@@ -98,7 +98,7 @@ impl Held {
             let ready = poll::wait(&fds, Some(until.ms_since(now))).unwrap_or_default();
             if self.leader.is_dead() {
                 let id = spec.task_id;
-                return !Marks::scan_for(id, own_pid()).of(id).is_empty();
+                return !Marks::scan_for(&self.root, id, own_pid()).of(id).is_empty();
             }
             // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
             if ready.contains(&true) || clock::mono() >= until {

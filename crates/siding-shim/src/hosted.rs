@@ -141,7 +141,7 @@ impl Keeper {
             return;
         }
         hosted.next = followed.then(|| now.plus_ms(FOLLOWED_MS));
-        if hosted.has_grown(|| kin.members(root, state)) {
+        if hosted.has_grown(|| kin.numbers(root, state)) {
             self.output_moved();
         }
     }

@@ -139,7 +139,7 @@ impl Keeper {
             self.look();
         }
         if owner.contains(&true) {
-            self.lease.owner_ended(&self.state.spec);
+            self.lease.owner_ended(&self.root, &self.state.spec);
         }
         if proxy.contains(&true) && self.state.is_live() {
             let denied = self.egress.take(clock::mono());

@@ -187,7 +187,7 @@ impl Scene<'_> {
     fn sample(&self, given: &Given) -> Sample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::of_processes(given, &self.kin.members(self.root, self.state));
+            return probe::of_processes(given, &self.kin.numbers(self.root, self.state));
         }
         probe::below(given, own_pid(), |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
@@ -196,7 +196,7 @@ impl Scene<'_> {
     pub(crate) fn uses(&self, wanted: Wanted) -> Vec<ProcessUse> {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::uses_of(&self.kin.members(self.root, self.state), wanted);
+            return probe::uses_of(&self.kin.numbers(self.root, self.state), wanted);
         }
         probe::uses_below(own_pid(), wanted, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
