@@ -13,7 +13,7 @@ use crate::lifecycle::{Event, Life, Phase};
 use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record};
+use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record, WITH_RESUMED};
 use crate::spec::TaskSpec;
 use crate::wait::Ready;
 
@@ -275,7 +275,7 @@ impl TaskState {
     /// Whether it may be put on record that a stall is over.
     #[must_use]
     pub const fn may_resume(&self) -> bool {
-        self.is_live() && self.format >= NEWEST
+        self.is_live() && self.format >= WITH_RESUMED
     }
 
     /// Whether the tree may still have living members.

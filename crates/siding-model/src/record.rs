@@ -19,8 +19,11 @@ pub const FORMAT: u32 = 1;
 /// Format of a journal that may hold `ready` or `denied`, and nothing newer.
 pub const WITH_READY: u32 = 2;
 
-/// Newest journal format this build reads: one that may also hold `resumed`.
-pub const NEWEST: u32 = 3;
+/// Format of a journal that may also hold `resumed`.
+pub const WITH_RESUMED: u32 = 3;
+
+/// Newest journal format this build reads.
+pub const NEWEST: u32 = WITH_RESUMED;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
@@ -28,7 +31,7 @@ pub const NEWEST: u32 = 3;
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&Adopted>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
     if matches!(spec.stdin, Stdin::Pipe) || adopted.is_some() {
-        NEWEST
+        WITH_RESUMED
     } else if may_deny || !spec.wait_for.is_empty() {
         WITH_READY
     } else {

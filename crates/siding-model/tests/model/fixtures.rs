@@ -14,7 +14,8 @@ use siding_model::lifecycle::{Event, Life, Phase, Tree};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::record::{
-    self, Accepted, Closed, EndedProcess, Gap, NEWEST, OutputTotals, Record, Survivor, WITH_READY,
+    self, Accepted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor, WITH_READY,
+    WITH_RESUMED,
 };
 use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
@@ -359,7 +360,7 @@ fn awaited() -> Record {
 
 fn with_a_pipe() -> Record {
     let spec = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
-    Record::Accepted(Box::new(Accepted { format: NEWEST, ..sample::accepted(spec) }))
+    Record::Accepted(Box::new(Accepted { format: WITH_RESUMED, ..sample::accepted(spec) }))
 }
 
 fn was_ready(after_ms: u64) -> Record {

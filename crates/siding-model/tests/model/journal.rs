@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use siding_model::journal::{Folded, JournalError, TaskState, fold};
 use siding_model::lifecycle::{Event, Life, Tree};
 use siding_model::process::Mono;
-use siding_model::record::{self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_READY};
+use siding_model::record::{
+    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_READY, WITH_RESUMED,
+};
 use siding_model::spec::{Stdin, TaskSpec};
 
 use crate::history::{self, Act, Story};
@@ -193,8 +195,8 @@ fn only_a_task_that_may_become_ready_is_of_the_newer_format() {
 fn only_a_task_that_may_resume_unseen_is_of_the_newest_format() {
     let piped = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
     let format = record::format_for(&piped, None);
-    assert_eq!(format, NEWEST);
-    assert_eq!(record::format_for(&sample::spec(), Some(&Adopted::default())), NEWEST);
+    assert_eq!(format, WITH_RESUMED);
+    assert_eq!(record::format_for(&sample::spec(), Some(&Adopted::default())), WITH_RESUMED);
     let state = |format| TaskState::new(Accepted { format, ..sample::accepted(piped.clone()) });
     assert!(state(format).may_resume() && !state(WITH_READY).may_resume());
     let mut state = state(format);
