@@ -97,6 +97,7 @@ impl Keeper {
         let wake_at = [
             self.state.life.wake_at(),
             self.pump.wake_at(),
+            self.hosts_output_at(),
             self.lease.wake_at(),
             self.lines_at(),
             self.stall.wake_at(&self.state),

@@ -248,11 +248,9 @@ impl Keeper {
         self.resume(now);
     }
 
-    /// Puts on record that a stall is over, where one is on record and the output does not tell.
+    /// Puts on record that a stall is over, where one is on record.
     pub(crate) fn resume(&mut self, at: Mono) {
-        let written = self.pump.bytes();
-        let lasts = self.state.stalled.as_ref().is_some_and(|told| told.output_bytes >= written);
-        if lasts && self.state.may_resume() {
+        if self.state.stalled.is_some() && self.state.may_resume() {
             self.record(vec![Record::Resumed { at }]);
         }
     }
