@@ -1,6 +1,6 @@
 //! From looks to breaches.
 
-use super::asked::Limits;
+use super::asked::{Limits, OnLimit};
 use super::breach::{Breach, Part};
 use super::ledger::Ledger;
 use super::machine::Shortage;
@@ -65,6 +65,7 @@ impl Gauges {
         let over = own.map(|breach| breach.which).filter(|which| *which != Limit::Sent);
         let sent = told.iter().filter(|breach| breach.which == Limit::Sent);
         Self {
+        let told = if limits.on_limit == OnLimit::Stop { &[] } else { told };
             limits,
             before: Usage { at: now, output_bytes: written, ..Usage::default() },
             spins_since: None,
