@@ -114,6 +114,21 @@ fn a_stop_that_was_not_begun_is_begun_after_a_rescue() {
     assert_eq!((told.len(), short(stop, &told).len()), (1, 1));
 }
 
+/// Sixteen cores use up what a quiet task has in 16 s within one: nobody saw it compute for longer.
+#[test]
+fn what_was_not_looked_at_was_not_computed() {
+    let limits = Limits { cpu_spin_ms: 10_000, ..Limits::default() };
+    let mut watched = Watched::new(limits);
+    let look = |at: u64, cpu_ms: u64| usage(at, vec![ProcessUse { cpu_ms, ..process(3) }]);
+    assert!(watched.read(look(1_000, 0)).breaches.is_empty());
+    assert!(watched.read(look(17_000, 16_000)).breaches.is_empty(), "a burst");
+    for second in 18..=27 {
+        assert!(watched.read(look(second * 1_000, second * 1_000)).breaches.is_empty(), "{second}");
+    }
+    let told = watched.read(look(28_000, 28_000)).breaches;
+    assert_eq!(told.first().map(|breach| breach.value), Some(11_000));
+}
+
 /// Returns what a second of this much CPU time and output comes to, for `seconds` in a row.
 fn spin(cpu_ms: u64, runnable_ms: u64, written: u64, seconds: u64) -> Vec<Breach> {
     let mut watched = Watched::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });
