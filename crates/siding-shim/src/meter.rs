@@ -74,7 +74,7 @@ impl Meter {
         if !self.pace.may(now) || !runs(scene.state) {
             return Vec::new();
         }
-        let began = clock::mono_us();
+        let began = clock::thread_cpu_us();
         let rarely = self.is_rare(now);
         let wanted = self.wanted(now);
         if rarely {
@@ -91,7 +91,7 @@ impl Meter {
             let reading = self.gauges.read(usage, &self.ledger, &name);
             (moves, breaches) = (reading.moves, reading.breaches);
         }
-        self.pace.looked(now, clock::mono_us().saturating_sub(began), moves);
+        self.pace.looked(now, clock::thread_cpu_us().saturating_sub(began), moves);
         breaches
     }
 
