@@ -154,12 +154,7 @@ impl Meter {
             connections: connections.flatten(),
             processes,
         };
-        if self.limits.memory > 0 {
-            usage.shared_once_bytes = self.shared_once(&usage);
-        } else if let Some(missing) = self.limits.missing(usage.available_bytes) {
-            let is_enough = usage.resident_bytes() >= missing;
-            usage.shared_once_bytes = is_enough.then(|| probe::shared_once(&usage.processes));
-        }
+        usage.shared_once_bytes = self.shared_once(&usage);
         if let Some(connections) = &usage.connections {
             self.ledger.take(now, connections);
         }
@@ -168,16 +163,20 @@ impl Meter {
     }
 
     /// Returns the memory of a look in which what is shared counts once, as far as that is needed
-    /// to hold it against the limit.
+    /// to hold it against the limit, or against what the machine lacks.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
         // Far from the limit the group's number may have cache in it, which nobody uses.
         let enough = limit - limit / 10;
-        let counted = self.group.as_ref().and_then(Memory::of).and_then(|group| group.used(enough));
+        let group = self.group.as_ref().filter(|_| limit > 0).and_then(Memory::of);
+        let counted = group.and_then(|group| group.used(enough));
+        let missing = self.limits.missing(usage.available_bytes);
+        let may_make_up = missing.is_some_and(|missing| resident >= missing);
         match counted {
-            Some(bytes) if bytes < enough => Some(bytes.min(resident)),
-            Some(bytes) => Some(bytes),
-            None => (resident > limit).then(|| probe::shared_once(&usage.processes)),
+            Some(bytes) if bytes >= enough => Some(bytes),
+            _ if may_make_up => Some(probe::shared_once(&usage.processes)),
+            Some(bytes) => Some(bytes.min(resident)),
+            None => (0 < limit && limit < resident).then(|| probe::shared_once(&usage.processes)),
         }
     }
 
