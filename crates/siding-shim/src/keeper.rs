@@ -218,7 +218,7 @@ impl Keeper {
         // proves nothing.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
             && matches!(self.state.life.phase(), Phase::Running { .. })
-            && self.meter.saw_oom_kill()
+            && self.meter.saw_oom_kill(clock::mono())
         {
             *by = Some(LeaderEnd::OOM.to_owned());
         }
