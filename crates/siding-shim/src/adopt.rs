@@ -17,7 +17,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
 use siding_model::protocol::Message;
-use siding_model::record::{Accepted, Adopted, FORMAT, Record};
+use siding_model::record::{Accepted, Adopted, Record, format_for};
 
 use crate::callers::{Caller, Callers};
 use crate::egress::Egress;
@@ -118,7 +118,7 @@ impl Held {
         let hosted = Hosted::create(&dir, file, &adopted).map_err(when("make its output"))?;
         let listener = listen(&dir)?;
         let accepted = Accepted {
-            format: FORMAT,
+            format: format_for(&spec, Some(&adopted)),
             boot: shim.boot.clone(),
             at,
             wall,

@@ -231,7 +231,7 @@ fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotSt
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
-        format: format_for(&spec),
+        format: format_for(&spec, None),
         boot: shim.boot.clone(),
         at: clock::mono(),
         wall: clock::wall(),
