@@ -5,6 +5,7 @@ use std::ffi::CStr;
 
 use siding_core::launch;
 use siding_core::notices;
+use siding_core::output;
 use siding_core::recover::{Found, Recovery};
 use siding_core::settings::{self, Environment};
 use siding_core::store::{Root, TaskDir};
@@ -163,6 +164,16 @@ pub(crate) fn returned(root: &Root, task: &Task) {
 fn note_consumed(result: Result<(), notices::NoticesError>) {
     if let Err(error) = result {
         eprintln!("siding: this will be told again by `siding notices`: {error}");
+    }
+}
+
+/// Notes how far a consumer was shown a task's output, unless it has seen more.
+pub(crate) fn note_seen(dir: &TaskDir, consumer: &SessionId, offset: u64) {
+    let noted = output::seen(dir, consumer).and_then(|seen| {
+        if offset > seen { output::mark_seen(dir, consumer, offset) } else { Ok(()) }
+    });
+    if let Err(error) = noted {
+        eprintln!("siding: could not note what was seen, it will be shown again: {error}");
     }
 }
 

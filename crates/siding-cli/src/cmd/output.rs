@@ -115,10 +115,8 @@ impl Args {
         };
         // Only what follows without a break on what was seen counts as seen.
         let counts = self.is_look() && begin.from <= begin.seen;
-        if let Some(next) = next.filter(|next| counts && *next > begin.seen)
-            && let Err(error) = output::mark_seen(&task.dir, &consumer, next)
-        {
-            eprintln!("siding: could not note what was seen, it will be shown again: {error}");
+        if let Some(next) = next.filter(|_| counts) {
+            context::note_seen(&task.dir, &consumer, next);
         }
         if let Some(next) = next
             && self.shows_the_end()

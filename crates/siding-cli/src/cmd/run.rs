@@ -4,6 +4,7 @@ mod at_once;
 mod begin;
 mod follow;
 mod limits;
+mod live;
 
 use std::io;
 use std::process::ExitCode;
@@ -168,15 +169,15 @@ impl Args {
         let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
         let quiet = self.json || self.background;
         let show = if quiet { follow::Show::Nothing } else { follow::Show::Output };
-        let end = match follow::follow(&mut watch, &plan, &signals, show) {
-            Ok(end) => end,
+        let followed = match follow::follow(&mut watch, &plan, &signals, show) {
+            Ok(followed) => followed,
             Err(failure) => {
                 drop(watch);
                 run::clear_unborn(&root, &plan.spec);
                 return Err(failure);
             }
         };
-        let (task, left) = match end {
+        let (task, left) = match followed.end {
             follow::End::Over(task) => (*task, None),
             follow::End::Returned => (Task::read(&root, plan.spec.task_id)?, None),
             follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
@@ -188,6 +189,12 @@ impl Args {
         };
         if left.is_none() && reader == out::Reader::There {
             context::returned(&root, &task);
+            // What is told next is that `siding output` shows what is new.
+            if task.state.is_live()
+                && let Some(shown) = followed.shown
+            {
+                context::note_seen(&task.dir, &context::session(), shown);
+            }
         }
         Ok(match left {
             Some(signal) => ExitCode::from(
