@@ -39,6 +39,12 @@ pub(crate) fn settings() -> Result<Settings, Failure> {
     load(&Environment::from_process())
 }
 
+/// Returns the settings as far as they are legal, for a command that must work whatever a settings
+/// file says.
+pub(crate) fn legal_settings() -> Settings {
+    settings::read(&Environment::from_process()).settings
+}
+
 /// Returns the settings in force. Says what was ignored.
 pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
     let settings = settings::load(environment)?;

@@ -163,16 +163,16 @@ impl Args {
         }
     }
 
-    fn size(&self) -> Result<Size, Failure> {
+    fn size(&self) -> Size {
         let max = match self.max_bytes {
-            Some(MaxBytes::None) => return Ok(Size::Whole),
+            Some(MaxBytes::None) => return Size::Whole,
             Some(MaxBytes::Some(bytes)) => bytes,
-            None => context::settings()?.output_max_bytes,
+            None => context::legal_settings().output_max_bytes,
         };
         let max = usize::try_from(max.0).unwrap_or(usize::MAX);
         // Whoever names an offset reads on from there; everybody else wants to know how it stands.
         let pages = self.since.is_some() && self.is_look();
-        Ok(if pages { Size::Page(max) } else { Size::Ends(max) })
+        if pages { Size::Page(max) } else { Size::Ends(max) }
     }
 
     /// Prints readable text. Returns the offset behind it, `None` when nobody read it.
@@ -181,7 +181,7 @@ impl Args {
             from: begin.from,
             choose: self.choose(),
             last: self.tail.map(NonZeroUsize::get),
-            size: self.size()?,
+            size: self.size(),
         };
         if self.json {
             return self.print_json(task, &query);
