@@ -312,5 +312,43 @@ fn without_a_manager_nothing_is_half_done() {
     }
     let path = sandbox.path("empty").display().to_string();
     let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
-    assert!(done.err().contains("*/15 * * * *"), "{done}");
+    let state = sandbox.state_dir().display().to_string();
+    let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
+    assert!(done.err().contains(&line), "{done}");
 }
+/// The manager knows nothing of the variables of a shell: the units say where the state and the
+/// settings are.
+#[test]
+fn the_timer_reaps_what_its_installer_sees() {
+    let sandbox = sandbox();
+    let path = systemctl(&sandbox, "nothing");
+    let home = sandbox.home();
+    let other = sandbox.path("other").display().to_string();
+    let call = |what: &str, state: Option<&str>, config: Option<&str>| {
+        let call = sandbox.siding(&[what, "timer"]).env("PATH", &path);
+        let mut call = call.env_remove("SIDING_STATE_DIR").env_remove("XDG_STATE_HOME");
+        call = call.env_remove("XDG_CONFIG_HOME");
+        for (name, value) in [("XDG_STATE_HOME", state), ("XDG_CONFIG_HOME", config)] {
+            call = match value {
+                Some(value) => call.env(name, value),
+                None => call,
+            };
+        }
+        let _done = call.run().expect_code(0);
+    };
+    for (state, config) in [(None, None), (Some(&other), None), (Some(&other), Some(&other))] {
+        let (state, config) = (state.map(String::as_str), config.map(String::as_str));
+        call("install", state, config);
+        let dir = config.map_or_else(|| home.join(".config"), PathBuf::from);
+        let unit = dir.join("systemd/user/siding-reap.service");
+        let text = fs::read_to_string(unit).expect("made");
+        let said: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("Environment=")).collect();
+        let mut wanted = Vec::new();
+        wanted.extend(state.map(|dir| format!("\"SIDING_STATE_DIR={dir}/siding\"")));
+        wanted.extend(config.map(|dir| format!("\"XDG_CONFIG_HOME={dir}\"")));
+        assert_eq!(said, wanted, "{text}");
+        call("uninstall", state, config);
+    }
+}
+
