@@ -134,6 +134,36 @@ fn each_scope_has_its_files() {
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
+/// What a user has everywhere and what one has in one project is in one file. Whichever goes first,
+/// afterwards it is as it was.
+#[test]
+fn two_scopes_in_one_file_go_in_either_order() {
+    let sandbox = sandbox();
+    let repository = sandbox.path("repository");
+    fs::create_dir_all(repository.join(".git")).expect("own directory");
+    let file = sandbox.home().join(".claude.json");
+    let call = |what: &str, scope: &str| {
+        let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
+        let _done = call.run().expect_code(0);
+    };
+    let orders = [["user", "local"], ["local", "user"]];
+    for text in [None, Some("{\"a\":1}"), Some("{}\n"), Some("{ \"mcpServers\": { } }")] {
+        let _none_yet = fs::remove_file(&file);
+        if let Some(text) = text {
+            fs::write(&file, text).expect("own file");
+        }
+        let before = theirs(&sandbox);
+        for (first_in, first_out) in orders.iter().flat_map(|i| orders.iter().map(move |o| (i, o)))
+        {
+            first_in.iter().for_each(|scope| call("install", scope));
+            first_out.iter().for_each(|scope| call("uninstall", scope));
+            assert_eq!(theirs(&sandbox), before, "{text:?}: {first_in:?}, {first_out:?}");
+            let installed = sandbox.state_dir().join("installed");
+            assert_eq!(fs::read_dir(installed).expect("a directory").count(), 0);
+        }
+    }
+}
+
 /// Claude Code ignores a file with a comment as a whole (seen with 2.1.197), so that hooks in it
 /// would be no hooks.
 #[test]
@@ -297,25 +327,6 @@ fn the_timer_is_written_and_started() {
     assert_eq!(theirs(&sandbox), before);
 }
 
-#[test]
-fn without_a_manager_nothing_is_half_done() {
-    let sandbox = sandbox();
-    for (refuses, says) in [
-        ("show-environment", "no systemd user manager answers here: No medium found"),
-        ("enable --now", "systemd did not start the timer: No medium found"),
-    ] {
-        let path = systemctl(&sandbox, refuses);
-        let before = theirs(&sandbox);
-        let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
-        assert!(done.err().contains(says) && done.err().contains("hint: "), "{done}");
-        assert_eq!(theirs(&sandbox), before, "{refuses}");
-    }
-    let path = sandbox.path("empty").display().to_string();
-    let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
-    let state = sandbox.state_dir().display().to_string();
-    let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
-    assert!(done.err().contains(&line), "{done}");
-}
 /// The manager knows nothing of the variables of a shell: the units say where the state and the
 /// settings are.
 #[test]
@@ -352,3 +363,22 @@ fn the_timer_reaps_what_its_installer_sees() {
     }
 }
 
+#[test]
+fn without_a_manager_nothing_is_half_done() {
+    let sandbox = sandbox();
+    for (refuses, says) in [
+        ("show-environment", "no systemd user manager answers here: No medium found"),
+        ("enable --now", "systemd did not start the timer: No medium found"),
+    ] {
+        let path = systemctl(&sandbox, refuses);
+        let before = theirs(&sandbox);
+        let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+        assert!(done.err().contains(says) && done.err().contains("hint: "), "{done}");
+        assert_eq!(theirs(&sandbox), before, "{refuses}");
+    }
+    let path = sandbox.path("empty").display().to_string();
+    let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+    let state = sandbox.state_dir().display().to_string();
+    let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
+    assert!(done.err().contains(&line), "{done}");
+}
