@@ -210,7 +210,7 @@ impl Args {
             Manner::Choice
         };
         if let Some(remark) = remark(task, manner, printed, &reading) {
-            eprintln!("siding: {remark}");
+            errln!("siding: {remark}");
         }
         Ok(Some(reading.next))
     }
@@ -240,7 +240,7 @@ impl Args {
     fn print_raw(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
         let copied = out::result(output::copy(&task.dir, from, out::write))?;
         if let Some(copied) = copied.filter(|copied| copied.gone > 0) {
-            eprintln!(
+            errln!(
                 "siding: {} bytes are gone for good and were skipped; `siding show {}` says which",
                 copied.gone,
                 task.dir.id()

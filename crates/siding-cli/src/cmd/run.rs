@@ -23,6 +23,7 @@ use siding_model::signal::Signal;
 use siding_model::wait::Condition;
 
 use crate::context::{self, PROGRAM, Task};
+use crate::err;
 use crate::exit;
 use crate::failure::Failure;
 use crate::past;
@@ -249,7 +250,7 @@ impl Args {
             let keep_head = task.state.spec.keep_head;
             render::say(&render::ended_line(&view));
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
-                eprint!("{}", excerpt.text);
+                let _unread = err::print(&excerpt.text);
             }
         }
         if let Some(advice) = render::advice(&view) {

@@ -141,7 +141,7 @@ impl Args {
         match answer.verdict {
             Verdict::Satisfied => {}
             Verdict::Ended => {
-                eprintln!("siding: ended first; {} can no longer come", self.wanted());
+                errln!("siding: ended first; {} can no longer come", self.wanted());
             }
             Verdict::Timeout => {
                 let bound = span::human(bound);
@@ -150,7 +150,7 @@ impl Args {
                 } else {
                     format!("no {}", self.wanted())
                 };
-                eprintln!("siding: {wanted} within the bound of {bound}; they go on");
+                errln!("siding: {wanted} within the bound of {bound}; they go on");
             }
         }
         Ok(reader)

@@ -108,7 +108,7 @@ pub(crate) fn carry_out(
         };
         all.push(done.inspect_err(|_| {
             for done in all.iter().filter(|done| done.is_change()) {
-                eprintln!("siding: before that, `{}` was changed", done.path.display());
+                errln!("siding: before that, `{}` was changed", done.path.display());
             }
         })?);
     }

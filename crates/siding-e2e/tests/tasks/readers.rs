@@ -126,3 +126,16 @@ fn a_pipe_that_does_not_block_loses_nothing() {
     assert_eq!(shown, Task::only(&sandbox).output());
     assert_eq!(shown.lines().count(), 100_000);
 }
+
+/// `2>&1 | head`: a message that nobody reads is no reason to fall over.
+#[test]
+fn a_message_that_nobody_reads_is_no_panic() {
+    let sandbox = sandbox();
+    let text = format!("seq 1 100000; {}", until_file("go"));
+    let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
+    let script = format!("{line} 2>&1 | head -n 1; echo ${{PIPESTATUS[0]}}");
+    let done = sandbox.host("bash", &["-c", &script]).run().expect_code(0);
+    assert_eq!(done.out(), "1\n141\n");
+    make_file(&sandbox, "go");
+    assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
+}
