@@ -83,7 +83,7 @@ fn view(root: &Root, id: SessionId, boot: &BootId, running: Vec<TaskId>) -> Opti
         // Its directory was made and its owner not yet recorded.
         Ok(None) => None,
         Err(error) => {
-            eprintln!("siding: {error}");
+            errln!("siding: {error}");
             let (owner_pid, opened_at, reaped) = (None, None, None);
             let (session_id, state) = (id, Standing::Damaged);
             Some(SessionView { session_id, owner_pid, state, opened_at, running, reaped })
