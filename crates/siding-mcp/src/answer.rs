@@ -11,6 +11,8 @@ use siding_core::why::WhyError;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;
 
+use crate::receipts::Receipt;
+
 /// Columns of a message.
 const MESSAGE: usize = 2_000;
 
@@ -24,6 +26,8 @@ pub(crate) struct Answer {
     /// The task that goes on although its caller would have waited, for callers with another way
     /// to wait.
     pub(crate) goes_on: Option<TaskId>,
+    /// What is noted when the client has it.
+    pub(crate) receipts: Vec<Receipt>,
 }
 
 impl Answer {

@@ -56,12 +56,16 @@ impl Call {
         if self.token.is_some() { wanted } else { wanted.min(UNTOLD_MAX) }
     }
 
-    /// Returns when the client does not want the result any more, and what that means.
-    pub(crate) async fn cancelled(&self) -> Gone {
-        self.context.ct.cancelled().await;
-        // The SDK says the same of a client that has left, and closes its end a moment later.
-        tokio::time::sleep(LEAVING).await;
-        if self.context.peer.is_transport_closed() { Gone::Client } else { Gone::Wish }
+    /// Returns when the client does not want the result any more, and what that means. To be made
+    /// once for a wait of many turns: begun anew in each, a busy one would never hear of it.
+    pub(crate) fn cancelled(&self) -> impl Future<Output = Gone> + use<> {
+        let (cancelled, peer) = (self.context.ct.clone(), self.context.peer.clone());
+        async move {
+            cancelled.cancelled().await;
+            // The SDK says the same of a client that has left, and closes its end a moment later.
+            tokio::time::sleep(LEAVING).await;
+            if peer.is_transport_closed() { Gone::Client } else { Gone::Wish }
+        }
     }
 
     /// Returns when progress is to be told; never when nobody asked for it.

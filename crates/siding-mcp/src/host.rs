@@ -8,13 +8,14 @@ use siding_core::store::Root;
 use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_core::watch::{Watch, WatchError};
-use siding_core::{notices, run::order};
+use siding_core::{notices, output, run::order};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{Consumer, NoticeId};
 use siding_model::report::TaskView;
 
 use crate::answer::Refusal;
+use crate::receipts::Receipt;
 use crate::serve::McpError;
 
 /// The program that becomes shims.
@@ -74,17 +75,28 @@ impl Host {
         view
     }
 
-    /// Notes that this session's agent was told how a task stands. What cannot be noted is told
-    /// again, which is what a notice is for.
-    pub(crate) fn told(&self, state: &TaskState) {
+    /// Notes what an answer has shown. What cannot be noted is told again, which is what a notice is
+    /// for.
+    pub(crate) fn note(&self, receipts: Vec<Receipt>) {
+        for receipt in receipts {
+            match receipt {
+                Receipt::Told(state) => self.told(&state),
+                Receipt::Returned(state) => self.returned(&state),
+                Receipt::Read { dir, next } => {
+                    let _read_again = output::mark_seen(&dir, &self.session, next);
+                }
+            }
+        }
+    }
+
+    fn told(&self, state: &TaskState) {
         if state.spec.session_id == self.session {
             let agent = Consumer::agent();
             let _told_again = notices::consume(&self.root, state, &agent);
         }
     }
 
-    /// Notes that the caller of a task has its result.
-    pub(crate) fn returned(&self, state: &TaskState) {
+    fn returned(&self, state: &TaskState) {
         let told = |(session, mut news): (_, Vec<NoticeId>)| {
             news.retain(|one| one.seq < state.next_seq);
             notices::returned(&self.root, &session, &news)

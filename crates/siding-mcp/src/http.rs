@@ -95,7 +95,7 @@ fn service(host: Host, options: &HttpOptions, address: SocketAddr) -> Service {
         .with_allowed_hosts(names)
         .with_allowed_origins(origins)
         .enforce_origin_validation();
-    let server = move || Ok(Server::new(Arc::clone(&host)));
+    let server = move || Ok(Server::new(Arc::clone(&host), None));
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(IDLE);
     StreamableHttpService::new(server, Arc::new(sessions), config)

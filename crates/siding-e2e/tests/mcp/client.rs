@@ -16,6 +16,14 @@ pub(crate) fn sandbox() -> Sandbox {
     sandbox
 }
 
+/// Returns what is still to be told of a task to its session's agent.
+pub(crate) fn notices_of(sandbox: &Sandbox, id: &str) -> Value {
+    let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+    let session = shown["session_id"].as_str().expect("a session");
+    // Whoever looks at an ended task from within its session has seen it; this is from without.
+    sandbox.siding(&["notices", "--json", "--session", session]).run().expect_code(0).json()
+}
+
 /// A client over standard input and output.
 pub(crate) struct Client {
     server: Running,
@@ -164,6 +172,34 @@ impl Client {
         let told = self.call("run", json!({ "command": command, "background": true }));
         assert!(!told.is_error, "{told:?}");
         told.id()
+    }
+
+    /// Waits in a call until progress of it is told, so that it is known to be under way.
+    #[track_caller]
+    pub(crate) fn begin_wait(&mut self, arguments: Value) -> u64 {
+        let meta = json!({ "progressToken": self.requests });
+        let params = json!({ "name": "wait", "arguments": arguments, "_meta": meta });
+        let token = self.requests;
+        let request = self.begin("tools/call", params);
+        let _waits = self
+            .until("the wait is under way", |message| message["params"]["progressToken"] == token);
+        request
+    }
+
+    /// Says that the answer to a request is not wanted any more, and returns when that was read.
+    #[track_caller]
+    pub(crate) fn cancel(&mut self, request: u64) {
+        let params = json!({ "requestId": request, "reason": "enough" });
+        self.send(&json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
+        }));
+        let _read_after_it = self.request("tools/list", json!({}));
+    }
+
+    /// Dies: both pipes are closed at once. Returns what the server does next.
+    pub(crate) fn hang_up(mut self) -> Running {
+        self.server.hang_up();
+        self.server
     }
 
     /// Closes its end, and waits until the server has left.

@@ -3,7 +3,7 @@
 use serde_json::json;
 use siding_e2e::{eventually, processes};
 
-use crate::client::{Client, sandbox};
+use crate::client::{Client, notices_of, sandbox};
 
 #[test]
 fn both_handshakes_offer_the_same_tools() {
@@ -89,6 +89,20 @@ fn a_client_that_leaves_in_the_middle_of_a_run_ends_nothing() {
     let told = second.call("stop", json!({ "ids": [id], "grace": 1 }));
     assert!(told.said.contains("stopped by client"), "{told:?}");
     second.leave();
+}
+
+/// An answer that could not be written has told nobody.
+#[test]
+fn the_end_of_a_task_is_told_when_its_client_died_in_a_wait() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("until [ -e go ]; do sleep .02; done; exit 5");
+    let _unanswered = client.begin_wait(json!({ "ids": [id] }));
+    let server = client.hang_up();
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let _left = server.wait();
+    let told = notices_of(&sandbox, &id);
+    assert_eq!((&told[0]["kind"], &told[0]["exit_code"]), (&json!("ended"), &json!(5)), "{told}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! What a client hears while it waits, and what follows when it does not want to wait any more.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use siding_e2e::eventually;
 
-use crate::client::{Client, NEW, sandbox};
+use crate::client::{Client, NEW, notices_of, sandbox};
 
 fn is_progress(message: &Value) -> bool {
     message["method"] == "notifications/progress"
@@ -67,18 +69,45 @@ fn a_cancelled_run_is_ended_and_a_cancelled_wait_ends_nothing() {
     let run = client.begin_call("run", json!({ "command": "sleep 302", "budget": 60 }));
     let running = |client: &mut Client| client.call("list", json!({})).said;
     eventually("both run", || running(&mut client).matches(" running ").count() == 2);
-    for request in [wait, run] {
-        let params = json!({ "requestId": request, "reason": "enough" });
-        client.send(&json!({
-            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
-        }));
-    }
+    client.cancel(wait);
+    client.cancel(run);
     eventually("what ran for the call has ended", || {
         let listed = running(&mut client);
         listed.contains("sleep 301") && listed.matches(" running ").count() == 1
     });
     let _stopped = client.call("stop", json!({ "ids": [other] }));
     client.leave();
+}
+
+/// Nobody was told of an end whose answer nobody wanted.
+#[test]
+fn the_end_that_a_cancelled_wait_sees_is_still_told() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("while [ ! -e go ]; do echo x; sleep .02; done; exit 5");
+    let wait = client.begin_wait(json!({ "ids": [id], "for": ["output:never"] }));
+    client.cancel(wait);
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let ended = ["wait", &id];
+    let _ended = sandbox.siding(&ended).run().expect_code(0);
+    client.leave();
+    let told = notices_of(&sandbox, &id);
+    assert_eq!((&told[0]["kind"], &told[0]["exit_code"]), (&json!("ended"), &json!(5)), "{told}");
+}
+
+/// A task that writes without end must not keep its waiter from hearing that it is to stop.
+#[test]
+fn a_wait_that_is_kept_busy_hears_of_its_cancel() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("while :; do echo x; sleep .02; done");
+    let wait = client.begin_wait(json!({ "ids": [id], "for": ["output:never"] }));
+    client.cancel(wait);
+    let left = Instant::now();
+    client.leave();
+    // Calls that go on are waited for 5 s by the SDK.
+    assert!(left.elapsed() < Duration::from_secs(4), "left after {:?}", left.elapsed());
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
 #[test]

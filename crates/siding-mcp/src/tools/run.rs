@@ -24,6 +24,7 @@ use crate::answer::{Answer, Refusal};
 use crate::call::{Call, millis};
 use crate::follow;
 use crate::host::{Host, PROGRAM};
+use crate::receipts::Receipt;
 use crate::sleep::block;
 use crate::text;
 
@@ -108,7 +109,7 @@ pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Ans
             block(|| run::clear_unborn(&host.root, &plan.spec));
         })?;
     if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
-        return block(|| wait::ready(host, &standing, plan.budget));
+        return block(|| wait::ready(host, standing, plan.budget));
     }
     let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
     let by_budget = standing.state.life.placement() == Placement::Background { why: Why::Budget };
@@ -116,7 +117,7 @@ pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Ans
     answer.said.extend(plan.notes);
     answer.goes_on = (is_running && by_budget).then_some(id);
     answer.said.extend(plan.capped.filter(|_| answer.goes_on.is_some()));
-    block(|| host.returned(&standing.state));
+    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }
 

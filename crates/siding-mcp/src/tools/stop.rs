@@ -10,6 +10,7 @@ use siding_model::id::TaskId;
 use crate::answer::{Answer, Refusal};
 use crate::call::Call;
 use crate::host::{Host, PROGRAM};
+use crate::receipts::Receipt;
 use crate::sleep::block;
 use crate::text::{self, LINE};
 
@@ -46,7 +47,7 @@ pub(super) async fn call(host: &Host, _call: &mut Call, args: Args) -> Result<An
             let view = host.view(&standing, Detail::Brief);
             answer.said.push(advice::line(&view, LINE));
             answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
-            host.told(&standing.state);
+            answer.receipts.push(Receipt::Told(Box::new(standing.state)));
         }
         Ok(answer)
     })

@@ -1,0 +1,98 @@
+//! What is noted once an answer has been written to its client, and never before: a client that has
+//! gone, or does not want the answer any more, was told nothing.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::RoleServer;
+use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use siding_core::store::TaskDir;
+use siding_model::journal::TaskState;
+
+use crate::host::Host;
+use crate::sleep::block;
+
+/// What an answer shows.
+#[derive(Debug)]
+pub(crate) enum Receipt {
+    /// How a task stands, to this session's agent.
+    Told(Box<TaskState>),
+    /// The result of a task, to its own caller.
+    Returned(Box<TaskState>),
+    /// What a task wrote, up to an offset.
+    Read {
+        /// The task.
+        dir: TaskDir,
+        /// The offset.
+        next: u64,
+    },
+}
+
+/// The receipts of the answers of one connection that are on their way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Receipts {
+    due: Arc<Mutex<HashMap<RequestId, Vec<Receipt>>>>,
+    /// Held from before an answer is written until it is noted.
+    writing: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Receipts {
+    /// Keeps what is to be noted when a request has its answer.
+    pub(crate) fn keep(&self, request: RequestId, receipts: Vec<Receipt>) {
+        self.all().insert(request, receipts);
+    }
+
+    /// Returns when whatever the client has read is noted: its next call may build on it.
+    pub(crate) async fn settled(&self) {
+        drop(self.writing.lock().await);
+    }
+
+    fn take(&self, message: &TxJsonRpcMessage<RoleServer>) -> Option<Vec<Receipt>> {
+        let JsonRpcMessage::Response(response) = message else { return None };
+        self.all().remove(&response.id)
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Vec<Receipt>>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that notes what its client has been told.
+#[derive(Debug)]
+pub(crate) struct Noted<T> {
+    pub(crate) connection: T,
+    pub(crate) host: Arc<Host>,
+    pub(crate) receipts: Receipts,
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Noted<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let due = self.receipts.take(&message);
+        let writing = Arc::clone(&self.receipts.writing);
+        let host = Arc::clone(&self.host);
+        let written = self.connection.send(message);
+        async move {
+            let Some(due) = due else { return written.await };
+            let _until_noted = writing.lock().await;
+            written.await?;
+            block(|| host.note(due));
+            Ok(())
+        }
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleServer>>> + Send {
+        self.connection.receive()
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.connection.close()
+    }
+}
