@@ -71,8 +71,13 @@ impl Client {
         Self::silent(sandbox).initialize()
     }
 
-    pub(crate) fn initialize(mut self) -> Self {
-        let info = json!({ "name": "test", "version": "1" });
+    pub(crate) fn initialize(self) -> Self {
+        self.initialize_as("test")
+    }
+
+    /// Shakes hands under the name of a program.
+    pub(crate) fn initialize_as(mut self, name: &str) -> Self {
+        let info = json!({ "name": name, "version": "1" });
         let params = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": info });
         let result = self.request("initialize", params);
         assert_eq!(result["protocolVersion"], OLD, "{result}");
@@ -174,16 +179,16 @@ impl Client {
         told.id()
     }
 
-    /// Waits in a call until progress of it is told, so that it is known to be under way.
+    /// Calls a tool and waits until progress of it is told, so that it is known to be under way.
+    /// Returns the request and the progress.
     #[track_caller]
-    pub(crate) fn begin_wait(&mut self, arguments: Value) -> u64 {
-        let meta = json!({ "progressToken": self.requests });
-        let params = json!({ "name": "wait", "arguments": arguments, "_meta": meta });
+    pub(crate) fn begin_wait(&mut self, tool: &str, arguments: Value) -> (u64, Value) {
         let token = self.requests;
+        let meta = json!({ "progressToken": token });
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
         let request = self.begin("tools/call", params);
-        let _waits = self
-            .until("the wait is under way", |message| message["params"]["progressToken"] == token);
-        request
+        let is_it = |message: &Value| message["params"]["progressToken"] == token;
+        (request, self.until("it is under way", is_it)["params"].clone())
     }
 
     /// Says that the answer to a request is not wanted any more, and returns when that was read.

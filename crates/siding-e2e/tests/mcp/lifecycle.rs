@@ -97,7 +97,7 @@ fn the_end_of_a_task_is_told_when_its_client_died_in_a_wait() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
     let id = client.start("until [ -e go ]; do sleep .02; done; exit 5");
-    let _unanswered = client.begin_wait(json!({ "ids": [id] }));
+    let _unanswered = client.begin_wait("wait", json!({ "ids": [id] }));
     let server = client.hang_up();
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let _left = server.wait();

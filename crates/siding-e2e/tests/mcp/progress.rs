@@ -79,13 +79,32 @@ fn a_cancelled_run_is_ended_and_a_cancelled_wait_ends_nothing() {
     client.leave();
 }
 
+// PAINS D3: a token for progress does not say that the client waits longer for it.
+#[test]
+fn only_a_client_that_is_known_to_wait_on_is_kept_waiting() {
+    let sandbox = sandbox();
+    for (name, waited, ran) in [("codex-mcp-client", 50.0, 50.0), ("claude-code", 300.0, 200.0)] {
+        let mut client = Client::silent(&sandbox).initialize_as(name);
+        let id = client.start(&format!("sleep 30{waited}"));
+        let (_, progress) = client.begin_wait("wait", json!({ "ids": [id], "timeout": 300 }));
+        assert_eq!(progress["total"], waited, "{name}: {progress}");
+        let run = json!({ "command": format!("sleep 31{ran}"), "budget": 200 });
+        let (_, progress) = client.begin_wait("run", run);
+        assert_eq!(progress["total"], ran, "{name}: {progress}");
+        let _gone = client.hang_up();
+    }
+    for id in sandbox.task_ids() {
+        let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    }
+}
+
 /// Nobody was told of an end whose answer nobody wanted.
 #[test]
 fn the_end_that_a_cancelled_wait_sees_is_still_told() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
     let id = client.start("while [ ! -e go ]; do echo x; sleep .02; done; exit 5");
-    let wait = client.begin_wait(json!({ "ids": [id], "for": ["output:never"] }));
+    let (wait, _) = client.begin_wait("wait", json!({ "ids": [id], "for": ["output:never"] }));
     client.cancel(wait);
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let ended = ["wait", &id];
@@ -101,7 +120,7 @@ fn a_wait_that_is_kept_busy_hears_of_its_cancel() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
     let id = client.start("while :; do echo x; sleep .02; done");
-    let wait = client.begin_wait(json!({ "ids": [id], "for": ["output:never"] }));
+    let (wait, _) = client.begin_wait("wait", json!({ "ids": [id], "for": ["output:never"] }));
     client.cancel(wait);
     let left = Instant::now();
     client.leave();

@@ -151,7 +151,7 @@ fn plan(host: &Host, call: &Call, args: &Args) -> Result<Plan, Refusal> {
         None => (Placement::Foreground, call.bearable(wanted)),
     };
     let capped = (budget < wanted && found.is_none()).then(|| {
-        format!("waited {} at most, since this client cannot be told of progress", human(budget))
+        format!("waited {} at most, since this client may give up on a longer call", human(budget))
     });
     let order = Order {
         command,
