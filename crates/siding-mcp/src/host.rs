@@ -31,18 +31,24 @@ pub(crate) struct Host {
 impl Host {
     /// Opens the session that tasks belong to.
     ///
-    /// A named one, or that of the environment, is joined: somebody else opened it. Otherwise it is
-    /// named after its owner, so that a server which its client starts anew finds its tasks again.
-    /// `owner` is the process whose end is the session's end; a parent that has gone already leaves
-    /// only this process.
+    /// A named one is joined: somebody else opened it. That of the environment is only when it is of
+    /// the same owner: the client may have it from an agent that it runs in, or from one that has
+    /// gone. Otherwise it is named after its owner, so that a server which its client starts anew
+    /// finds its tasks again. `owner` is the process whose end is the session's end; a parent that
+    /// has gone already leaves only this process.
     pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Self, McpError> {
-        let joined = order::session(&root, named)?;
-        if !joined.is_implicit() {
-            return Ok(Self { root, session: joined });
+        if named.is_some() {
+            let joined = order::session(&root, named)?;
+            if !joined.is_implicit() {
+                return Ok(Self { root, session: joined });
+            }
         }
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let owner = if owner > 1 { owner } else { own };
         let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
+        if let Some(session) = order::inherited_session(&root, process) {
+            return Ok(Self { root, session });
+        }
         let name = format!("mcp-{}-{}", process.pid, process.start_ticks);
         let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
         session::open(&root, &session, owner)?;

@@ -19,8 +19,8 @@ use crate::receipts::{Noted, Receipts};
 /// How to serve.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Session that tasks belong to. Without one, that of the environment, else one that ends with
-    /// the client.
+    /// Session that tasks belong to. Without one, that of the environment if the client owns it,
+    /// else one that ends with the client.
     pub session: Option<String>,
     /// Over HTTP, instead of standard input and output.
     pub http: Option<HttpOptions>,

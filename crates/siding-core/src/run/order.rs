@@ -6,6 +6,7 @@ use std::time::Duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
+use siding_model::process::ProcRef;
 use siding_model::settings::Settings;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 use siding_model::wait::Condition;
@@ -111,6 +112,14 @@ pub fn session(root: &Root, named: Option<&str>) -> Result<SessionId, RunError> 
         session::live(root, &id)?;
     }
     Ok(id)
+}
+
+/// Returns the session of the environment, if it is live and `owner` owns it: one that was inherited
+/// from further up, or has been left over, is not this caller's.
+#[must_use]
+pub fn inherited_session(root: &Root, owner: ProcRef) -> Option<SessionId> {
+    let id: SessionId = std::env::var("SIDING_SESSION").ok()?.parse().ok()?;
+    session::live(root, &id).ok().filter(|session| session.owner == owner).map(|_| id)
 }
 
 /// Returns the task inside which this call is made: the one whose mark this process carries.

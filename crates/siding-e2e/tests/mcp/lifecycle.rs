@@ -122,6 +122,31 @@ fn a_named_session_is_joined_and_one_that_is_not_open_refused() {
     assert!(refused.err().contains("not open"), "{refused}");
 }
 
+/// An agent inherits the variable of the agent that it runs in, or one that has been left over.
+#[test]
+fn a_session_of_another_owner_is_not_taken_over() {
+    let sandbox = sandbox();
+    let mut other = sandbox.host("cat", &["-"]).stdin_open().spawn();
+    let owner = other.process().pid.to_string();
+    let open = ["session", "open", "outer", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let own_session = || {
+        let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "outer").stdin_open().spawn();
+        let mut client = Client::over(server).initialize();
+        let id = client.start("true");
+        client.leave();
+        let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+        shown["session_id"].as_str().expect("a session").to_owned()
+    };
+    let while_it_lives = own_session();
+    assert!(while_it_lives.starts_with("mcp-"), "{while_it_lives}");
+    other.close_stdin();
+    let _ended = other.wait();
+    assert_eq!(own_session(), while_it_lives, "its owner has gone");
+    let strict = sandbox.siding(&["mcp", "--session", "outer"]).run().expect_code(125);
+    assert!(strict.err().contains("is over"), "{strict}");
+}
+
 #[test]
 fn a_client_that_says_nothing_or_nonsense_is_no_crash() {
     let sandbox = sandbox();
