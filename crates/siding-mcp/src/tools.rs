@@ -20,7 +20,7 @@ use crate::answer::{Answer, Refusal};
 use crate::call::Call;
 use crate::host::Host;
 
-pub(crate) use list::views as tasks;
+pub(crate) use list::{Whose, views as tasks};
 
 /// Returns all tools.
 pub(crate) fn all() -> Vec<Tool> {

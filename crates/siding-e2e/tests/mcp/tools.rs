@@ -214,6 +214,27 @@ fn list_has_the_tasks_of_this_session() {
     client.leave();
 }
 
+/// What others have run, and when a task was started, takes no task out of the list.
+#[test]
+fn list_has_those_that_ended_last_whatever_others_run() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let last = client.start("until [ -e go ]; do sleep .02; done");
+    let first = client.start("true");
+    let _ended = client.call("wait", json!({ "ids": [first] }));
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let _ended = client.call("wait", json!({ "ids": [last] }));
+    let run = sandbox.siding_line(&["run", "true"]);
+    let others = format!("for i in {{1..66}}; do {run} || exit; done");
+    let _ended = sandbox.host("bash", &["-c", &others]).run().expect_code(0);
+    let listed = client.call("list", json!({})).said;
+    let at = |id: &str| listed.find(id).unwrap_or_else(|| panic!("no {id} in {listed}"));
+    assert!(at(&last) < at(&first), "{listed}");
+    let resources = client.request("resources/list", json!({})).to_string();
+    assert!(resources.contains(&last) && resources.contains(&first), "{resources}");
+    client.leave();
+}
+
 #[test]
 fn stop_ends_what_has_left_the_tree() {
     let sandbox = sandbox();
