@@ -23,6 +23,8 @@ pub(crate) struct Answer {
     pub(crate) said: Vec<String>,
     /// What a task wrote, in a block of its own, so that no line of it can pass for siding's.
     pub(crate) output: Option<String>,
+    /// What has become of other tasks, in a block of its own.
+    pub(crate) news: Option<String>,
     /// The task that goes on although its caller would have waited, for callers with another way
     /// to wait.
     pub(crate) goes_on: Option<TaskId>,
@@ -44,7 +46,7 @@ impl Answer {
     pub(crate) fn result(self) -> CallToolResult {
         let said = self.said.join("\n");
         let output = self.output.filter(|text| !text.is_empty());
-        let blocks = [Some(said), output].into_iter().flatten().map(ContentBlock::text);
+        let blocks = [Some(said), output, self.news].into_iter().flatten().map(ContentBlock::text);
         CallToolResult::success(blocks.collect())
     }
 }

@@ -16,6 +16,7 @@ use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use crate::call::Call;
 use crate::extension;
 use crate::host::Host;
+use crate::news;
 use crate::receipts::{Receipt, Receipts};
 use crate::resources::{self, Subscriptions};
 use crate::sleep::block;
@@ -109,6 +110,7 @@ impl ServerHandler for Server {
         if let Some(task) = goes_on.and_then(|id| extension::created(&self.host, id)) {
             return Ok(CreateTaskResult::new(task).into());
         }
+        block(|| news::add(&self.host, &mut answer));
         self.answering(&call.context, std::mem::take(&mut answer.receipts));
         Ok(answer.result().into())
     }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use siding_core::launch::THIS_PROGRAM;
+use siding_core::notices::Outbox;
 use siding_core::session;
 use siding_core::store::Root;
 use siding_core::sys::procfs;
@@ -15,17 +16,22 @@ use siding_model::notice::{Consumer, NoticeId};
 use siding_model::report::TaskView;
 
 use crate::answer::Refusal;
+use crate::news::Telling;
 use crate::receipts::Receipt;
 use crate::serve::McpError;
 
 /// The program that becomes shims.
 pub(crate) const PROGRAM: &CStr = THIS_PROGRAM;
 
+/// What the name of a session begins with that a server has opened.
+pub(crate) const OWN_SESSION: &str = "mcp-";
+
 /// What all calls share.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) root: Root,
     pub(crate) session: SessionId,
+    pub(crate) telling: Telling,
 }
 
 impl Host {
@@ -40,19 +46,23 @@ impl Host {
         if named.is_some() {
             let joined = order::session(&root, named)?;
             if !joined.is_implicit() {
-                return Ok(Self { root, session: joined });
+                return Ok(Self::of(root, joined));
             }
         }
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let owner = if owner > 1 { owner } else { own };
         let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
         if let Some(session) = order::inherited_session(&root, process) {
-            return Ok(Self { root, session });
+            return Ok(Self::of(root, session));
         }
-        let name = format!("mcp-{}-{}", process.pid, process.start_ticks);
+        let name = format!("{OWN_SESSION}{}-{}", process.pid, process.start_ticks);
         let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
         session::open(&root, &session, owner)?;
-        Ok(Self { root, session })
+        Ok(Self::of(root, session))
+    }
+
+    fn of(root: Root, session: SessionId) -> Self {
+        Self { root, session, telling: Telling::default() }
     }
 
     /// Finds a task by a piece of its id.
@@ -90,6 +100,10 @@ impl Host {
                 Receipt::Returned(state) => self.returned(&state),
                 Receipt::Read { dir, next } => {
                     let _read_again = output::mark_seen(&dir, &self.session, next);
+                }
+                Receipt::News(news) => {
+                    let outbox = Outbox::new(&self.root, self.session.clone(), Consumer::agent());
+                    let _told_again = outbox.and_then(|outbox| outbox.acknowledge(&news.ids));
                 }
             }
         }

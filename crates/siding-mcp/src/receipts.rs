@@ -10,9 +10,11 @@ use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use siding_core::store::TaskDir;
+use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 
 use crate::host::Host;
+use crate::news::News;
 use crate::sleep::block;
 
 /// What an answer shows.
@@ -29,6 +31,18 @@ pub(crate) enum Receipt {
         /// The offset.
         next: u64,
     },
+    /// News of other tasks, to this session's agent.
+    News(News),
+}
+
+impl Receipt {
+    /// Returns the task whose standing is shown.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Told(state) | Self::Returned(state) => Some(state.spec.task_id),
+            Self::Read { .. } | Self::News(_) => None,
+        }
+    }
 }
 
 /// The receipts of the answers of one connection that are on their way.

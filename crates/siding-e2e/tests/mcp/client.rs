@@ -37,14 +37,22 @@ pub(crate) struct Client {
 pub(crate) struct Told {
     pub(crate) said: String,
     pub(crate) output: String,
+    /// What has become of other tasks.
+    pub(crate) news: String,
     pub(crate) is_error: bool,
 }
 
 impl Told {
     pub(crate) fn of(result: &Value) -> Self {
-        let text = |index: usize| result["content"][index]["text"].as_str().unwrap_or_default();
+        let blocks = result["content"].as_array().into_iter().flatten();
+        let mut blocks: Vec<String> =
+            blocks.filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
+        let is_news = |text: &mut String| text.starts_with("Reported by siding");
+        let news = blocks.pop_if(is_news).unwrap_or_default();
+        let mut blocks = blocks.into_iter();
+        let mut next = || blocks.next().unwrap_or_default();
         let is_error = result["isError"].as_bool().unwrap_or(false);
-        Self { said: text(0).to_owned(), output: text(1).to_owned(), is_error }
+        Self { said: next(), output: next(), news, is_error }
     }
 
     /// The first id of a task in what was said.

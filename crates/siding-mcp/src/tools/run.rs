@@ -59,7 +59,8 @@ pub(super) struct Args {
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// Start in the background and answer when all of these hold, at the latest after `budget`:
-    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is told by a notice.
+    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is reported with a later
+    /// answer.
     #[serde(default, deserialize_with = "super::texts")]
     wait_for: Vec<String>,
     /// Let `input` write to it; otherwise it reads nothing.
