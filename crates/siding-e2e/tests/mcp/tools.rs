@@ -34,9 +34,12 @@ fn run_takes_a_directory_and_variables() {
     let mut client = Client::old(&sandbox);
     let told = client.call(
         "run",
-        json!({ "command": "echo $PWD $HUE", "cwd": "below", "env": { "HUE": "red" } }),
+        json!({
+            "command": "echo $PWD $HUE $PORT", "cwd": "below", "env": { "HUE": "red", "PORT": 80 },
+            "timeout": null, "wait_for": null,
+        }),
     );
-    assert_eq!(told.output, format!("{} red\n", sandbox.path("below").display()));
+    assert_eq!(told.output, format!("{} red 80\n", sandbox.path("below").display()));
     let told = client.call("run", json!({ "command": "true", "cwd": "nowhere" }));
     assert!(told.is_error && told.said.contains("nowhere"), "{told:?}");
     client.leave();
@@ -257,6 +260,8 @@ fn a_mistake_is_told_to_the_model_with_what_is_right() {
     assert!(told.is_error && told.said.contains("`list`"), "{told:?}");
     let told = client.call("run", json!({ "command": "true", "budget": -1 }));
     assert!(told.is_error && told.said.contains("budget"), "{told:?}");
+    let told = client.call("run", json!({ "command": "true", "budget": "soon" }));
+    assert!(told.is_error && told.said.contains("`budget`"), "{told:?}");
     let told = client.call("wait", json!({ "ids": ["b-zzzz"], "for": "moon" }));
     assert!(told.is_error && told.said.contains("output:"), "{told:?}");
     assert_eq!(client.refused("tools/call", json!({ "name": "fly", "arguments": {} })), -32602);

@@ -56,12 +56,12 @@ pub(super) struct Args {
     #[serde(default)]
     cwd: Option<PathBuf>,
     /// Variables to set for it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::arguments::variables")]
     env: BTreeMap<String, String>,
     /// Start in the background and answer when all of these hold, at the latest after `budget`:
     /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is reported with a later
     /// answer.
-    #[serde(default, deserialize_with = "super::texts")]
+    #[serde(default, deserialize_with = "super::arguments::texts")]
     wait_for: Vec<String>,
     /// Let `input` write to it; otherwise it reads nothing.
     #[serde(default)]

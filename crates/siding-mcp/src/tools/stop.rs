@@ -22,7 +22,7 @@ when it is proven that nothing is left.";
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// Task ids, or their beginnings.
-    #[serde(deserialize_with = "super::texts", alias = "id")]
+    #[serde(deserialize_with = "super::arguments::texts", alias = "id")]
     ids: Vec<String>,
     /// Seconds between asking and killing (default 10); 0 kills at once.
     #[serde(default)]

@@ -33,13 +33,13 @@ you can call it again. Do not poll; do not write sleep loops.";
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// Task ids, or their beginnings.
-    #[serde(deserialize_with = "super::texts", alias = "id")]
+    #[serde(deserialize_with = "super::arguments::texts", alias = "id")]
     ids: Vec<String>,
     /// Until one of them has, instead of all.
     #[serde(default)]
     any: bool,
     /// What to wait for: `exit` (default), `output:REGEX`, `port:N`, `http:URL`, `file:PATH`.
-    #[serde(default, rename = "for", deserialize_with = "super::texts")]
+    #[serde(default, rename = "for", deserialize_with = "super::arguments::texts")]
     conditions: Vec<String>,
     /// Seconds to wait at most.
     #[serde(default)]
