@@ -25,6 +25,8 @@ pub(crate) struct Answer {
     pub(crate) output: Option<String>,
     /// What has become of other tasks, in a block of its own.
     pub(crate) news: Option<String>,
+    /// Whether something of what was asked came to nothing.
+    pub(crate) is_error: bool,
     /// The task that goes on although its caller would have waited, for callers with another way
     /// to wait.
     pub(crate) goes_on: Option<TaskId>,
@@ -47,7 +49,8 @@ impl Answer {
         let said = self.said.join("\n");
         let output = self.output.filter(|text| !text.is_empty());
         let blocks = [Some(said), output, self.news].into_iter().flatten().map(ContentBlock::text);
-        CallToolResult::success(blocks.collect())
+        let blocks = blocks.collect();
+        if self.is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) }
     }
 }
 
@@ -82,10 +85,17 @@ impl Refusal {
     /// Returns the result of a call of a tool: the model reads it, which it would not do with an
     /// error of the protocol.
     pub(crate) fn result(&self) -> CallToolResult {
+        CallToolResult::error(vec![ContentBlock::text(self.line())])
+    }
+
+    /// Returns why, and what to do instead, in one line.
+    pub(crate) fn line(&self) -> String {
         // A message repeats what the caller gave, which may come from anywhere.
         let text = one_line(&self.to_string(), MESSAGE);
-        let text = self.next().map_or(text.clone(), |next| format!("{text}; {next}"));
-        CallToolResult::error(vec![ContentBlock::text(text)])
+        match self.next() {
+            Some(next) => format!("{text}; {next}"),
+            None => text,
+        }
     }
 
     /// Returns what to do instead.

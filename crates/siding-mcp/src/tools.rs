@@ -38,7 +38,7 @@ pub(crate) fn all() -> Vec<Tool> {
 
 /// Calls a tool; `None` when there is none of that name.
 pub(crate) async fn call(
-    host: &Host,
+    host: &Arc<Host>,
     call: &mut Call,
     name: &str,
     arguments: JsonObject,

@@ -129,6 +129,24 @@ fn a_wait_that_is_kept_busy_hears_of_its_cancel() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
+/// A stop may take as long as the grace is.
+#[test]
+fn a_stop_tells_how_far_it_is_and_can_be_cancelled() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("trap '' TERM; echo up; while :; do sleep .1; done");
+    let _trapped = client.call("wait", json!({ "ids": [id], "for": "output:up" }));
+    let (stop, progress) = client.begin_wait("stop", json!({ "ids": [id], "grace": 100 }));
+    let message = progress["message"].as_str().expect("words");
+    assert!(message.contains(&id) && message.contains("stopping"), "{progress}");
+    client.cancel(stop);
+    let left = Instant::now();
+    client.leave();
+    // Calls that go on are waited for 5 s by the SDK.
+    assert!(left.elapsed() < Duration::from_secs(4), "left after {:?}", left.elapsed());
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
+}
+
 #[test]
 fn the_new_revision_says_what_it_is_in_every_result() {
     let sandbox = sandbox();

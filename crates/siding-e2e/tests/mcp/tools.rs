@@ -251,6 +251,20 @@ fn stop_ends_what_has_left_the_tree() {
 }
 
 #[test]
+fn one_task_that_cannot_be_stopped_hides_no_other() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let told = client.call("stop", json!({ "ids": [] }));
+    assert!(told.is_error && told.said.contains("`list`"), "{told:?}");
+    let ids = [client.start("sleep 300"), client.start("sleep 301")];
+    let told = client.call("stop", json!({ "ids": [ids[0], "b-zzzz", ids[1], ids[0]] }));
+    assert!(told.is_error && told.said.contains("b-zzzz"), "{told:?}");
+    assert_eq!(told.said.matches("stopped by client").count(), 2, "{told:?}");
+    assert!(!client.call("stop", json!({ "ids": ids })).is_error, "they have ended");
+    client.leave();
+}
+
+#[test]
 fn a_mistake_is_told_to_the_model_with_what_is_right() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
