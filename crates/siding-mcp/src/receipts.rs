@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{JsonRpcMessage, RequestId};
@@ -16,6 +17,9 @@ use siding_model::journal::TaskState;
 use crate::host::Host;
 use crate::news::News;
 use crate::sleep::block;
+
+/// How long a call waits for the answer of another to be written and noted.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// What an answer shows.
 #[derive(Debug)]
@@ -59,9 +63,11 @@ impl Receipts {
         self.all().insert(request, receipts);
     }
 
-    /// Returns when whatever the client has read is noted: its next call may build on it.
+    /// Returns when whatever the client has read is noted: its next call may build on it. A client
+    /// that does not read is not waited for long.
     pub(crate) async fn settled(&self) {
-        drop(self.writing.lock().await);
+        let _a_client_that_does_not_read =
+            tokio::time::timeout(SETTLE, self.writing.lock()).await.map(drop);
     }
 
     fn take(&self, message: &TxJsonRpcMessage<RoleServer>) -> Option<Vec<Receipt>> {

@@ -123,6 +123,8 @@ fn what_becomes_ready_after_the_answer_is_told_by_a_notice() {
     std::fs::write(sandbox.path("go1"), "").expect("own directory");
     let first = json!({ "command": text(1), "wait_for": "output:up", "budget": 30 });
     assert!(client.call("run", first).said.contains("output:up"));
+    let next = client.call("list", json!({}));
+    assert!(next.news.is_empty(), "the answer has told it: {next:?}");
     assert_eq!(notices(), json!([]), "the answer has told it");
     let later = json!({ "command": text(2), "wait_for": "output:up", "budget": 0.2 });
     let told = client.call("run", later);
