@@ -11,7 +11,7 @@ use siding_core::store::{Root, TaskDir};
 use siding_core::view::{self, Detail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{Consumer, NoticeId, Story};
+use siding_model::notice::{NoticeId, Shown, Story};
 use siding_model::report::TaskView;
 use siding_model::settings::Settings;
 use siding_model::text::one_line;
@@ -52,7 +52,7 @@ pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
-    /// What of it is news.
+    /// What of it its own caller need not be told.
     pub(crate) news: Vec<NoticeId>,
 }
 
@@ -73,7 +73,7 @@ impl Task {
 
     /// Takes what was read of a task.
     pub(crate) fn of(dir: TaskDir, story: Story) -> Self {
-        let news = story.notices.iter().map(|notice| notice.id).collect();
+        let news = Shown::Call.names(&story.notices).collect();
         Self { dir, state: story.state, news }
     }
 
@@ -147,12 +147,10 @@ pub(crate) fn session() -> SessionId {
         .unwrap_or_else(SessionId::implicit)
 }
 
-/// Notes that the caller was told how a task stands, as far as `state` says: its session's agent
-/// needs no notice of it. A stranger who looks takes nobody's news.
-pub(crate) fn consumed(root: &Root, state: &TaskState) {
-    if state.spec.session_id == session() {
-        note_consumed(notices::consume(root, state, &Consumer::agent()));
-    }
+/// Notes what the caller was shown of a task, as far as `state` says: its session's agent needs no
+/// notice of it.
+pub(crate) fn consumed(root: &Root, state: &TaskState, shown: Shown) {
+    note_consumed(notices::consume(root, state, &session(), shown));
 }
 
 /// Notes that the task's own caller has taken its result: nobody needs a notice of it.

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
+pub use turns::{Begun, begin_turn, hold};
+
 use serde::{Deserialize, Serialize};
 use siding_model::id::SessionId;
 use siding_model::journal::JournalError;
@@ -14,10 +16,10 @@ use crate::store::{Root, StoreError};
 use crate::sys::{clock, file, procfs};
 use crate::tree;
 
+mod turns;
+
 /// Format of a session's journal.
 const FORMAT: u32 = 1;
-/// Counts the turns that were held in a row, in the session's directory.
-const HOLDS: &str = "holds";
 
 /// One line of a session's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,41 +173,17 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
     Ok(session)
 }
 
+/// Whether two sessions are of one program: the same one, or both its own.
+#[must_use]
+pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
+    let owner = |id| read(root, id).ok().flatten().map(|session| (session.boot, session.owner));
+    one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
+}
+
 /// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
 #[must_use]
 pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
     !read(root, id).ok().flatten().is_some_and(|session| session.is_live(boot))
-}
-
-/// Counts a turn of the session's agent that is held open, `anew` when the one before was not.
-/// Returns whether it may be: not more than `most` in a row.
-///
-/// # Errors
-///
-/// [`SessionError`].
-pub fn hold(root: &Root, id: &SessionId, anew: bool, most: u64) -> Result<bool, SessionError> {
-    let io = |source| io_error(id, "count held turns", source);
-    let dir = root.session_dir(id.as_str(), false)?;
-    if anew {
-        match file::remove(&dir, HOLDS) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            Err(_) | Ok(()) => {}
-        }
-    }
-    let counter = match file::open_at(&dir, HOLDS, file::Open::CreateNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            file::open_at(&dir, HOLDS, file::Open::ReadWrite)
-        }
-        result => result,
-    }
-    .map_err(io)?;
-    // One byte for each: nothing is ever rewritten.
-    let before = file::facts(&counter).map_err(io)?.len;
-    if before >= most {
-        return Ok(false);
-    }
-    file::write_all_at(&counter, b".", before).map_err(io)?;
-    Ok(true)
 }
 
 /// Reads a session, `None` when it was never opened.

@@ -69,13 +69,15 @@ pub struct Watch<'r> {
     link: Option<Link>,
     /// Whether its shim has said nothing yet, so that it may not even be on record.
     is_new: bool,
+    /// How often another connection was made.
+    renewed: u32,
 }
 
 impl<'r> Watch<'r> {
     /// Begins to watch a task with a connection that exists already and is subscribed.
     #[must_use]
     pub const fn over(root: &'r Root, program: &'r CStr, id: TaskId, link: Link) -> Self {
-        Self { root, program, id, link: Some(link), is_new: true }
+        Self { root, program, id, link: Some(link), is_new: true, renewed: 0 }
     }
 
     /// Begins to watch a task: connects to its shim, or to a new one when that was killed. Every
@@ -85,8 +87,9 @@ impl<'r> Watch<'r> {
     ///
     /// [`WatchError`].
     pub fn open(root: &'r Root, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
-        let mut watch = Self { root, program, id, link: None, is_new: false };
+        let mut watch = Self { root, program, id, link: None, is_new: false, renewed: 0 };
         watch.reconnect()?;
+        watch.renewed = 0;
         Ok(watch)
     }
 
@@ -106,6 +109,13 @@ impl<'r> Watch<'r> {
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.link.is_none()
+    }
+
+    /// Returns how often its shim has been replaced since. A new one knows nothing of what the one
+    /// before was asked to tell, but for the records.
+    #[must_use]
+    pub const fn renewed(&self) -> u32 {
+        self.renewed
     }
 
     /// Opens the task's directory.
@@ -252,6 +262,7 @@ impl<'r> Watch<'r> {
         // Whatever was recorded before is in the journal, whatever comes will be heard.
         let (_, state) = self.state()?;
         self.link = state.is_live().then_some(link);
+        self.renewed += 1;
         Ok(true)
     }
 

@@ -13,6 +13,7 @@ use siding_core::view::Detail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
+use siding_model::notice::Shown;
 use siding_model::outcome::Outcome;
 
 use crate::host::{Host, PROGRAM, Standing};
@@ -56,7 +57,7 @@ pub(crate) fn get(host: &Host, id: &str) -> Result<(DetailedTask, Vec<Receipt>),
     };
     let task = task(host, &standing, payload.status());
     let shows_end = payload.status().is_terminal();
-    let receipt = shows_end.then(|| Receipt::Told(Box::new(standing.state)));
+    let receipt = shows_end.then(|| Receipt::Told(Box::new(standing.state), Shown::Call));
     Ok((DetailedTask::new(task, payload), receipt.into_iter().collect()))
 }
 

@@ -96,7 +96,9 @@ impl Host {
     pub(crate) fn note(&self, receipts: Vec<Receipt>) {
         for receipt in receipts {
             match receipt {
-                Receipt::Told(state) => self.told(&state),
+                Receipt::Told(state, shown) => {
+                    let _told_again = notices::consume(&self.root, &state, &self.session, shown);
+                }
                 Receipt::Returned(state) => self.returned(&state),
                 Receipt::Read { dir, next } => {
                     let _read_again = output::mark_seen(&dir, &self.session, next);
@@ -106,13 +108,6 @@ impl Host {
                     let _told_again = outbox.and_then(|outbox| outbox.acknowledge(&news.ids));
                 }
             }
-        }
-    }
-
-    fn told(&self, state: &TaskState) {
-        if state.spec.session_id == self.session {
-            let agent = Consumer::agent();
-            let _told_again = notices::consume(&self.root, state, &agent);
         }
     }
 

@@ -13,6 +13,7 @@ use rmcp::transport::Transport;
 use siding_core::store::TaskDir;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
+use siding_model::notice::Shown;
 
 use crate::host::Host;
 use crate::news::News;
@@ -24,8 +25,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// What an answer shows.
 #[derive(Debug)]
 pub(crate) enum Receipt {
-    /// How a task stands, to this session's agent.
-    Told(Box<TaskState>),
+    /// Something of a task, to this session's agent.
+    Told(Box<TaskState>, Shown),
     /// The result of a task, to its own caller.
     Returned(Box<TaskState>),
     /// What a task wrote, up to an offset.
@@ -43,7 +44,7 @@ impl Receipt {
     /// Returns the task whose standing is shown.
     pub(crate) fn task(&self) -> Option<TaskId> {
         match self {
-            Self::Told(state) | Self::Returned(state) => Some(state.spec.task_id),
+            Self::Told(state, _) | Self::Returned(state) => Some(state.spec.task_id),
             Self::Read { .. } | Self::News(_) => None,
         }
     }

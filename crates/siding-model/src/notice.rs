@@ -10,6 +10,7 @@
 mod delivery;
 mod id;
 mod order;
+mod shown;
 mod story;
 mod view;
 mod words;
@@ -18,6 +19,7 @@ mod xml;
 pub use delivery::{Answer, DELIVERY_MAX, next_try, retry_after};
 pub use id::{BadConsumer, BadNoticeId, Consumer, NoticeId};
 pub use order::Priority;
+pub use shown::Shown;
 pub use story::{Certainty, Kind, News, Notice, Story};
 pub use view::{NoticeOutput, NoticeView, SUMMARY_MAX, Status};
 pub use xml::{NOTE, xml};

@@ -106,7 +106,7 @@ impl Stall {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
             return Look::NotYet;
         }
-        let sample = self.sample(scene);
+        let sample = self.sample_again(scene);
         self.uses = Some(probe::uses_in(&sample, wanted));
         if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
             let tail = scene.tail();
@@ -138,6 +138,12 @@ impl Stall {
         }
         self.before = Some(sample);
         Look::Nothing
+    }
+
+    /// Looks again, at as little as there is to see.
+    fn sample_again(&mut self, scene: &Scene<'_>) -> Sample {
+        let before = self.before.as_ref().filter(|_| !scene.kin.are_strays());
+        before.and_then(probe::unmoved).unwrap_or_else(|| self.sample(scene))
     }
 
     fn sample(&mut self, scene: &Scene<'_>) -> Sample {

@@ -15,6 +15,7 @@ mod input;
 mod news;
 mod pre_tool_use;
 mod predecessors;
+mod prompt;
 mod session_end;
 mod session_start;
 mod stop;
@@ -68,11 +69,11 @@ impl Args {
             {
                 self.say(Answer::Nothing.into())
             }
-            Event::PostToolUse
-            | Event::PostToolUseFailure
-            | Event::PostToolBatch
-            | Event::UserPromptSubmit => {
+            Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
                 self.within(&input, |conversation| self.say(news::answer(conversation)?))
+            }
+            Event::UserPromptSubmit => {
+                self.within(&input, |conversation| self.say(prompt::answer(conversation)?))
             }
             Event::Stop => self.within(&input, |conversation| {
                 self.say(stop::answer(&input, conversation, self.host)?)

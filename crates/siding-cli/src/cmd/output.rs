@@ -13,6 +13,7 @@ use siding_core::store::Root;
 use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
+use siding_model::notice::Shown;
 use siding_model::outcome::Outcome;
 use siding_model::size::Bytes;
 
@@ -256,7 +257,7 @@ impl Args {
 fn note_the_end(root: &Root, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {
-        context::consumed(root, &task.state);
+        context::consumed(root, &task.state, Shown::Output);
     }
 }
 

@@ -15,6 +15,7 @@ use siding_core::run::{self, Begun};
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
+use siding_model::limits::OnLimit;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Why;
 use siding_model::report::TaskView;
@@ -244,6 +245,10 @@ impl Args {
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
                 eprint!("{}", excerpt.text);
             }
+        }
+        if task.state.spec.limits.on_limit == OnLimit::Notice {
+            // Its caller is told here, and by no notice.
+            view.breaches.iter().for_each(|breach| render::say(&breach.detail));
         }
         if let Some(advice) = render::advice(&view) {
             render::say(&advice);

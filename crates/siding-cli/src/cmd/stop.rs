@@ -7,6 +7,7 @@ use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::view::Detail;
 use siding_model::id::TaskId;
+use siding_model::notice::Shown;
 use siding_model::report::TaskView;
 use siding_model::signal::Signal;
 use siding_model::text::one_line;
@@ -82,7 +83,7 @@ impl Args {
         };
         if reader == out::Reader::There {
             // Who asked for the end has been told of it.
-            tasks.iter().for_each(|task| context::consumed(&root, &task.state));
+            tasks.iter().for_each(|task| context::consumed(&root, &task.state, Shown::Standing));
         }
         let survived = views.iter().any(|view| {
             view.stop_report.as_ref().is_some_and(|report| !report.survivors.is_empty())

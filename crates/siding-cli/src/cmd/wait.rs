@@ -9,6 +9,7 @@ use siding_core::sys::descriptor;
 use siding_core::view::Detail;
 use siding_core::wait::{Answer, Hit, Waiter};
 use siding_model::id::TaskId;
+use siding_model::notice::Shown;
 use siding_model::report::{WaitDetail, WaitHit, WaitReason, WaitView};
 use siding_model::settings::{Key, RawValue};
 use siding_model::span;
@@ -116,7 +117,7 @@ impl Args {
         };
         if reader == out::Reader::There {
             for id in told {
-                context::consumed(&root, &Task::read(&root, id)?.state);
+                context::consumed(&root, &Task::read(&root, id)?.state, Shown::Standing);
             }
         }
         Ok(code)

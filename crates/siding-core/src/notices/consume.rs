@@ -2,27 +2,39 @@
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{Consumer, NoticeId, Story};
+use siding_model::notice::{Consumer, NoticeId, Shown, Story};
 
 use super::acks::{self, Acks, Durability};
 use super::error::NoticesError;
+use crate::session;
 use crate::store::Root;
 
-/// Notes that a consumer knows how a task stands, as far as `state` says: its news so far need not
-/// be told to it.
+/// Notes that somebody in session `reader` was shown a task, as far as `state` says: what was shown
+/// need not be told to the agent, if it is the one whose task that is. A stranger who looks takes
+/// nobody's news.
 ///
 /// Only after it was shown. A crash before this tells it again.
 ///
 /// # Errors
 ///
 /// [`NoticesError`].
-pub fn consume(root: &Root, state: &TaskState, consumer: &Consumer) -> Result<(), NoticesError> {
+pub fn consume(
+    root: &Root,
+    state: &TaskState,
+    reader: &SessionId,
+    shown: Shown,
+) -> Result<(), NoticesError> {
     let session = &state.spec.session_id;
+    // A program has more than one session: its shells' and that of its MCP server.
+    if !session::share_owner(root, reader, session) {
+        return Ok(());
+    }
+    let agent = Consumer::agent();
     let acks = Acks::read(root, session)?;
     let mut ids: Vec<NoticeId> =
-        story(root, state.spec.task_id)?.ids_among(state.next_seq).collect();
-    ids.retain(|id| !acks.has(consumer, *id));
-    acks::add(root, session, Some(consumer), &ids, Durability::Kernel)
+        story(root, state.spec.task_id)?.ids_among(state.next_seq, shown).collect();
+    ids.retain(|id| !acks.has(&agent, *id));
+    acks::add(root, session, Some(&agent), &ids, Durability::Kernel)
 }
 
 /// Notes that a task's own caller has taken its result: this news of it need not be told to
@@ -35,14 +47,14 @@ pub fn returned(root: &Root, session: &SessionId, news: &[NoticeId]) -> Result<(
     acks::add(root, session, None, news, Durability::Kernel)
 }
 
-/// Returns the session of a task and what the task has told so far.
+/// Returns the session of a task and what its caller need not be told of it.
 ///
 /// # Errors
 ///
 /// [`NoticesError`].
 pub fn notices_of(root: &Root, task: TaskId) -> Result<(SessionId, Vec<NoticeId>), NoticesError> {
     let Story { state, notices } = story(root, task)?;
-    Ok((state.spec.session_id, notices.iter().map(|notice| notice.id).collect()))
+    Ok((state.spec.session_id, Shown::Call.names(&notices).collect()))
 }
 
 fn story(root: &Root, id: TaskId) -> Result<Story, NoticesError> {

@@ -17,7 +17,7 @@ use siding_model::process::{Mono, ProcRef};
 use super::error::{NoticesError, io_of};
 use super::outbox::{Look, Outbox};
 use crate::journal_file::{self, ReadError};
-use crate::recover::Recovery;
+use crate::recover::{Found, Recovery};
 use crate::session;
 use crate::store::{LIVE, StoreError, TASKS};
 use crate::sys::inotify::{Change, Inotify, Watched};
@@ -312,10 +312,27 @@ impl<'o, 'r> Follower<'o, 'r> {
         }
         let recovery = Recovery::new(self.outbox.root(), self.program)
             .map_err(io_of(self.outbox.session(), "read the boot id"))?;
-        // It has ended, or has a new shim, or somebody else is at work on it: then the journal
-        // tells, and should that one die as well, the next look finds nobody. What cannot be
-        // recovered now must not keep the news of others back.
-        let wait_ms = if recovery.task(id).is_ok() { BUSY_MS } else { FAILED_MS };
+        let wait_ms = match recovery.task(id) {
+            // It has ended, or has a new shim, or somebody else is at work on it: then the journal
+            // tells, and should that one die as well, the next look finds nobody.
+            Ok(
+                Found::Ended
+                | Found::Closed
+                | Found::Rescued
+                | Found::Continued
+                | Found::Unborn
+                | Found::Busy,
+            ) => BUSY_MS,
+            // Its shim lives and cannot be held from here, or nothing can be done. Its journal
+            // tells all the same, and it must not keep the news of others back.
+            Ok(
+                Found::Kept
+                | Found::Elsewhere { .. }
+                | Found::SetAside { .. }
+                | Found::TooNew { .. },
+            )
+            | Err(_) => FAILED_MS,
+        };
         self.changed.insert(id);
         self.again.insert(id, clock::mono().plus_ms(wait_ms));
         Ok(())

@@ -1,8 +1,9 @@
 //! Looking at what a task's processes do, cheaply enough to do it every now and then.
 //!
 //! Owns the way from `/proc` to the facts that [`siding_model::evidence`] judges, and from a
-//! judgement back to names for people. One sample takes about 30 µs a process and holds no names;
-//! names are looked up only for the few processes that explain a verdict.
+//! judgement back to names for people. One sample takes about 30 µs a process, or one system call
+//! where nothing has run since the last, and holds no names; names are looked up only for the few
+//! processes that explain a verdict.
 //!
 //! The same walk tells what a task uses, for [`siding_model::limits`], without a look at what its
 //! threads do: about 15 µs a process.
@@ -17,5 +18,5 @@ mod usage;
 
 pub use explain::links;
 pub use objects::Given;
-pub use sample::{below, of_processes};
+pub use sample::{below, of_processes, unmoved};
 pub use usage::{Wanted, connections, shared_once, uses_below, uses_in, uses_of};

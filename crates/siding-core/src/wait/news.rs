@@ -71,15 +71,17 @@ impl Waiter<'_> {
         if self.files.is_some() {
             at = at.min(self.files_at);
         }
-        let scans = self.tasks.iter().filter(|one| !one.over).flat_map(|one| &one.scans);
-        scans.flatten().filter_map(Scan::wake_at).fold(at, Mono::min)
+        // One that has been found is looked at no more, so nothing would ever take its time away.
+        let open = self.open(|one| matches!(one, Condition::Output(_)));
+        let scans = open.iter().filter_map(|&(task, on)| self.tasks[task].scans[on].as_ref());
+        scans.filter_map(Scan::wake_at).fold(at, Mono::min)
     }
 
     /// Takes in what a shim said.
     pub(super) fn hear(&mut self, task: usize) -> Result<(), WaitError> {
         let one = &mut self.tasks[task];
         let (mut grown, mut again, mut over) = (false, false, false);
-        let mut first = true;
+        let renewed = one.watch.renewed();
         loop {
             match one.watch.take()? {
                 // Told once for each request, so that a slow reader is not flooded.
@@ -97,12 +99,12 @@ impl Waiter<'_> {
                     | Message::Why { .. }
                     | Message::Usage { .. },
                 ) => {}
-                // Something was there and it was no message: another shim took over, and knows
-                // nothing of this waiter.
-                None if first => (grown, again) = (true, true),
                 None => break,
             }
-            first = false;
+        }
+        if one.watch.renewed() != renewed {
+            // Another shim took over, and knows nothing of this waiter.
+            (grown, again) = (true, true);
         }
         if again && one.reads_output() {
             one.watch.send(&Request::Subscribe { follow: true })?;

@@ -139,6 +139,22 @@ fn a_result_that_was_taken_is_no_news() {
     }
 }
 
+/// PAINS C6: who hears how it ended has not heard what happened before.
+#[test]
+fn an_end_that_was_taken_leaves_what_it_did_not_say() {
+    let sandbox = sandbox();
+    let monitor = ["monitor", "--json", "--match", "FAIL", "--", "echo FAIL one; echo ok"];
+    let id = id(&ok(&sandbox, &monitor).json());
+    for call in [&["wait", &id][..], &["stop", &id], &["show", &id]] {
+        let _done = ok(&sandbox, call);
+        let left = notices(&sandbox, &[]);
+        let kinds: Vec<&Value> = left.iter().map(|notice| &notice["kind"]).collect();
+        assert_eq!(kinds, ["matched"], "{call:?}: {left:?}");
+    }
+    let _all = ok(&sandbox, &["output", &id]);
+    assert!(notices(&sandbox, &[]).is_empty(), "the line was in it");
+}
+
 #[test]
 fn a_look_that_does_not_show_the_end_cancels_nothing() {
     let sandbox = sandbox();

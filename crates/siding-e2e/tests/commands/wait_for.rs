@@ -247,6 +247,26 @@ fn several_conditions_are_all_or_any() {
     assert_eq!(seen(rather.wait())[0]["detail"], exited(4));
 }
 
+/// PAINS D1: what has come true is not looked at again and again while something else is waited for.
+#[test]
+fn a_wait_that_has_seen_half_of_it_sleeps() {
+    let sandbox = sandbox();
+    let id = start(&sandbox, &[], &format!("echo one; {HANG}"));
+    let wait = ["wait", &id, "--for", "output:one", "--for", "exit", "--timeout", "2s"];
+    let line = format!("TIMEFORMAT='%U %S'; time {}", sandbox.siding_line(&wait));
+    let done = sandbox.host("bash", &["-c", &line]).run().expect_code(124);
+    let spent: f64 = done
+        .err()
+        .lines()
+        .last()
+        .expect("two times")
+        .split(' ')
+        .map(|seconds| seconds.parse::<f64>().expect("seconds"))
+        .sum();
+    assert!(spent < 0.5, "{spent} s of processor time in 2 s: {done}");
+    stop_all(&sandbox);
+}
+
 /// Tasks of another session are waited for as well, and the shim may die meanwhile.
 #[test]
 fn a_wait_survives_the_shim() {
@@ -265,6 +285,30 @@ fn a_wait_survives_the_shim() {
         let new = processes::with_birthmark(&id);
         !first.alive() && new.iter().any(|one| processes::name(one.pid) == "siding-shim")
     });
+    make_file(&sandbox, "go");
+    assert_eq!(seen(waiting.wait())[0]["detail"]["line"], "ready");
+    stop_all(&sandbox);
+}
+
+/// The same when the shim had said something before it died that nobody has read yet.
+#[test]
+fn a_wait_survives_a_shim_that_had_something_to_say() {
+    let sandbox = sandbox();
+    let text = gated("echo up", &format!("echo ready; {HANG}"));
+    let id = start(&sandbox, &[], &text);
+    let waiting = waiting(&sandbox, &id, &["--for", "output:ready"]);
+    let _up = wait_for(&sandbox, &id, "output:up");
+    let pid = shown(&sandbox, &id)["shim_pid"].as_u64();
+    let shim = pid.and_then(|pid| siding_e2e::Process::of(u32::try_from(pid).ok()?));
+    let shim = shim.expect("a shim keeps it");
+    eventually("it sleeps", || processes::state(waiting.process().pid) == Some('S'));
+    waiting.signal(rustix::process::Signal::STOP);
+    let _record = ok(&sandbox, &["extend", &id, "1h"]);
+    shim.kill();
+    eventually("another keeps it", || {
+        shown(&sandbox, &id)["shim_pid"].as_u64().is_some_and(|now| Some(now) != pid)
+    });
+    waiting.signal(rustix::process::Signal::CONT);
     make_file(&sandbox, "go");
     assert_eq!(seen(waiting.wait())[0]["detail"]["line"], "ready");
     stop_all(&sandbox);

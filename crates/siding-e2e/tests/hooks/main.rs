@@ -3,6 +3,7 @@
 
 mod answers;
 mod news;
+mod prompt;
 mod start;
 mod stop;
 mod support;

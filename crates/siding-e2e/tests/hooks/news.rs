@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use siding_e2e::words;
 
-use crate::support::{background, begin, ended, facts, finish, sandbox};
+use crate::support::{SESSION, background, begin, ended, facts, finish, sandbox};
 
 /// PAINS C6, C9: every event that can tell, tells; no notice is told twice; each says that it is no
 /// word of the user's.
@@ -126,6 +126,25 @@ fn the_hosts_other_sessions_are_told_too() {
     let stranger = background_of_cli(&sandbox);
     assert_eq!(facts(&sandbox, "user-prompt-submit", json!({})), "", "{stranger}");
     let _closed = sandbox.siding(&["session", "close", "claude-4242-1"]).run().expect_code(0);
+    finish(&sandbox);
+}
+
+/// PAINS C8: the host's program has two doors, its shells and its MCP server. What came out of one is
+/// not told at the other.
+#[test]
+fn a_result_taken_in_another_session_of_the_host_is_no_news() {
+    let sandbox = sandbox();
+    let own = std::process::id().to_string();
+    let open = ["session", "open", "mcp-4242-1", "--owner-pid", &own];
+    let _open = sandbox.siding(&open).run().expect_code(0);
+    begin(&sandbox);
+    let run = ["run", "--background", "--session", "mcp-4242-1", "--json", "--", "sleep 60"];
+    let task = sandbox.siding(&run).run().expect_code(0).json();
+    let id = task["task_id"].as_str().expect("an id");
+    let stop = sandbox.siding(&["stop", id]).env("SIDING_SESSION", SESSION);
+    let _stopped = stop.run().expect_code(0);
+    assert_eq!(facts(&sandbox, "post-tool-use", json!({})), "");
+    let _closed = sandbox.siding(&["session", "close", "mcp-4242-1"]).run().expect_code(0);
     finish(&sandbox);
 }
 

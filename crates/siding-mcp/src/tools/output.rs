@@ -9,6 +9,7 @@ use siding_core::output::{self, Choose, PAGE_MIN, Query, Reading, Size, Stream};
 use siding_core::settings::{self, Environment};
 use siding_core::view::Detail;
 use siding_model::advice;
+use siding_model::notice::Shown;
 
 use crate::answer::{Answer, Refusal};
 use crate::call::Call;
@@ -84,7 +85,7 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
     if is_look && from <= seen && reading.next > seen {
         answer.receipts.push(Receipt::Read { dir, next: reading.next });
     }
-    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state))));
+    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state), Shown::Output)));
     Ok(answer)
 }
 

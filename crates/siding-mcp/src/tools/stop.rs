@@ -13,6 +13,7 @@ use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_model::advice;
 use siding_model::id::TaskId;
+use siding_model::notice::Shown;
 use tokio::task::JoinSet;
 
 use crate::answer::{Answer, Refusal};
@@ -124,6 +125,6 @@ fn tell(host: &Host, id: TaskId, answer: &mut Answer) -> Result<(), Refusal> {
     let view = host.view(&standing, Detail::Brief);
     answer.said.push(advice::line(&view, LINE));
     answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
-    answer.receipts.push(Receipt::Told(Box::new(standing.state)));
+    answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
     Ok(())
 }

@@ -11,6 +11,7 @@ use siding_core::view::Detail;
 use siding_core::wait::{Answer as Waited, Hit, Waiter};
 use siding_model::advice;
 use siding_model::id::TaskId;
+use siding_model::notice::Shown;
 use siding_model::report::WaitDetail;
 use siding_model::settings::{Key, RawValue};
 use siding_model::span::human;
@@ -175,7 +176,7 @@ fn tell_end(host: &Host, id: TaskId, alone: bool, answer: &mut Answer) -> Result
         answer.output = gist.ok();
         answer.said.push(format!("`output` shows all {} bytes it wrote", view.output.bytes));
     }
-    answer.receipts.push(Receipt::Told(Box::new(standing.state)));
+    answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
     Ok(())
 }
 

@@ -28,6 +28,8 @@ pub struct ProcessFacts {
     pub parent: i32,
     /// State letter of its first thread (proc_pid_stat(5)).
     pub state: char,
+    /// What its CPU clock said before it was looked at, in nanoseconds; `None` when it did not.
+    pub cpu_ns: Option<u64>,
     /// Time it used itself, user and system, in clock ticks.
     pub own_ticks: u64,
     /// The same of its children that have ended and were waited for.

@@ -20,8 +20,8 @@ use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
 use crate::record::Record;
 
-use super::NoticeId;
 use super::words::{self, ready, stalled};
+use super::{NoticeId, Shown};
 
 /// How long the caller of a foreground task has to take its result before others are told, in
 /// milliseconds. A caller takes a few; only a killed one takes none, and then this is how late the
@@ -187,9 +187,9 @@ impl Story {
         Ok(Self { state, notices })
     }
 
-    /// Returns the names of the notices of the first `records` records.
-    pub fn ids_among(&self, records: u64) -> impl Iterator<Item = NoticeId> {
-        self.notices.iter().map(|notice| notice.id).filter(move |id| id.seq < records)
+    /// Returns the names of the notices of the first `records` records that were `shown`.
+    pub fn ids_among(&self, records: u64, shown: Shown) -> impl Iterator<Item = NoticeId> {
+        shown.names(&self.notices).filter(move |id| id.seq < records)
     }
 }
 

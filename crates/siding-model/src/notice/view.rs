@@ -12,6 +12,7 @@ use super::order::Priority;
 use super::story::{Kind, News, Notice};
 use crate::id::{SessionId, TaskId};
 use crate::journal::TaskState;
+use crate::monitor::Monitor;
 use crate::outcome::{LeaderEnd, Outcome};
 use crate::settings::Key;
 use crate::span::human;
@@ -22,7 +23,8 @@ pub const SUMMARY_MAX: usize = 2 << 10;
 /// Longest command and name, in bytes. A command may have two megabytes; what it was is known.
 const COMMAND_MAX: usize = 1 << 10;
 const NAME_MAX: usize = 128;
-/// Longest line of siding's own before the output, in bytes.
+/// Longest line of siding's own before the output, in bytes. What somebody wanted to know of a
+/// task's output comes on top.
 const HEAD_MAX: usize = 512;
 
 /// One notice, as `siding notices --json` prints it.
@@ -271,7 +273,8 @@ fn masked(state: &TaskState, news: &News) -> Option<Vec<i32>> {
 }
 
 fn summary(news: &News, output: &str) -> String {
-    let mut text = news.head().map(|head| short(&head, HEAD_MAX)).unwrap_or_default();
+    let room = HEAD_MAX + if news.kind() == Kind::Matched { Monitor::TEXT_MAX } else { 0 };
+    let mut text = news.head().map(|head| short(&head, room)).unwrap_or_default();
     let output = visible(output.trim_end_matches('\n'));
     if !text.is_empty() && !output.is_empty() {
         text.push('\n');

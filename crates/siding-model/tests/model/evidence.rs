@@ -42,6 +42,7 @@ fn process(pid: i32, parent: i32, doing: Vec<Doing>) -> ProcessFacts {
         process: ProcRef { pid, start_ticks: 1 },
         parent,
         state: 'S',
+        cpu_ns: Some(7),
         own_ticks: 3,
         reaped_ticks: 0,
         resident_bytes: 0,

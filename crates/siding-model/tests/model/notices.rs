@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::Map;
 use siding_model::journal::{self, TaskState};
 use siding_model::lifecycle::{Event, Phase, Tree};
+use siding_model::monitor::Monitor;
 use siding_model::notice::{
     Certainty, Consumer, Kind, News, Notice, NoticeId, NoticeOutput, NoticeView, Priority,
     SUMMARY_MAX, Status, Story, xml,
@@ -172,6 +173,15 @@ fn what_needs_an_answer_comes_first_and_then_time_decides() {
     ];
     notices.sort_by_key(Notice::place);
     assert_eq!(notices.map(|notice| notice.id.seq), [1, 3, 2, 4]);
+}
+
+/// The newest line stands last, and is whole.
+#[test]
+fn what_matched_is_told_whole() {
+    let text = format!("{}end", "x".repeat(Monitor::TEXT_MAX - 3));
+    let says = format!("1000 lines, the last:\n{text}");
+    let view = view(News::Matched { says: says.clone() }, "make", "");
+    assert_eq!(view.summary, says);
 }
 
 #[test]

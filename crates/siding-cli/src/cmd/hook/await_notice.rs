@@ -55,7 +55,7 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
                 continue;
             };
             if news.notices().iter().any(wakes) {
-                let (text, acks) = news.facts();
+                let (text, acks) = news.facts("");
                 eprint!("{text}");
                 acks.acknowledge();
                 return Ok(block());

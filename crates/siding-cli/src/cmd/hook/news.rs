@@ -14,7 +14,7 @@ use super::conversation::Conversation;
 use crate::context::{self, Task};
 use crate::failure::Failure;
 
-pub(super) use facts::{Fact, Facts};
+pub(super) use facts::{Fact, Facts, escaped};
 
 /// How long another who is telling the same is waited for, in milliseconds. The agent waits
 /// meanwhile; what he tells need not be told here.
@@ -75,14 +75,14 @@ impl<'r> News<'r> {
 
     /// Returns an answer that tells as many notices as it can hold.
     pub(super) fn told(self, answer: impl FnOnce(String) -> Answer) -> Told<'r> {
-        let (text, acks) = self.facts();
+        let (text, acks) = self.facts("");
         Told::with(answer(text), acks)
     }
 
-    /// Returns the text, and the acknowledgement of what is in it.
-    pub(super) fn facts(self) -> (String, Acks<'r>) {
+    /// Returns the text with `beside` at its end, and the acknowledgement of what is in it.
+    pub(super) fn facts(self, beside: &str) -> (String, Acks<'r>) {
         let Self { root, turns, notices } = self;
-        let mut facts = Facts::default();
+        let mut facts = Facts::with(beside);
         let mut told: Vec<(SessionId, Vec<NoticeId>)> = Vec::new();
         for notice in notices {
             let living = match notice.kind {
@@ -98,7 +98,7 @@ impl<'r> News<'r> {
                 None => told.push((session, vec![id])),
             }
         }
-        (facts.text(), Acks::new(root, turns, told))
+        (facts.text() + beside, Acks::new(root, turns, told))
     }
 }
 

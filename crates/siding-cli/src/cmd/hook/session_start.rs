@@ -12,6 +12,7 @@ use siding_model::id::SessionId;
 use super::Answer;
 use super::conversation::Conversation;
 use super::host::Host;
+use super::news::escaped;
 use super::predecessors;
 use super::stop::running;
 use crate::cmd::{reap, shell_init};
@@ -45,13 +46,16 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
         text.push_str(&format!("siding cleared what earlier crashes left: {cleared}.\n"));
     }
     let sessions = conversation.sessions()?;
-    if let Some(running) = running(&conversation.root, &sessions)? {
+    if let Some(running) = running(&conversation.root, &sessions, |_| true)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
     if text.is_empty() {
         return Ok(Answer::Nothing);
     }
-    Ok(Answer::Context(format!("siding reports (automated, not from the user):\n{text}")))
+    Ok(Answer::Context(format!(
+        "siding reports (automated, not from the user):\n{}",
+        escaped(&text)
+    )))
 }
 
 /// Returns what the reaper did that a conversation wants to know.

@@ -16,7 +16,7 @@ use super::answer::Told;
 use super::conversation::Conversation;
 use super::host::Host;
 use super::input::Input;
-use super::news::News;
+use super::news::{News, escaped};
 use crate::context::Task;
 use crate::failure::Failure;
 
@@ -39,19 +39,15 @@ pub(super) fn answer<'c>(
     if !sessions.contains(session) {
         return Ok(Answer::Nothing.into());
     }
-    let running = running(root, &sessions)?;
+    let running = running(root, &sessions, |_| true)?;
     // A held turn of Gemini CLI begins with a text that reads as a person's.
     if host != Host::Gemini
         && let Some(news) = News::of(conversation)?
         && session::hold(root, session, !input.stop_hook_active, HOLDS)?
     {
-        let with_running = |mut text: String| {
-            if let Some(running) = &running {
-                let _a_string_takes_all = write!(text, "Still running:\n{running}");
-            }
-            Answer::Hold(text)
-        };
-        return Ok(news.told(with_running));
+        let running = running.map(|running| format!("Still running:\n{}", escaped(&running)));
+        let (text, acks) = news.facts(&running.unwrap_or_default());
+        return Ok(Told::with(Answer::Hold(text), acks));
     }
     Ok(match running {
         Some(running) => {
@@ -61,13 +57,17 @@ pub(super) fn answer<'c>(
     })
 }
 
-/// Returns the background tasks of some sessions that run, one a line; `None` for none. A command
-/// of the host's own that it still waits for, or lists itself, is left out.
-pub(super) fn running(root: &Root, sessions: &[SessionId]) -> Result<Option<String>, Failure> {
+/// Returns the background tasks of some sessions that run and are wanted, one a line; `None` for
+/// none. A command of the host's own that it still waits for, or lists itself, is left out.
+pub(super) fn running(
+    root: &Root,
+    sessions: &[SessionId],
+    is_wanted: impl Fn(&Task) -> bool,
+) -> Result<Option<String>, Failure> {
     let view = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
         let is_ours = task.state.is_live() && sessions.contains(&task.state.spec.session_id);
-        is_ours.then(|| task.view(root, Detail::Brief))
+        (is_ours && is_wanted(&task)).then(|| task.view(root, Detail::Brief))
     };
     let views = root.live_tasks()?.into_iter().filter_map(view);
     let mut views: Vec<TaskView> = views.filter(runs_on).collect();

@@ -102,26 +102,23 @@ fn follow<F: FnMut(&str) -> io::Result<()>>(
 /// Takes in what the shim said, and asks for the next growth once this one was told. What grew
 /// between the two is seen when that request is answered.
 fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
-    let mut first = true;
-    loop {
-        let again = match watch.take()? {
-            Some(Message::Output { .. }) => true,
-            // Something was there and it was no message: another shim took over, and knows
-            // nothing of this follower.
-            None if first => true,
-            None => return Ok(()),
-            Some(
-                Message::Done
-                | Message::Record { .. }
-                | Message::Refused { .. }
-                | Message::Why { .. }
-                | Message::Usage { .. }
-                | Message::CannotStart { .. },
-            ) => false,
-        };
-        if again {
-            watch.send(&Request::Subscribe { follow: true })?;
+    let renewed = watch.renewed();
+    let mut again = false;
+    while let Some(message) = watch.take()? {
+        match message {
+            Message::Output { .. } => again = true,
+
+            Message::Done
+            | Message::Record { .. }
+            | Message::Refused { .. }
+            | Message::Why { .. }
+            | Message::Usage { .. }
+            | Message::CannotStart { .. } => {}
         }
-        first = false;
     }
+    // Another shim knows nothing of this follower.
+    if again || watch.renewed() != renewed {
+        watch.send(&Request::Subscribe { follow: true })?;
+    }
+    Ok(())
 }

@@ -27,17 +27,25 @@ pub(in crate::cmd::hook) struct Fact {
 }
 
 /// Notices as one text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::cmd::hook) struct Facts {
     blocks: String,
     told: usize,
     left: usize,
+    /// Longest `blocks`, as JavaScript counts.
+    most: usize,
 }
 
 impl Facts {
+    /// Begins a text that `beside` is to be added to.
+    pub(in crate::cmd::hook) fn with(beside: &str) -> Self {
+        let most = (MOST - AROUND).saturating_sub(length(beside));
+        Self { blocks: String::new(), told: 0, left: 0, most }
+    }
+
     /// Adds a notice if there is room. Returns whether there was. The first always has some.
     pub(in crate::cmd::hook) fn add(&mut self, mut fact: Fact) -> bool {
-        let room = MOST - AROUND - length(&self.blocks);
+        let room = self.most.saturating_sub(length(&self.blocks));
         let mut text = fact.text();
         let is_first = self.told + self.left == 0;
         if length(&text) > room && is_first {
@@ -127,8 +135,8 @@ pub(in crate::cmd::hook) fn living(task: &TaskView) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; ") + &listens)
 }
 
-/// No process may forge an element.
-fn escaped(text: &str) -> String {
+/// Returns a text in which nothing that a task chose can forge an element.
+pub(in crate::cmd::hook) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 

@@ -1,0 +1,79 @@
+//! Counting the turns of a session's agent.
+//!
+//! A file for each count, with one byte for each turn: nothing is ever rewritten.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use siding_model::id::SessionId;
+use siding_model::process::Wall;
+
+use super::{SessionError, io_error};
+use crate::store::Root;
+use crate::sys::file;
+
+/// Counts the turns that were held in a row.
+const HOLDS: &str = "holds";
+/// Counts the turns that a person began.
+const TURNS: &str = "turns";
+
+/// A turn that has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begun {
+    /// How many there were before it.
+    pub before: u64,
+    /// When the one before it began.
+    pub last: Option<Wall>,
+}
+
+/// Counts a turn of the session's agent that is held open, `anew` when the one before was not.
+/// Returns whether it may be: not more than `most` in a row.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn hold(root: &Root, id: &SessionId, anew: bool, most: u64) -> Result<bool, SessionError> {
+    let io = |source| io_error(id, "count held turns", source);
+    let dir = root.session_dir(id.as_str(), false)?;
+    if anew {
+        match file::remove(&dir, HOLDS) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            Err(_) | Ok(()) => {}
+        }
+    }
+    let (counter, before) = counter(&dir, HOLDS).map_err(io)?;
+    if before >= most {
+        return Ok(false);
+    }
+    file::write_all_at(&counter, b".", before).map_err(io)?;
+    Ok(true)
+}
+
+/// Counts a turn that a person has begun.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn begin_turn(root: &Root, id: &SessionId) -> Result<Begun, SessionError> {
+    let io = |source| io_error(id, "count turns", source);
+    let dir = root.session_dir(id.as_str(), false)?;
+    let (counter, before) = counter(&dir, TURNS).map_err(io)?;
+    let last = match before {
+        0 => None,
+        _ => Some(Wall(file::written_at(&dir, TURNS).map_err(io)?)),
+    };
+    file::write_all_at(&counter, b".", before).map_err(io)?;
+    Ok(Begun { before, last })
+}
+
+/// Opens a count, and returns how far it has come.
+fn counter(dir: &OwnedFd, name: &str) -> io::Result<(OwnedFd, u64)> {
+    let counter = match file::open_at(dir, name, file::Open::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            file::open_at(dir, name, file::Open::ReadWrite)
+        }
+        result => result,
+    }?;
+    let count = file::facts(&counter)?.len;
+    Ok((counter, count))
+}
