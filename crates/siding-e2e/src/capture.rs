@@ -53,6 +53,12 @@ impl Streams {
         self.write();
     }
 
+    /// Closes our ends of the child's stdin and stdout, whatever is still under way.
+    pub(crate) fn hang_up(&mut self) {
+        self.stdin = None;
+        self.stdout = None;
+    }
+
     /// Whether somebody still holds the other end of stdout or stderr.
     pub(crate) fn held(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()

@@ -196,6 +196,11 @@ impl Running {
         self.streams.close_stdin();
     }
 
+    /// Closes this end of its stdin and its stdout at once, as a host that dies does.
+    pub fn hang_up(&mut self) {
+        self.streams.hang_up();
+    }
+
     /// What it has written to stdout so far, unreadable bytes replaced.
     pub fn out(&mut self) -> String {
         self.streams.read();

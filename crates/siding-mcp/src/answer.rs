@@ -11,6 +11,8 @@ use siding_core::why::WhyError;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;
 
+use crate::receipts::Receipt;
+
 /// Columns of a message.
 const MESSAGE: usize = 2_000;
 
@@ -21,9 +23,15 @@ pub(crate) struct Answer {
     pub(crate) said: Vec<String>,
     /// What a task wrote, in a block of its own, so that no line of it can pass for siding's.
     pub(crate) output: Option<String>,
+    /// What has become of other tasks, in a block of its own.
+    pub(crate) news: Option<String>,
+    /// Whether something of what was asked came to nothing.
+    pub(crate) is_error: bool,
     /// The task that goes on although its caller would have waited, for callers with another way
     /// to wait.
     pub(crate) goes_on: Option<TaskId>,
+    /// What is noted when the client has it.
+    pub(crate) receipts: Vec<Receipt>,
 }
 
 impl Answer {
@@ -40,8 +48,9 @@ impl Answer {
     pub(crate) fn result(self) -> CallToolResult {
         let said = self.said.join("\n");
         let output = self.output.filter(|text| !text.is_empty());
-        let blocks = [Some(said), output].into_iter().flatten().map(ContentBlock::text);
-        CallToolResult::success(blocks.collect())
+        let blocks = [Some(said), output, self.news].into_iter().flatten().map(ContentBlock::text);
+        let blocks = blocks.collect();
+        if self.is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) }
     }
 }
 
@@ -76,10 +85,17 @@ impl Refusal {
     /// Returns the result of a call of a tool: the model reads it, which it would not do with an
     /// error of the protocol.
     pub(crate) fn result(&self) -> CallToolResult {
+        CallToolResult::error(vec![ContentBlock::text(self.line())])
+    }
+
+    /// Returns why, and what to do instead, in one line.
+    pub(crate) fn line(&self) -> String {
         // A message repeats what the caller gave, which may come from anywhere.
         let text = one_line(&self.to_string(), MESSAGE);
-        let text = self.next().map_or(text.clone(), |next| format!("{text}; {next}"));
-        CallToolResult::error(vec![ContentBlock::text(text)])
+        match self.next() {
+            Some(next) => format!("{text}; {next}"),
+            None => text,
+        }
     }
 
     /// Returns what to do instead.

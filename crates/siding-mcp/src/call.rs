@@ -17,9 +17,11 @@ use crate::text;
 /// When the first progress is told, and the time between two. Clients give up after 30 to 60 s of
 /// silence (docs/mcp.md).
 const PROGRESS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-/// How long a client is kept waiting that cannot be told how far it is: the TypeScript SDK and
-/// Codex give up after 60 s.
-const UNTOLD_MAX: Duration = Duration::from_secs(50);
+/// How long a client is kept waiting that may give up whatever it is told: the TypeScript SDK and
+/// Codex do after 60 s, although the SDK of the latter puts a token for progress into every request.
+const IMPATIENT_MAX: Duration = Duration::from_secs(50);
+/// Clients, as they name themselves, whose time begins anew whenever they are told of progress.
+const PATIENT: [&str; 1] = ["claude-code"];
 /// Columns of the last line in a message.
 const LAST_LINE: usize = 100;
 
@@ -40,6 +42,8 @@ pub(crate) enum Gone {
 pub(crate) struct Call {
     pub(crate) context: RequestContext<RoleServer>,
     token: Option<ProgressToken>,
+    /// Whether progress keeps the client from giving up.
+    is_patient: bool,
     began: Mono,
     next: Mono,
 }
@@ -47,21 +51,27 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(context: RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
+        let is_patient = token.is_some()
+            && context.client_info().is_some_and(|client| PATIENT.contains(&client.name.as_str()));
         let began = clock::mono();
-        Self { context, token, began, next: began.plus_ms(millis(PROGRESS.0)) }
+        Self { context, token, is_patient, began, next: began.plus_ms(millis(PROGRESS.0)) }
     }
 
     /// Returns the part of a wait that the client can be kept waiting.
     pub(crate) fn bearable(&self, wanted: Duration) -> Duration {
-        if self.token.is_some() { wanted } else { wanted.min(UNTOLD_MAX) }
+        if self.is_patient { wanted } else { wanted.min(IMPATIENT_MAX) }
     }
 
-    /// Returns when the client does not want the result any more, and what that means.
-    pub(crate) async fn cancelled(&self) -> Gone {
-        self.context.ct.cancelled().await;
-        // The SDK says the same of a client that has left, and closes its end a moment later.
-        tokio::time::sleep(LEAVING).await;
-        if self.context.peer.is_transport_closed() { Gone::Client } else { Gone::Wish }
+    /// Returns when the client does not want the result any more, and what that means. To be made
+    /// once for a wait of many turns: begun anew in each, a busy one would never hear of it.
+    pub(crate) fn cancelled(&self) -> impl Future<Output = Gone> + use<> {
+        let (cancelled, peer) = (self.context.ct.clone(), self.context.peer.clone());
+        async move {
+            cancelled.cancelled().await;
+            // The SDK says the same of a client that has left, and closes its end a moment later.
+            tokio::time::sleep(LEAVING).await;
+            if peer.is_transport_closed() { Gone::Client } else { Gone::Wish }
+        }
     }
 
     /// Returns when progress is to be told; never when nobody asked for it.

@@ -17,6 +17,7 @@ use siding_model::notice::Shown;
 use siding_model::outcome::Outcome;
 
 use crate::host::{Host, PROGRAM, Standing};
+use crate::receipts::Receipt;
 use crate::sleep::block;
 use crate::text::{self, LINE};
 
@@ -41,8 +42,8 @@ pub(crate) fn find(host: &Host, id: &str) -> Result<Standing, ErrorData> {
     Ok(standing)
 }
 
-/// Returns how a task stands, with its result once its command is over.
-pub(crate) fn get(host: &Host, id: &str) -> Result<DetailedTask, ErrorData> {
+/// Returns how a task stands, with its result once its command is over, and what that shows.
+pub(crate) fn get(host: &Host, id: &str) -> Result<(DetailedTask, Vec<Receipt>), ErrorData> {
     let standing = find(host, id)?;
     let payload = match standing.state.life.phase() {
         Phase::Ended { outcome: Outcome::Stopped { .. }, .. } => TaskPayload::Cancelled,
@@ -55,10 +56,9 @@ pub(crate) fn get(host: &Host, id: &str) -> Result<DetailedTask, ErrorData> {
         | Phase::Killing { .. } => TaskPayload::Working,
     };
     let task = task(host, &standing, payload.status());
-    if payload.status().is_terminal() {
-        block(|| host.told(&standing.state, Shown::Call));
-    }
-    Ok(DetailedTask::new(task, payload))
+    let shows_end = payload.status().is_terminal();
+    let receipt = shows_end.then(|| Receipt::Told(Box::new(standing.state), Shown::Call));
+    Ok((DetailedTask::new(task, payload), receipt.into_iter().collect()))
 }
 
 /// Ends a task, in the background.

@@ -1,5 +1,6 @@
 //! Waiting for a task that was begun, as a caller in the foreground does.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use siding_core::run::{self, Heard};
@@ -40,6 +41,7 @@ pub(crate) async fn follow(
     };
     // Counted once it runs: who asked for the background learns of a command that does not exist.
     let mut until: Option<Mono> = None;
+    let mut cancelled = pin!(call.cancelled());
     while let Some(source) = watch.source() {
         let sources = Sources::new(&[source]).map_err(cannot_wait)?;
         let budget_over = async {
@@ -76,7 +78,7 @@ pub(crate) async fn follow(
                 let standing = block(|| host.state(watch.id())).ok();
                 call.tell(host, standing.as_ref(), budget).await;
             }
-            gone = call.cancelled() => {
+            gone = &mut cancelled => {
                 if placement == Placement::Foreground && !stays && gone == Gone::Wish {
                     let how = How { by: "client", grace: None, signal: Some(Signal::INT) };
                     block(|| stop::stop(&host.root, PROGRAM, watch.id(), how))?;

@@ -16,7 +16,10 @@ use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use crate::call::Call;
 use crate::extension;
 use crate::host::Host;
+use crate::news;
+use crate::receipts::{Receipt, Receipts};
 use crate::resources::{self, Subscriptions};
+use crate::sleep::block;
 use crate::tools;
 
 /// What a model is told of the whole.
@@ -29,12 +32,26 @@ poll), `output` to read, `why` when it is quiet, `stop` to end it with everythin
 #[derive(Debug)]
 pub(crate) struct Server {
     host: Arc<Host>,
+    /// Of a connection that notes what it has written; none where the SDK writes out of sight.
+    receipts: Option<Receipts>,
     subscriptions: Subscriptions,
 }
 
 impl Server {
-    pub(crate) fn new(host: Arc<Host>) -> Self {
-        Self { host, subscriptions: Subscriptions::default() }
+    pub(crate) fn new(host: Arc<Host>, receipts: Option<Receipts>) -> Self {
+        Self { host, receipts, subscriptions: Subscriptions::default() }
+    }
+
+    /// Has noted what an answer shows, when it has been written where that can be seen, else now.
+    /// What nobody wants any more is never written.
+    fn answering(&self, context: &RequestContext<RoleServer>, shown: Vec<Receipt>) {
+        if shown.is_empty() || context.ct.is_cancelled() || context.peer.is_transport_closed() {
+            return;
+        }
+        match &self.receipts {
+            Some(receipts) => receipts.keep(context.id.clone(), shown),
+            None => block(|| self.host.note(shown)),
+        }
     }
 }
 
@@ -73,6 +90,9 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(receipts) = &self.receipts {
+            receipts.settled().await;
+        }
         let takes_tasks =
             context.client_capabilities().is_some_and(|client| client.supports_tasks());
         let mut call = Call::new(context);
@@ -81,17 +101,18 @@ impl ServerHandler for Server {
         let Some(result) = tools::call(&self.host, &mut call, name, arguments).await else {
             return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
         };
-        Ok(match result {
-            // On record long before, so that a question about it is answered from now on.
-            Ok(answer) if takes_tasks && answer.goes_on.is_some() => {
-                match answer.goes_on.and_then(|id| extension::created(&self.host, id)) {
-                    Some(task) => CreateTaskResult::new(task).into(),
-                    None => answer.result().into(),
-                }
-            }
-            Ok(answer) => answer.result().into(),
-            Err(refusal) => refusal.result().into(),
-        })
+        let mut answer = match result {
+            Ok(answer) => answer,
+            Err(refusal) => return Ok(refusal.result().into()),
+        };
+        // On record long before, so that a question about it is answered from now on.
+        let goes_on = answer.goes_on.filter(|_| takes_tasks);
+        if let Some(task) = goes_on.and_then(|id| extension::created(&self.host, id)) {
+            return Ok(CreateTaskResult::new(task).into());
+        }
+        block(|| news::add(&self.host, &mut answer));
+        self.answering(&call.context, std::mem::take(&mut answer.receipts));
+        Ok(answer.result().into())
     }
 
     async fn list_resources(
@@ -149,9 +170,11 @@ impl ServerHandler for Server {
     async fn get_task(
         &self,
         request: GetTaskParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        extension::get(&self.host, &request.task_id).map(GetTaskResult::new)
+        let (task, shown) = extension::get(&self.host, &request.task_id)?;
+        self.answering(&context, shown);
+        Ok(GetTaskResult::new(task))
     }
 
     async fn update_task(

@@ -3,23 +3,29 @@
 use std::ffi::CStr;
 
 use siding_core::launch::THIS_PROGRAM;
+use siding_core::notices::Outbox;
 use siding_core::session::{self, SessionError};
 use siding_core::store::Root;
 use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_core::watch::{Watch, WatchError};
-use siding_core::{notices, run::order, tree};
+use siding_core::{notices, output, run::order, tree};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{NoticeId, Shown};
+use siding_model::notice::{Consumer, NoticeId};
 use siding_model::process::ProcRef;
 use siding_model::report::TaskView;
 
 use crate::answer::Refusal;
+use crate::news::Telling;
+use crate::receipts::Receipt;
 use crate::serve::McpError;
 
 /// The program that becomes shims.
 pub(crate) const PROGRAM: &CStr = THIS_PROGRAM;
+
+/// What the name of a session begins with that a server has opened.
+pub(crate) const OWN_SESSION: &str = "mcp-";
 
 /// What all calls share.
 #[derive(Debug)]
@@ -28,27 +34,38 @@ pub(crate) struct Host {
     pub(crate) session: SessionId,
     /// Who owns the session; `None` for one that somebody else has opened.
     owner: Option<ProcRef>,
+    pub(crate) telling: Telling,
 }
 
 impl Host {
     /// Opens the session that tasks belong to.
     ///
-    /// A named one, or that of the environment, is joined: somebody else opened it. Otherwise it is
-    /// named after its owner, so that a server which its client starts anew finds its tasks again.
-    /// `owner` is the process whose end is the session's end; a parent that has gone already leaves
-    /// only this process.
+    /// A named one is joined: somebody else opened it. That of the environment is only when it is of
+    /// the same owner: the client may have it from an agent that it runs in, or from one that has
+    /// gone. Otherwise it is named after its owner, so that a server which its client starts anew
+    /// finds its tasks again. `owner` is the process whose end is the session's end; a parent that
+    /// has gone already leaves only this process.
     pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Self, McpError> {
-        let joined = order::session(&root, named)?;
-        if !joined.is_implicit() {
-            return Ok(Self { root, session: joined, owner: None });
+        if named.is_some() {
+            let joined = order::session(&root, named)?;
+            if !joined.is_implicit() {
+                return Ok(Self::of(root, joined, None));
+            }
         }
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let owner = if owner > 1 { owner } else { own };
         let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
-        let name = format!("mcp-{}-{}", process.pid, process.start_ticks);
+        if let Some(session) = order::inherited_session(&root, process) {
+            return Ok(Self::of(root, session, None));
+        }
+        let name = format!("{OWN_SESSION}{}-{}", process.pid, process.start_ticks);
         let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
         session::open(&root, &session, owner)?;
-        Ok(Self { root, session, owner: Some(process) })
+        Ok(Self::of(root, session, Some(process)))
+    }
+
+    fn of(root: Root, session: SessionId, owner: Option<ProcRef>) -> Self {
+        Self { root, session, owner, telling: Telling::default() }
     }
 
     /// Returns the session for a new task, which would end at once in one that is over. Our own may
@@ -91,14 +108,27 @@ impl Host {
         view
     }
 
-    /// Notes what this session's agent was shown of a task. What cannot be noted is told again,
-    /// which is what a notice is for.
-    pub(crate) fn told(&self, state: &TaskState, shown: Shown) {
-        let _told_again = notices::consume(&self.root, state, &self.session, shown);
+    /// Notes what an answer has shown. What cannot be noted is told again, which is what a notice is
+    /// for.
+    pub(crate) fn note(&self, receipts: Vec<Receipt>) {
+        for receipt in receipts {
+            match receipt {
+                Receipt::Told(state, shown) => {
+                    let _told_again = notices::consume(&self.root, &state, &self.session, shown);
+                }
+                Receipt::Returned(state) => self.returned(&state),
+                Receipt::Read { dir, next } => {
+                    let _read_again = output::mark_seen(&dir, &self.session, next);
+                }
+                Receipt::News(news) => {
+                    let outbox = Outbox::new(&self.root, self.session.clone(), Consumer::agent());
+                    let _told_again = outbox.and_then(|outbox| outbox.acknowledge(&news.ids));
+                }
+            }
+        }
     }
 
-    /// Notes that the caller of a task has its result.
-    pub(crate) fn returned(&self, state: &TaskState) {
+    fn returned(&self, state: &TaskState) {
         let told = |(session, mut news): (_, Vec<NoticeId>)| {
             news.retain(|one| one.seq < state.next_seq);
             notices::returned(&self.root, &session, &news)

@@ -1,13 +1,13 @@
 //! MCP over Streamable HTTP: who is let in.
 //!
 //! Four locks, each of which holds alone: the address is one of this machine unless that is waived;
-//! a loopback connection must be of this user; `Host` and `Origin` must be ones that a page of a
+//! a connection from this machine must be of this user; `Host` and `Origin` must be ones that a page of a
 //! foreign site cannot send (DNS rebinding); and every request carries the token.
 
 mod token;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn service(host: Host, options: &HttpOptions, address: SocketAddr) -> Service {
         .with_allowed_hosts(names)
         .with_allowed_origins(origins)
         .enforce_origin_validation();
-    let server = move || Ok(Server::new(Arc::clone(&host)));
+    let server = move || Ok(Server::new(Arc::clone(&host), None));
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(IDLE);
     StreamableHttpService::new(server, Arc::new(sessions), config)
@@ -128,11 +128,10 @@ impl Gate {
     /// a socket of this machine.
     fn is_ours(&self, stream: &TcpStream, peer: SocketAddr) -> bool {
         let local = stream.local_addr().unwrap_or(self.address);
-        if !peer.ip().to_canonical().is_loopback() {
-            return true;
+        match sockets::owner_of(peer, local) {
+            Some(uid) => uid == 0 || uid == process::effective_uid(),
+            None => is_elsewhere(peer.ip(), local.ip()),
         }
-        let owner = sockets::owner_of(peer, local);
-        owner.is_some_and(|uid| uid == 0 || uid == process::effective_uid())
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
@@ -150,8 +149,30 @@ impl Gate {
     }
 }
 
+/// Whether a peer whose socket this machine does not have may be on another one.
+fn is_elsewhere(peer: IpAddr, local: IpAddr) -> bool {
+    let peer = peer.to_canonical();
+    !peer.is_loopback() && peer != local.to_canonical()
+}
+
 fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_of_this_machine_is_not_taken_for_another() {
+        let is = |peer: &str, local: &str| {
+            is_elsewhere(peer.parse().expect("address"), local.parse().expect("address"))
+        };
+        assert!(is("10.0.0.9", "10.0.0.5") && is("::ffff:10.0.0.9", "10.0.0.5"));
+        assert!(!is("10.0.0.5", "10.0.0.5") && !is("::ffff:10.0.0.5", "10.0.0.5"));
+        assert!(!is("127.0.0.9", "127.0.0.1") && !is("::1", "::1"));
+        assert!(!is("::ffff:127.0.0.1", "10.0.0.5"));
+    }
 }

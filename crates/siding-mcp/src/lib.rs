@@ -14,6 +14,8 @@ mod follow;
 mod handler;
 mod host;
 mod http;
+mod news;
+mod receipts;
 mod resources;
 mod serve;
 mod sleep;

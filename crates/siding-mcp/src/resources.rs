@@ -21,7 +21,7 @@ use crate::answer::Refusal;
 use crate::host::{Host, PROGRAM};
 use crate::sleep::{Sources, block};
 use crate::text::LINE;
-use crate::tools::tasks;
+use crate::tools::{Whose, tasks};
 
 /// What stands before and after a task's id.
 const BEFORE: &str = "siding://tasks/";
@@ -52,9 +52,9 @@ fn broken(error: impl std::fmt::Display) -> ErrorData {
 
 /// Returns the outputs of this session's tasks.
 pub(crate) fn list(host: &Host) -> Result<Vec<Resource>, ErrorData> {
-    let views = block(|| tasks(host)).map_err(broken)?;
-    let own = views.into_iter().filter(|view| view.session_id == host.session);
+    let own = block(|| tasks(host, Whose::Session)).map_err(broken)?;
     Ok(own
+        .into_iter()
         .map(|view| {
             Resource::new(uri(view.task_id), format!("output of {}", view.task_id))
                 .with_description(advice::line(&view, LINE))

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rmcp::ServiceExt;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
@@ -13,12 +14,13 @@ use siding_core::store::Root;
 use crate::handler::Server;
 use crate::host::Host;
 use crate::http;
+use crate::receipts::{Noted, Receipts};
 
 /// How to serve.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Session that tasks belong to. Without one, that of the environment, else one that ends with
-    /// the client.
+    /// Session that tasks belong to. Without one, that of the environment if the client owns it,
+    /// else one that ends with the client.
     pub session: Option<String>,
     /// Over HTTP, instead of standard input and output.
     pub http: Option<HttpOptions>,
@@ -120,7 +122,13 @@ pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), Mcp
 
 async fn stdio(host: Host) -> Result<(), McpError> {
     let (stdin, stdout) = stdio_pipes();
-    match Server::new(Arc::new(host)).serve((stdin, stdout)).await {
+    let (host, receipts) = (Arc::new(host), Receipts::default());
+    let connection = Noted {
+        connection: AsyncRwTransport::new_server(stdin, stdout),
+        host: Arc::clone(&host),
+        receipts: receipts.clone(),
+    };
+    match Server::new(host, Some(receipts)).serve(connection).await {
         Ok(service) => {
             let _why = service.waiting().await;
             Ok(())

@@ -1,5 +1,6 @@
 //! The tools: what each is called, says of itself and takes.
 
+mod arguments;
 mod input;
 mod list;
 mod output;
@@ -13,14 +14,13 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::answer::{Answer, Refusal};
 use crate::call::Call;
 use crate::host::Host;
 
-pub(crate) use list::views as tasks;
+pub(crate) use list::{Whose, views as tasks};
 
 /// Returns all tools.
 pub(crate) fn all() -> Vec<Tool> {
@@ -38,14 +38,14 @@ pub(crate) fn all() -> Vec<Tool> {
 
 /// Calls a tool; `None` when there is none of that name.
 pub(crate) async fn call(
-    host: &Host,
+    host: &Arc<Host>,
     call: &mut Call,
     name: &str,
     arguments: JsonObject,
 ) -> Option<Result<Answer, Refusal>> {
     macro_rules! with {
         ($tool:ident) => {
-            match read(arguments) {
+            match arguments::read(arguments) {
                 Ok(args) => $tool::call(host, call, args).await,
                 Err(refusal) => Err(refusal),
             }
@@ -61,10 +61,6 @@ pub(crate) async fn call(
         "why" => with!(why),
         _ => return None,
     })
-}
-
-fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Refusal> {
-    serde_json::from_value(arguments.into()).map_err(|error| Refusal::Arguments(error.to_string()))
 }
 
 fn tool<T: JsonSchema>(name: &'static str, about: &'static str, hints: ToolAnnotations) -> Tool {
@@ -104,20 +100,6 @@ fn plain(field: &mut JsonObject) {
     }
 }
 
-/// Takes one text for a list of one: small models write it so.
-fn texts<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(serde::Deserialize)]
-    #[serde(untagged)]
-    enum Texts {
-        One(String),
-        Many(Vec<String>),
-    }
-    Ok(match serde::Deserialize::deserialize(from)? {
-        Texts::One(text) => vec![text],
-        Texts::Many(texts) => texts,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,13 +117,5 @@ mod tests {
                 assert!(field["type"].is_string(), "{} {name}: {field}", tool.name);
             }
         }
-    }
-
-    #[test]
-    fn what_is_wrong_with_arguments_is_said_with_what_is_right() {
-        let arguments = serde_json::json!({ "command": "true", "timout": 3 });
-        let Value::Object(arguments) = arguments else { unreachable!() };
-        let refusal = read::<run::Args>(arguments).expect_err("is misspelt").to_string();
-        assert!(refusal.contains("`timout`") && refusal.contains("`timeout`"), "{refusal}");
     }
 }

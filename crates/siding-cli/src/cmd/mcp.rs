@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// A name under which clients reach it, beside those of loopback; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     allow_host: Vec<String>,
-    /// Session that owns the tasks (default: $SIDING_SESSION, else one that ends with the client)
+    /// Session that owns the tasks (default: $SIDING_SESSION if the client owns it, else one that
+    /// ends with the client)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }

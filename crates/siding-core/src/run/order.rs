@@ -6,6 +6,7 @@ use std::time::Duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
+use siding_model::process::ProcRef;
 use siding_model::settings::Settings;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 use siding_model::wait::Condition;
@@ -14,7 +15,7 @@ use super::error::RunError;
 use crate::net;
 use crate::session;
 use crate::store::Root;
-use crate::sys::{file, limit};
+use crate::sys::{file, limit, procfs};
 
 /// What somebody wants to have run. Everything else is settings.
 #[derive(Debug, Clone)]
@@ -111,6 +112,16 @@ pub fn session(root: &Root, named: Option<&str>) -> Result<SessionId, RunError> 
         session::live(root, &id)?;
     }
     Ok(id)
+}
+
+/// Returns the session of the environment, if it is live and `owner` owns it: one that was inherited
+/// from further up, or has been left over, is not this caller's.
+#[must_use]
+pub fn inherited_session(root: &Root, owner: ProcRef) -> Option<SessionId> {
+    let id: SessionId = std::env::var("SIDING_SESSION").ok()?.parse().ok()?;
+    let boot = procfs::boot_id().ok()?;
+    let session = session::live(root, &id).ok()?;
+    session.is_owned_by(owner, &boot).then_some(id)
 }
 
 /// Returns the task inside which this call is made: the one whose mark this process carries.

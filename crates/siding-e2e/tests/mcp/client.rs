@@ -16,6 +16,14 @@ pub(crate) fn sandbox() -> Sandbox {
     sandbox
 }
 
+/// Returns what is still to be told of a task to its session's agent.
+pub(crate) fn notices_of(sandbox: &Sandbox, id: &str) -> Value {
+    let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+    let session = shown["session_id"].as_str().expect("a session");
+    // Whoever looks at an ended task from within its session has seen it; this is from without.
+    sandbox.siding(&["notices", "--json", "--session", session]).run().expect_code(0).json()
+}
+
 /// A client over standard input and output.
 pub(crate) struct Client {
     server: Running,
@@ -29,14 +37,22 @@ pub(crate) struct Client {
 pub(crate) struct Told {
     pub(crate) said: String,
     pub(crate) output: String,
+    /// What has become of other tasks.
+    pub(crate) news: String,
     pub(crate) is_error: bool,
 }
 
 impl Told {
     pub(crate) fn of(result: &Value) -> Self {
-        let text = |index: usize| result["content"][index]["text"].as_str().unwrap_or_default();
+        let blocks = result["content"].as_array().into_iter().flatten();
+        let mut blocks: Vec<String> =
+            blocks.filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
+        let is_news = |text: &mut String| text.starts_with("Reported by siding");
+        let news = blocks.pop_if(is_news).unwrap_or_default();
+        let mut blocks = blocks.into_iter();
+        let mut next = || blocks.next().unwrap_or_default();
         let is_error = result["isError"].as_bool().unwrap_or(false);
-        Self { said: text(0).to_owned(), output: text(1).to_owned(), is_error }
+        Self { said: next(), output: next(), news, is_error }
     }
 
     /// The first id of a task in what was said.
@@ -63,8 +79,13 @@ impl Client {
         Self::silent(sandbox).initialize()
     }
 
-    pub(crate) fn initialize(mut self) -> Self {
-        let info = json!({ "name": "test", "version": "1" });
+    pub(crate) fn initialize(self) -> Self {
+        self.initialize_as("test")
+    }
+
+    /// Shakes hands under the name of a program.
+    pub(crate) fn initialize_as(mut self, name: &str) -> Self {
+        let info = json!({ "name": name, "version": "1" });
         let params = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": info });
         let result = self.request("initialize", params);
         assert_eq!(result["protocolVersion"], OLD, "{result}");
@@ -164,6 +185,34 @@ impl Client {
         let told = self.call("run", json!({ "command": command, "background": true }));
         assert!(!told.is_error, "{told:?}");
         told.id()
+    }
+
+    /// Calls a tool and waits until progress of it is told, so that it is known to be under way.
+    /// Returns the request and the progress.
+    #[track_caller]
+    pub(crate) fn begin_wait(&mut self, tool: &str, arguments: Value) -> (u64, Value) {
+        let token = self.requests;
+        let meta = json!({ "progressToken": token });
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+        let request = self.begin("tools/call", params);
+        let is_it = |message: &Value| message["params"]["progressToken"] == token;
+        (request, self.until("it is under way", is_it)["params"].clone())
+    }
+
+    /// Says that the answer to a request is not wanted any more, and returns when that was read.
+    #[track_caller]
+    pub(crate) fn cancel(&mut self, request: u64) {
+        let params = json!({ "requestId": request, "reason": "enough" });
+        self.send(&json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
+        }));
+        let _read_after_it = self.request("tools/list", json!({}));
+    }
+
+    /// Dies: both pipes are closed at once. Returns what the server does next.
+    pub(crate) fn hang_up(mut self) -> Running {
+        self.server.hang_up();
+        self.server
     }
 
     /// Closes its end, and waits until the server has left.

@@ -1,7 +1,7 @@
 //! MCP over HTTP, and who is let in.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
@@ -34,8 +34,9 @@ impl Server {
 
     fn over(mut running: Running) -> Self {
         let told = running.until_out_has("/mcp\n");
-        let address = told.split("127.0.0.1:").nth(1).expect("an address");
-        let port = address.split('/').next().expect("a port").parse().expect("a number");
+        let address = told.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address: SocketAddr = address.expect("an address").parse().expect("an address");
+        let port = address.port();
         Self { running, port }
     }
 
@@ -94,6 +95,14 @@ fn send(port: u16, request: &str) -> Option<Reply> {
     let messages = lines.filter(|line| line.starts_with('{'));
     let messages = messages.filter_map(|line| serde_json::from_str(line).ok()).collect();
     Some(Reply { status, head: head.to_owned(), messages })
+}
+
+/// Returns an address of this machine that is not one of loopback, if it has one. Nothing is sent.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
 fn initialize() -> Value {
@@ -201,18 +210,27 @@ fn another_user_of_this_machine_is_refused() {
     // The server is an ordinary user's, and the caller one of a third.
     let sandbox = Sandbox::new_for_uid(1234);
     let server = Server::start(&sandbox);
+    let open = sandbox.siding(&["mcp", "--http", "0.0.0.0:0", "--allow-remote"]);
+    let open = Server::over(open.env("SIDING_MCP_TOKEN", TOKEN).spawn());
     let program = "import socket,sys\n\
-        s=socket.create_connection(('127.0.0.1',int(sys.argv[1])))\n\
+        s=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n\
         s.sendall(b'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n')\n\
         try:\n  print('heard', len(s.recv(100)))\n\
         except ConnectionError:\n  print('heard 0')\n";
-    let port = server.port.to_string();
-    let ask = |uid| {
-        let call = sandbox.host("python3", &["-c", program, &port]).cwd("/").as_user(uid, uid);
-        call.run().expect_code(0).out()
+    let ask = |uid, address: &str, port: u16| {
+        let args = ["-c", program, address, &port.to_string()];
+        sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).out()
     };
-    assert_eq!(ask(4321), "heard 0\n");
-    assert_ne!(ask(1234), "heard 0\n");
+    let mut ways = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
+    // That it lets in other machines opens it to nobody on this one, at whatever address.
+    match own_address() {
+        Some(address) => ways.push((address.to_string(), &open)),
+        None => eprintln!("left out: this machine has no address but loopback"),
+    }
+    for (address, server) in ways {
+        assert_eq!(ask(4321, &address, server.port), "heard 0\n", "{address}");
+        assert_ne!(ask(1234, &address, server.port), "heard 0\n", "{address}");
+    }
 }
 
 #[test]

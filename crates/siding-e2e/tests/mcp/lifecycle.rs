@@ -3,7 +3,7 @@
 use serde_json::json;
 use siding_e2e::{eventually, processes};
 
-use crate::client::{Client, sandbox};
+use crate::client::{Client, notices_of, sandbox};
 
 #[test]
 fn both_handshakes_offer_the_same_tools() {
@@ -91,6 +91,20 @@ fn a_client_that_leaves_in_the_middle_of_a_run_ends_nothing() {
     second.leave();
 }
 
+/// An answer that could not be written has told nobody.
+#[test]
+fn the_end_of_a_task_is_told_when_its_client_died_in_a_wait() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("until [ -e go ]; do sleep .02; done; exit 5");
+    let _unanswered = client.begin_wait("wait", json!({ "ids": [id] }));
+    let server = client.hang_up();
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let _left = server.wait();
+    let told = notices_of(&sandbox, &id);
+    assert_eq!((&told[0]["kind"], &told[0]["exit_code"]), (&json!("ended"), &json!(5)), "{told}");
+}
+
 #[test]
 fn a_named_session_is_joined_and_one_that_is_not_open_refused() {
     let sandbox = sandbox();
@@ -143,6 +157,31 @@ fn nothing_is_started_in_a_session_that_is_over() {
     assert!(list.as_array().expect("a list").iter().any(is_live), "{list}");
     let _stopped = client.call("stop", json!({ "ids": [id] }));
     client.leave();
+}
+
+/// An agent inherits the variable of the agent that it runs in, or one that has been left over.
+#[test]
+fn a_session_of_another_owner_is_not_taken_over() {
+    let sandbox = sandbox();
+    let mut other = sandbox.host("cat", &["-"]).stdin_open().spawn();
+    let owner = other.process().pid.to_string();
+    let open = ["session", "open", "outer", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let own_session = || {
+        let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "outer").stdin_open().spawn();
+        let mut client = Client::over(server).initialize();
+        let id = client.start("true");
+        client.leave();
+        let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+        shown["session_id"].as_str().expect("a session").to_owned()
+    };
+    let while_it_lives = own_session();
+    assert!(while_it_lives.starts_with("mcp-"), "{while_it_lives}");
+    other.close_stdin();
+    let _ended = other.wait();
+    assert_eq!(own_session(), while_it_lives, "its owner has gone");
+    let strict = sandbox.siding(&["mcp", "--session", "outer"]).run().expect_code(125);
+    assert!(strict.err().contains("is over"), "{strict}");
 }
 
 #[test]

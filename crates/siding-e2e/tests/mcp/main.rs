@@ -3,6 +3,7 @@
 mod client;
 mod http;
 mod lifecycle;
+mod news;
 mod progress;
 mod resources;
 mod tasks;

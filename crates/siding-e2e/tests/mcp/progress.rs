@@ -1,9 +1,11 @@
 //! What a client hears while it waits, and what follows when it does not want to wait any more.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use siding_e2e::eventually;
 
-use crate::client::{Client, NEW, sandbox};
+use crate::client::{Client, NEW, notices_of, sandbox};
 
 fn is_progress(message: &Value) -> bool {
     message["method"] == "notifications/progress"
@@ -67,18 +69,82 @@ fn a_cancelled_run_is_ended_and_a_cancelled_wait_ends_nothing() {
     let run = client.begin_call("run", json!({ "command": "sleep 302", "budget": 60 }));
     let running = |client: &mut Client| client.call("list", json!({})).said;
     eventually("both run", || running(&mut client).matches(" running ").count() == 2);
-    for request in [wait, run] {
-        let params = json!({ "requestId": request, "reason": "enough" });
-        client.send(&json!({
-            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
-        }));
-    }
+    client.cancel(wait);
+    client.cancel(run);
     eventually("what ran for the call has ended", || {
         let listed = running(&mut client);
         listed.contains("sleep 301") && listed.matches(" running ").count() == 1
     });
     let _stopped = client.call("stop", json!({ "ids": [other] }));
     client.leave();
+}
+
+// PAINS D3: a token for progress does not say that the client waits longer for it.
+#[test]
+fn only_a_client_that_is_known_to_wait_on_is_kept_waiting() {
+    let sandbox = sandbox();
+    for (name, waited, ran) in [("codex-mcp-client", 50.0, 50.0), ("claude-code", 300.0, 200.0)] {
+        let mut client = Client::silent(&sandbox).initialize_as(name);
+        let id = client.start(&format!("sleep 30{waited}"));
+        let (_, progress) = client.begin_wait("wait", json!({ "ids": [id], "timeout": 300 }));
+        assert_eq!(progress["total"], waited, "{name}: {progress}");
+        let run = json!({ "command": format!("sleep 31{ran}"), "budget": 200 });
+        let (_, progress) = client.begin_wait("run", run);
+        assert_eq!(progress["total"], ran, "{name}: {progress}");
+        let _gone = client.hang_up();
+    }
+    for id in sandbox.task_ids() {
+        let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    }
+}
+
+/// Nobody was told of an end whose answer nobody wanted.
+#[test]
+fn the_end_that_a_cancelled_wait_sees_is_still_told() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("while [ ! -e go ]; do echo x; sleep .02; done; exit 5");
+    let (wait, _) = client.begin_wait("wait", json!({ "ids": [id], "for": ["output:never"] }));
+    client.cancel(wait);
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let ended = ["wait", &id];
+    let _ended = sandbox.siding(&ended).run().expect_code(0);
+    client.leave();
+    let told = notices_of(&sandbox, &id);
+    assert_eq!((&told[0]["kind"], &told[0]["exit_code"]), (&json!("ended"), &json!(5)), "{told}");
+}
+
+/// A task that writes without end must not keep its waiter from hearing that it is to stop.
+#[test]
+fn a_wait_that_is_kept_busy_hears_of_its_cancel() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("while :; do echo x; sleep .02; done");
+    let (wait, _) = client.begin_wait("wait", json!({ "ids": [id], "for": ["output:never"] }));
+    client.cancel(wait);
+    let left = Instant::now();
+    client.leave();
+    // Calls that go on are waited for 5 s by the SDK.
+    assert!(left.elapsed() < Duration::from_secs(4), "left after {:?}", left.elapsed());
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+/// A stop may take as long as the grace is.
+#[test]
+fn a_stop_tells_how_far_it_is_and_can_be_cancelled() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let id = client.start("trap '' TERM; echo up; while :; do sleep .1; done");
+    let _trapped = client.call("wait", json!({ "ids": [id], "for": "output:up" }));
+    let (stop, progress) = client.begin_wait("stop", json!({ "ids": [id], "grace": 100 }));
+    let message = progress["message"].as_str().expect("words");
+    assert!(message.contains(&id) && message.contains("stopping"), "{progress}");
+    client.cancel(stop);
+    let left = Instant::now();
+    client.leave();
+    // Calls that go on are waited for 5 s by the SDK.
+    assert!(left.elapsed() < Duration::from_secs(4), "left after {:?}", left.elapsed());
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
 }
 
 #[test]

@@ -34,9 +34,12 @@ fn run_takes_a_directory_and_variables() {
     let mut client = Client::old(&sandbox);
     let told = client.call(
         "run",
-        json!({ "command": "echo $PWD $HUE", "cwd": "below", "env": { "HUE": "red" } }),
+        json!({
+            "command": "echo $PWD $HUE $PORT", "cwd": "below", "env": { "HUE": "red", "PORT": 80 },
+            "timeout": null, "wait_for": null,
+        }),
     );
-    assert_eq!(told.output, format!("{} red\n", sandbox.path("below").display()));
+    assert_eq!(told.output, format!("{} red 80\n", sandbox.path("below").display()));
     let told = client.call("run", json!({ "command": "true", "cwd": "nowhere" }));
     assert!(told.is_error && told.said.contains("nowhere"), "{told:?}");
     client.leave();
@@ -120,6 +123,8 @@ fn what_becomes_ready_after_the_answer_is_told_by_a_notice() {
     std::fs::write(sandbox.path("go1"), "").expect("own directory");
     let first = json!({ "command": text(1), "wait_for": "output:up", "budget": 30 });
     assert!(client.call("run", first).said.contains("output:up"));
+    let next = client.call("list", json!({}));
+    assert!(next.news.is_empty(), "the answer has told it: {next:?}");
     assert_eq!(notices(), json!([]), "the answer has told it");
     let later = json!({ "command": text(2), "wait_for": "output:up", "budget": 0.2 });
     let told = client.call("run", later);
@@ -214,6 +219,27 @@ fn list_has_the_tasks_of_this_session() {
     client.leave();
 }
 
+/// What others have run, and when a task was started, takes no task out of the list.
+#[test]
+fn list_has_those_that_ended_last_whatever_others_run() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let last = client.start("until [ -e go ]; do sleep .02; done");
+    let first = client.start("true");
+    let _ended = client.call("wait", json!({ "ids": [first] }));
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let _ended = client.call("wait", json!({ "ids": [last] }));
+    let run = sandbox.siding_line(&["run", "true"]);
+    let others = format!("for i in {{1..66}}; do {run} || exit; done");
+    let _ended = sandbox.host("bash", &["-c", &others]).run().expect_code(0);
+    let listed = client.call("list", json!({})).said;
+    let at = |id: &str| listed.find(id).unwrap_or_else(|| panic!("no {id} in {listed}"));
+    assert!(at(&last) < at(&first), "{listed}");
+    let resources = client.request("resources/list", json!({})).to_string();
+    assert!(resources.contains(&last) && resources.contains(&first), "{resources}");
+    client.leave();
+}
+
 #[test]
 fn stop_ends_what_has_left_the_tree() {
     let sandbox = sandbox();
@@ -227,6 +253,20 @@ fn stop_ends_what_has_left_the_tree() {
 }
 
 #[test]
+fn one_task_that_cannot_be_stopped_hides_no_other() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let told = client.call("stop", json!({ "ids": [] }));
+    assert!(told.is_error && told.said.contains("`list`"), "{told:?}");
+    let ids = [client.start("sleep 300"), client.start("sleep 301")];
+    let told = client.call("stop", json!({ "ids": [ids[0], "b-zzzz", ids[1], ids[0]] }));
+    assert!(told.is_error && told.said.contains("b-zzzz"), "{told:?}");
+    assert_eq!(told.said.matches("stopped by client").count(), 2, "{told:?}");
+    assert!(!client.call("stop", json!({ "ids": ids })).is_error, "they have ended");
+    client.leave();
+}
+
+#[test]
 fn a_mistake_is_told_to_the_model_with_what_is_right() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
@@ -236,6 +276,8 @@ fn a_mistake_is_told_to_the_model_with_what_is_right() {
     assert!(told.is_error && told.said.contains("`list`"), "{told:?}");
     let told = client.call("run", json!({ "command": "true", "budget": -1 }));
     assert!(told.is_error && told.said.contains("budget"), "{told:?}");
+    let told = client.call("run", json!({ "command": "true", "budget": "soon" }));
+    assert!(told.is_error && told.said.contains("`budget`"), "{told:?}");
     let told = client.call("wait", json!({ "ids": ["b-zzzz"], "for": "moon" }));
     assert!(told.is_error && told.said.contains("output:"), "{told:?}");
     assert_eq!(client.refused("tools/call", json!({ "name": "fly", "arguments": {} })), -32602);

@@ -17,7 +17,7 @@ List this session's tasks: all that run, and those that ended last.";
 
 /// Ended tasks that are listed.
 const RECENT: usize = 10;
-/// Ended tasks of which those are chosen.
+/// Ended tasks that are looked at, of all sessions, or kept, of one.
 const LOOKED_AT: usize = 64;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,10 +29,8 @@ pub(super) struct Args {
 }
 
 pub(super) async fn call(host: &Host, _call: &mut Call, args: Args) -> Result<Answer, Refusal> {
-    let mut views = block(|| views(host))?;
-    if !args.all_sessions {
-        views.retain(|view| view.session_id == host.session);
-    }
+    let whose = if args.all_sessions { Whose::All } else { Whose::Session };
+    let views = block(|| views(host, whose))?;
     let (running, ended): (Vec<_>, Vec<_>) =
         views.into_iter().partition(|view| view.outcome.is_none());
     if running.is_empty() && ended.is_empty() {
@@ -49,20 +47,37 @@ pub(super) async fn call(host: &Host, _call: &mut Call, args: Args) -> Result<An
     Ok(answer)
 }
 
-/// Returns what runs and what ended last, the newest first.
-pub(crate) fn views(host: &Host) -> Result<Vec<TaskView>, Refusal> {
+/// Whose tasks are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of this server's session.
+    Session,
+    /// Those of this user.
+    All,
+}
+
+/// Returns what runs, the newest first, then what has ended, the last first.
+pub(crate) fn views(host: &Host, whose: Whose) -> Result<Vec<TaskView>, Refusal> {
     let live = host.root.live_tasks()?;
     // Nothing is said to run that does not.
     for id in &live {
         let _listed_as_it_stands = host.state(*id);
     }
-    let mut ids = listing::latest(&host.root, host.root.all_tasks()?, LOOKED_AT);
+    let mut ids = host.root.all_tasks()?;
+    if whose == Whose::All {
+        // Most journals need not even be opened. Which are a session's stands in them.
+        ids = listing::latest(&host.root, ids, LOOKED_AT);
+    }
     ids.extend(live);
     ids.sort_unstable();
     ids.dedup();
-    let found = listing::views(&host.root, &ids, |view| view)?;
-    let mut views: Vec<TaskView> =
-        found.into_iter().filter_map(|(_, view)| view.ok().flatten()).collect();
-    views.sort_by(|a, b| b.started_at.cmp(&a.started_at));
-    Ok(views)
+    let is_wanted = |view: &TaskView| whose == Whose::All || view.session_id == host.session;
+    let found = listing::views(&host.root, &ids, |view| is_wanted(&view).then_some(view))?;
+    let found = found.into_iter().filter_map(|(_, view)| view.ok().flatten().flatten());
+    let (mut running, mut ended): (Vec<_>, Vec<_>) = found.partition(|view| view.outcome.is_none());
+    running.sort_by(|a, b| b.started_at.cmp(&a.started_at));
+    ended.sort_by(|a, b| b.ended_at.cmp(&a.ended_at));
+    ended.truncate(LOOKED_AT);
+    running.append(&mut ended);
+    Ok(running)
 }

@@ -14,6 +14,7 @@ use siding_model::notice::Shown;
 use crate::answer::{Answer, Refusal};
 use crate::call::Call;
 use crate::host::{Host, Standing};
+use crate::receipts::Receipt;
 use crate::sleep::block;
 use crate::text::{self, LINE};
 
@@ -72,12 +73,6 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
         Ok(())
     })
     .map_err(cannot)?;
-    if is_look && from <= seen && reading.next > seen {
-        output::mark_seen(dir, &host.session, reading.next).map_err(cannot)?;
-    }
-    if is_look && !state.is_live() && reading.next >= reading.bytes {
-        host.told(state, Shown::Output);
-    }
     let view = host.view(&standing, Detail::Brief);
     let mut answer = Answer::say(advice::line(&view, LINE));
     answer.said.extend(remark(args, &reading, text.is_empty()));
@@ -85,6 +80,12 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
         answer.said.extend(text::next(&view));
     }
     answer.output = Some(text);
+    let is_whole = is_look && !state.is_live() && reading.next >= reading.bytes;
+    let Standing { dir, state } = standing;
+    if is_look && from <= seen && reading.next > seen {
+        answer.receipts.push(Receipt::Read { dir, next: reading.next });
+    }
+    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state), Shown::Output)));
     Ok(answer)
 }
 

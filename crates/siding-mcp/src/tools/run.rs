@@ -24,6 +24,7 @@ use crate::answer::{Answer, Refusal};
 use crate::call::{Call, millis};
 use crate::follow;
 use crate::host::{Host, PROGRAM};
+use crate::receipts::Receipt;
 use crate::sleep::block;
 use crate::text;
 
@@ -55,11 +56,12 @@ pub(super) struct Args {
     #[serde(default)]
     cwd: Option<PathBuf>,
     /// Variables to set for it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::arguments::variables")]
     env: BTreeMap<String, String>,
     /// Start in the background and answer when all of these hold, at the latest after `budget`:
-    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is told by a notice.
-    #[serde(default, deserialize_with = "super::texts")]
+    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is reported with a later
+    /// answer.
+    #[serde(default, deserialize_with = "super::arguments::texts")]
     wait_for: Vec<String>,
     /// Let `input` write to it; otherwise it reads nothing.
     #[serde(default)]
@@ -108,7 +110,7 @@ pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Ans
             block(|| run::clear_unborn(&host.root, &plan.spec));
         })?;
     if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
-        return block(|| wait::ready(host, &standing, plan.budget));
+        return block(|| wait::ready(host, standing, plan.budget));
     }
     let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
     let by_budget = standing.state.life.placement() == Placement::Background { why: Why::Budget };
@@ -116,7 +118,7 @@ pub(super) async fn call(host: &Host, call: &mut Call, args: Args) -> Result<Ans
     answer.said.extend(plan.notes);
     answer.goes_on = (is_running && by_budget).then_some(id);
     answer.said.extend(plan.capped.filter(|_| answer.goes_on.is_some()));
-    block(|| host.returned(&standing.state));
+    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }
 
@@ -150,7 +152,7 @@ fn plan(host: &Host, call: &Call, args: &Args) -> Result<Plan, Refusal> {
         None => (Placement::Foreground, call.bearable(wanted)),
     };
     let capped = (budget < wanted && found.is_none()).then(|| {
-        format!("waited {} at most, since this client cannot be told of progress", human(budget))
+        format!("waited {} at most, since this client may give up on a longer call", human(budget))
     });
     let order = Order {
         command,

@@ -1,6 +1,7 @@
 //! `wait`.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -20,6 +21,7 @@ use siding_model::wait::{Condition, Met, Quantifier, Verdict, wanted};
 use crate::answer::{Answer, Refusal};
 use crate::call::{Call, millis};
 use crate::host::{Host, PROGRAM, Standing};
+use crate::receipts::Receipt;
 use crate::sleep::{self, Sources, block};
 use crate::text::{self, LINE};
 
@@ -32,13 +34,13 @@ you can call it again. Do not poll; do not write sleep loops.";
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// Task ids, or their beginnings.
-    #[serde(deserialize_with = "super::texts", alias = "id")]
+    #[serde(deserialize_with = "super::arguments::texts", alias = "id")]
     ids: Vec<String>,
     /// Until one of them has, instead of all.
     #[serde(default)]
     any: bool,
     /// What to wait for: `exit` (default), `output:REGEX`, `port:N`, `http:URL`, `file:PATH`.
-    #[serde(default, rename = "for", deserialize_with = "super::texts")]
+    #[serde(default, rename = "for", deserialize_with = "super::arguments::texts")]
     conditions: Vec<String>,
     /// Seconds to wait at most.
     #[serde(default)]
@@ -78,6 +80,7 @@ pub(super) async fn until(
     // The limit of open descriptors stays as it is: what is run from here inherits it.
     let begin = || Waiter::new(&host.root, PROGRAM, ids, conditions, quantifier, millis(bound));
     let mut waiter = block(begin)?;
+    let mut cancelled = pin!(call.cancelled());
     let waited = loop {
         if let Some(waited) = block(|| waiter.turn())? {
             break waited;
@@ -96,14 +99,14 @@ pub(super) async fn until(
                 };
                 call.tell(host, standing.as_ref(), bound).await;
             }
-            _gone = call.cancelled() => return Err(Refusal::Cancelled),
+            _gone = &mut cancelled => return Err(Refusal::Cancelled),
         }
     };
     block(|| words(host, ids, &waited, &wanted, bound))
 }
 
 /// Says that a task that was started with something to wait for is ready, or is not yet.
-pub(super) fn ready(host: &Host, standing: &Standing, bound: Duration) -> Result<Answer, Refusal> {
+pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<Answer, Refusal> {
     let state = &standing.state;
     let task_id = state.spec.task_id;
     let hit = |met: &Met| Hit {
@@ -121,8 +124,8 @@ pub(super) fn ready(host: &Host, standing: &Standing, bound: Duration) -> Result
     };
     let wanted = one_line(&wanted(&state.spec.wait_for), LINE);
     let waited = Waited { verdict, hits, waited_ms };
-    let answer = words(host, &[task_id], &waited, &wanted, bound)?;
-    host.returned(state);
+    let mut answer = words(host, &[task_id], &waited, &wanted, bound)?;
+    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }
 
@@ -173,7 +176,7 @@ fn tell_end(host: &Host, id: TaskId, alone: bool, answer: &mut Answer) -> Result
         answer.output = gist.ok();
         answer.said.push(format!("`output` shows all {} bytes it wrote", view.output.bytes));
     }
-    host.told(&standing.state, Shown::Standing);
+    answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
     Ok(())
 }
 

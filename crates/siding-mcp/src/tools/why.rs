@@ -51,5 +51,5 @@ fn words(view: &WhyView) -> Answer {
     if output.is_some() {
         said.push("its last line follows".to_owned());
     }
-    Answer { said, output, goes_on: None }
+    Answer { said, output, ..Answer::default() }
 }
