@@ -5,13 +5,16 @@ use std::ffi::CStr;
 
 use siding_core::launch;
 use siding_core::notices;
+use siding_core::output;
 use siding_core::recover::{Found, Recovery};
 use siding_core::settings::{self, Environment};
 use siding_core::store::{Root, TaskDir};
+use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{NoticeId, Shown, Story};
+use siding_model::process::BootId;
 use siding_model::report::TaskView;
 use siding_model::settings::Settings;
 use siding_model::text::one_line;
@@ -33,16 +36,28 @@ pub(crate) fn root() -> Result<Root, Failure> {
     Ok(Root::open(&path)?)
 }
 
+/// Returns this boot's id.
+pub(crate) fn boot() -> Result<BootId, Failure> {
+    procfs::boot_id()
+        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
+}
+
 /// Returns the settings in force, without anything from the call. Says what was ignored.
 pub(crate) fn settings() -> Result<Settings, Failure> {
     load(&Environment::from_process())
+}
+
+/// Returns the settings as far as they are legal, for a command that must work whatever a settings
+/// file says.
+pub(crate) fn legal_settings() -> Settings {
+    settings::read(&Environment::from_process()).settings
 }
 
 /// Returns the settings in force. Says what was ignored.
 pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
     let settings = settings::load(environment)?;
     for warning in settings.warnings() {
-        eprintln!("siding: {warning}");
+        errln!("siding: {warning}");
     }
     Ok(settings)
 }
@@ -103,7 +118,7 @@ pub(crate) fn recover_all(root: &Root) -> Result<bool, Failure> {
         }
     })?;
     for line in elsewhere.lines() {
-        eprintln!("siding: {line}");
+        errln!("siding: {line}");
     }
     Ok(went_well)
 }
@@ -160,27 +175,37 @@ pub(crate) fn returned(root: &Root, task: &Task) {
 
 fn note_consumed(result: Result<(), notices::NoticesError>) {
     if let Err(error) = result {
-        eprintln!("siding: this will be told again by `siding notices`: {error}");
+        errln!("siding: this will be told again by `siding notices`: {error}");
+    }
+}
+
+/// Notes how far a consumer was shown a task's output, unless it has seen more.
+pub(crate) fn note_seen(dir: &TaskDir, consumer: &SessionId, offset: u64) {
+    let noted = output::seen(dir, consumer).and_then(|seen| {
+        if offset > seen { output::mark_seen(dir, consumer, offset) } else { Ok(()) }
+    });
+    if let Err(error) = noted {
+        errln!("siding: could not note what was seen, it will be shown again: {error}");
     }
 }
 
 /// Tells the person what recovery found, where it is news.
 pub(crate) fn say(id: TaskId, found: &Found) {
     match found {
-        Found::Continued => eprintln!("siding: {id}: its shim had been stopped; continued it"),
-        Found::Rescued => eprintln!("siding: {id}: its shim had been killed; a new one keeps it"),
+        Found::Continued => errln!("siding: {id}: its shim had been stopped; continued it"),
+        Found::Rescued => errln!("siding: {id}: its shim had been killed; a new one keeps it"),
         Found::Closed => {
-            eprintln!("siding: {id}: its shim had been killed and nothing of it is left");
+            errln!("siding: {id}: its shim had been killed and nothing of it is left");
         }
         Found::SetAside { path, why } => {
-            eprintln!("siding: {id}: {why}; moved to `{}`", path.display());
+            errln!("siding: {id}: {why}; moved to `{}`", path.display());
         }
         Found::Elsewhere { machine } => {
             for line in Elsewhere(BTreeMap::from([(machine.clone(), vec![id])])).lines() {
-                eprintln!("siding: {line}");
+                errln!("siding: {line}");
             }
         }
-        Found::TooNew { why } => eprintln!("siding: {id}: {why}; left alone, upgrade siding"),
+        Found::TooNew { why } => errln!("siding: {id}: {why}; left alone, upgrade siding"),
         Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}
     }
 }

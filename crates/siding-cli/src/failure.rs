@@ -45,9 +45,9 @@ impl Failure {
     /// Prints it and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // A message repeats what the caller gave, which may come from anywhere.
-        eprintln!("siding: {}", self.message());
+        errln!("siding: {}", self.message());
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {}", one_line(hint, usize::MAX));
+            errln!("  hint: {}", one_line(hint, usize::MAX));
         }
         ExitCode::from(exit::OWN_FAILURE)
     }

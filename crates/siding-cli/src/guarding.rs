@@ -14,11 +14,11 @@ use crate::failure::Failure;
 pub(crate) fn rules() -> Result<Rules, Failure> {
     let found = settings::rule_files(&Environment::from_process());
     for warning in &found.warnings {
-        eprintln!("siding: {warning}");
+        errln!("siding: {warning}");
     }
     for (origin, mistake) in found.mistakes {
         match layer(&origin) {
-            Layer::Project => eprintln!("siding: {mistake}; the file is not used"),
+            Layer::Project => errln!("siding: {mistake}; the file is not used"),
             Layer::BuiltIn | Layer::System | Layer::User => return Err(mistake.into()),
         }
     }
@@ -30,7 +30,7 @@ pub(crate) fn rules() -> Result<Rules, Failure> {
         })?;
     }
     for warning in rules.warnings() {
-        eprintln!("siding: {warning}");
+        errln!("siding: {warning}");
     }
     Ok(rules)
 }

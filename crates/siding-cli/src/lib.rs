@@ -5,6 +5,10 @@
 //! errors into a message, a hint and an exit code.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stderr, reason = "they end the program when nobody reads: use `errln!`")]
+
+#[macro_use]
+mod err;
 
 mod cmd;
 mod context;

@@ -16,8 +16,8 @@ use crate::watch::{Watch, WatchError};
 
 /// How long the task may leave its input unread, in milliseconds.
 const UNREAD_MS: u64 = 10_000;
-/// How long its shim may take to close it, in milliseconds.
-const CLOSE_MS: u64 = 10_000;
+/// How long its shim may take to close it, or to note that something was written, in milliseconds.
+const ANSWER_MS: u64 = 10_000;
 
 /// Why nothing can be written to a task.
 #[derive(Debug, thiserror::Error)]
@@ -68,18 +68,27 @@ pub enum InputError {
 
 /// The writing end of a task's input.
 #[derive(Debug)]
-pub struct Input {
+pub struct Input<'r> {
+    root: &'r Root,
+    program: &'r CStr,
     id: TaskId,
     fifo: OwnedFd,
+    /// The task's shim, once it was told something.
+    shim: Option<Watch<'r>>,
 }
 
-impl Input {
+impl<'r> Input<'r> {
     /// Opens the input of a task.
     ///
     /// # Errors
     ///
     /// [`InputError`].
-    pub fn open(dir: &TaskDir, state: &TaskState) -> Result<Self, InputError> {
+    pub fn open(
+        root: &'r Root,
+        program: &'r CStr,
+        dir: &TaskDir,
+        state: &TaskState,
+    ) -> Result<Self, InputError> {
         let id = dir.id();
         if !state.is_live() {
             return Err(InputError::Ended { id });
@@ -90,18 +99,22 @@ impl Input {
         let fifo =
             dir.place().and_then(|place| file::open_at(place, INPUT_FIFO, file::Open::FifoWrite));
         match fifo {
-            Ok(fifo) => Ok(Self { id, fifo }),
+            Ok(fifo) => Ok(Self { root, program, id, fifo, shim: None }),
             Err(error) if is_closed(&error) => Err(InputError::Closed { id }),
             Err(source) => Err(InputError::Io { doing: "open", id, source }),
         }
     }
 
-    /// Writes everything. Waits for the task to make room, each time for at most 10 s.
+    /// Writes everything. Waits for the task to make room, each time for at most 10 s. What the
+    /// task waited for is over then: a stall on record is ended.
     ///
     /// # Errors
     ///
     /// [`InputError`].
-    pub fn write(&self, mut bytes: &[u8]) -> Result<(), InputError> {
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), InputError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         while !bytes.is_empty() {
             match file::write(&self.fifo, bytes) {
                 Ok(count) => bytes = &bytes[count..],
@@ -115,7 +128,18 @@ impl Input {
                 }
             }
         }
+        // An older shim knows no such request, and the bytes are with the task in any case.
+        let _written_all_the_same = self.tell_shim(&Request::InputWritten);
         Ok(())
+    }
+
+    /// Asks the task's shim, by the connection there is.
+    fn tell_shim(&mut self, request: &Request) -> Result<(), WatchError> {
+        let shim = match &mut self.shim {
+            Some(shim) => shim,
+            none => none.insert(Watch::open(self.root, self.program, self.id)?),
+        };
+        shim.ask(request, ANSWER_MS).map(drop)
     }
 
     fn wait(&self, left_bytes: usize) -> Result<(), InputError> {
@@ -138,13 +162,11 @@ impl Input {
     /// # Errors
     ///
     /// [`InputError::Watch`].
-    pub fn close(self, root: &Root, program: &CStr, dir: &TaskDir) -> Result<(), InputError> {
-        let id = self.id;
-        // The task sees the end when the last writer is gone.
-        drop(self);
-        Watch::open(root, program, id)?.ask(&Request::CloseStdin, CLOSE_MS)?;
+    pub fn close(mut self, dir: &TaskDir) -> Result<(), InputError> {
+        self.tell_shim(&Request::CloseStdin)?;
         // Whoever comes later learns that it is closed.
         let _already_gone = dir.place().and_then(|place| file::remove(place, INPUT_FIFO));
+        // The task sees the end when the last writer is gone, and that is this one.
         Ok(())
     }
 }

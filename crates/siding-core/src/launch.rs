@@ -22,6 +22,9 @@ use crate::sys::{descriptor, detached, file, socket};
 /// First argument by which the program knows that it is to be a shim.
 pub const SHIM_ARGUMENT: &str = "__shim";
 
+/// Name of a shim's process.
+pub const SHIM_NAME: &CStr = c"siding-shim";
+
 /// The descriptor with which a shim is started, after 0, 1 and 2: its socket to whoever started it.
 pub const STARTER: i32 = 3;
 

@@ -34,7 +34,7 @@ pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, TAKING, gap_of, open, open_own,
 pub use following::Following;
 pub use handover::so_far;
 pub use matching::{Hit, Hits, Matching};
-pub use raw::{Copied, copy};
+pub use raw::{Copied, Pieces, copy};
 pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
 pub use seen::{mark_seen, seen};
 pub use select::Choose;

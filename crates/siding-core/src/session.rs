@@ -1,60 +1,27 @@
-//! Sessions: agent conversations that own tasks, and the process whose life is their lease.
+//! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
+
+mod record;
+#[cfg(test)]
+mod tests;
+mod turns;
 
 use std::io;
 use std::os::fd::AsFd;
 
-pub use turns::{Begun, begin_turn, hold};
-
-use serde::{Deserialize, Serialize};
 use siding_model::id::SessionId;
 use siding_model::journal::JournalError;
-use siding_model::process::{BootId, ProcRef, Wall};
-use siding_model::record;
+use siding_model::process::{BootId, ProcRef};
+use siding_model::record::write_line;
 
 use crate::journal_file::{self, NAME};
 use crate::store::{Root, StoreError};
 use crate::sys::{clock, file, procfs};
 use crate::tree;
 
-mod turns;
+use record::{FORMAT, Owner, SessionRecord, fold};
 
-/// Format of a session's journal.
-const FORMAT: u32 = 1;
-
-/// One line of a session's journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-enum SessionRecord {
-    /// Opened, or opened again by another owner.
-    Opened { format: u32, boot: BootId, owner: ProcRef, wall: Wall },
-    /// Closed for good.
-    Closed { wall: Wall },
-}
-
-/// What is known about a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
-    /// Its name.
-    pub id: SessionId,
-    /// Boot in which it was last opened.
-    pub boot: BootId,
-    /// The process whose end is its end.
-    pub owner: ProcRef,
-    /// When it was last opened.
-    pub opened: Wall,
-    /// When something of it was last recorded.
-    pub last: Wall,
-    /// Whether it was closed on purpose.
-    pub closed: bool,
-}
-
-impl Session {
-    /// Whether it still owns tasks: not closed, this boot, its owner alive.
-    #[must_use]
-    pub fn is_live(&self, boot: &BootId) -> bool {
-        !self.closed && self.boot == *boot && tree::lives(self.owner)
-    }
-}
+pub use record::Session;
+pub use turns::{Begun, begin_turn, hold};
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +76,7 @@ pub enum SessionError {
     },
 }
 
-/// Opens a session, or hands it to a new owner.
+/// Opens a session, or gives it one more owner: it is over when none of them lives.
 ///
 /// # Errors
 ///
@@ -122,7 +89,8 @@ pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, Sess
     let owner = procfs::identify(owner_pid).filter(|owner| tree::lives(*owner));
     let owner = owner.ok_or_else(no_owner)?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
-    let record = SessionRecord::Opened { format: FORMAT, boot, owner, wall: clock::wall() };
+    let owner = Owner::here(owner, boot);
+    let record = SessionRecord::Opened { format: FORMAT, owner, wall: clock::wall() };
     append(root, id, &record)?;
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }
@@ -168,7 +136,11 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
         return Err(over("it was closed"));
     }
     if !session.is_live(&boot) {
-        return Err(over("its owner has ended"));
+        return Err(over(if session.may_live_elsewhere(&boot) {
+            "its owner, if it lives, is on another machine or in another PID namespace"
+        } else {
+            "its owner has ended"
+        }));
     }
     Ok(session)
 }
@@ -176,8 +148,8 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
 /// Whether two sessions are of one program: the same one, or both its own.
 #[must_use]
 pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
-    let owner = |id| read(root, id).ok().flatten().map(|session| (session.boot, session.owner));
-    one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
+    let read = |id| read(root, id).ok().flatten();
+    one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one.shares_owner(&other))
 }
 
 /// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
@@ -227,38 +199,8 @@ pub fn owned_by(root: &Root, owner: ProcRef) -> Result<Vec<Session>, SessionErro
     let boot = procfs::boot_id()
         .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
     let mut sessions = all(root)?;
-    sessions.retain(|session| session.owner == owner && session.is_live(&boot));
+    sessions.retain(|session| session.is_owned_by(owner, &boot) && session.is_live(&boot));
     Ok(sessions)
-}
-
-/// Folds a session's journal. A torn line at the end, or before a whole one, was a crash.
-fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
-    let mut session = None;
-    for (seq, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let Some(line) = line.strip_suffix(b"\n") else { break };
-        let Ok((_, json)) = record::frame(line) else { continue };
-        let parsed = serde_json::from_slice(json).map_err(|error| JournalError::Corrupt {
-            seq: seq as u64,
-            offset: 0,
-            why: error.to_string(),
-        })?;
-        match parsed {
-            SessionRecord::Opened { format, .. } if format > FORMAT => {
-                return Err(JournalError::TooNew { found: format });
-            }
-            SessionRecord::Opened { boot, owner, wall, .. } => {
-                let (id, opened, last) = (id.clone(), wall, wall);
-                session = Some(Session { id, boot, owner, opened, last, closed: false });
-            }
-            SessionRecord::Closed { wall } => {
-                if let Some(session) = &mut session {
-                    session.closed = true;
-                    session.last = session.last.max(wall);
-                }
-            }
-        }
-    }
-    Ok(session)
 }
 
 /// Appends a record under the lock of the session's directory, which makes the writer the only one.
@@ -298,7 +240,7 @@ fn append_if(
         line.push(b'\n');
     }
     let seq = before.iter().filter(|&&byte| byte == b'\n').count() as u64;
-    record::write_line(&mut line, seq, record);
+    write_line(&mut line, seq, record);
     file::write_all_at(&fd, &line, before.len() as u64).map_err(io("write its journal"))?;
     file::sync_data(fd.as_fd()).map_err(io("write its journal"))?;
     Ok(true)
@@ -306,30 +248,4 @@ fn append_if(
 
 fn io_error(id: &SessionId, doing: &'static str, source: io::Error) -> SessionError {
     SessionError::Io { id: id.clone(), doing, source }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    #[test]
-    fn a_session_that_was_resumed_meanwhile_is_not_closed() {
-        let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
-        let id: SessionId = "chat".parse().expect("a name");
-        let mut owner = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
-        let pid = |owner: u32| i32::try_from(owner).expect("small");
-        let seen = open(&root, &id, pid(owner.id())).expect("opened");
-        drop(owner.stdin.take());
-        let _ended = owner.wait().expect("its child");
-        assert!(live(&root, &id).is_err(), "over");
-        open(&root, &id, pid(std::process::id())).expect("resumed");
-        assert!(!close_over(&root, &seen).expect("asked"));
-        let seen = live(&root, &id).expect("still open");
-        assert!(close_over(&root, &seen).expect("asked"));
-        assert!(matches!(live(&root, &id), Err(SessionError::Over { .. })));
-        assert!(!close_over(&root, &seen).expect("asked"), "once");
-    }
 }

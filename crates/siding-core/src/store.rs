@@ -544,9 +544,9 @@ impl Root {
 }
 
 /// Removes everything in a directory, without following a link. A task may have put directories
-/// into its own.
+/// into its own, and files of any name.
 fn empty(dir: BorrowedFd<'_>) -> io::Result<()> {
-    for name in file::names(dir)? {
+    for name in file::entries(dir)? {
         match file::remove(dir, &name) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
                 empty(file::open_at(dir, &name, file::Open::Directory)?.as_fd())?;

@@ -1,5 +1,6 @@
 //! Which processes belong to a task.
 
+mod foreign;
 mod paced;
 #[cfg(test)]
 mod tests;
@@ -18,20 +19,10 @@ use crate::store::Root;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
 
-pub use paced::PacedLook;
+use foreign::keeps_another;
 
-/// Whether a process below a task belongs to another task, started inside it by `siding run`.
-///
-/// Such a process carries the other task's birthmark, and the other task is on record as not
-/// ended. A mark that nobody registered makes no difference: a program cannot leave its task by
-/// lowering its own limit.
-#[must_use]
-pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
-    procfs::birthmark(pid)
-        .filter(|mark| *mark != own)
-        .and_then(Birthmark::task)
-        .is_some_and(|other| root.is_marked_live(other))
-}
+pub use foreign::is_foreign;
+pub use paced::PacedLook;
 
 /// Every marked process of the machine at one moment, by its mark.
 ///
@@ -58,8 +49,8 @@ impl Marks {
 
     /// Looks for the processes of one task, and leaves `except` out.
     #[must_use]
-    pub fn scan_for(id: TaskId, except: i32) -> Self {
-        Self::scan(|pid, task| task == id && pid != except)
+    pub fn scan_for(root: &Root, id: TaskId, except: i32) -> Self {
+        Self::scan(|pid, task| task == id && pid != except && !keeps_another(root, id, pid))
     }
 
     /// Returns the processes of a task that lived at that moment.
@@ -92,7 +83,9 @@ impl SharedLook {
     /// started: those with its mark as they were then, those in its control group as they are now.
     #[must_use]
     pub fn of(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
-        let marked = self.marked(task.spec.task_id, task.started);
+        let id = task.spec.task_id;
+        let mut marked = self.marked(id, task.started);
+        marked.retain(|process| !keeps_another(root, id, process.pid));
         with_grouped(root, task, marked)
     }
 
@@ -112,7 +105,7 @@ impl SharedLook {
 #[must_use]
 pub fn strays(root: &Root, task: &TaskState, except: i32) -> Vec<ProcRef> {
     let id = task.spec.task_id;
-    let mut found = with_grouped(root, task, Marks::scan_for(id, except).of(id).to_vec());
+    let mut found = with_grouped(root, task, Marks::scan_for(root, id, except).of(id).to_vec());
     found.retain(|process| process.pid != except);
     found
 }
@@ -144,8 +137,9 @@ pub fn hold(root: &Root, id: TaskId, group: Option<&Group>, known: &[ProcRef]) -
         |pid| group.is_some_and(|group| group.holds(pid) && !is_foreign(root, mark, pid));
     let is_member = |held: &PidFd| {
         let pid = held.process.pid;
+        let is_marked = || procfs::birthmark(pid) == Some(mark) && !keeps_another(root, id, pid);
         // Its start time was compared while it was held, so both are its own unless it is dead.
-        (procfs::birthmark(pid) == Some(mark) || is_grouped(pid)) && !held.is_dead()
+        (is_marked() || is_grouped(pid)) && !held.is_dead()
     };
     known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
 }
@@ -179,7 +173,7 @@ impl Grip {
         let id = task.spec.task_id;
         let mut grip = Self::default();
         look_at_all(
-            |pid, task| task == id && pid != except,
+            |pid, task| task == id && pid != except && !keeps_another(root, id, pid),
             |_, seen| match seen {
                 Seen::Held(held) => grip.take_in(held, most),
                 Seen::Unheld(_) => grip.more = true,

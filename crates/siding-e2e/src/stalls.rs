@@ -255,6 +255,22 @@ pub const CASES: &[Case] = &[
         Expected::Waiting("network"),
     ),
     waits(
+        "accept beside a thread that reads",
+        PYTHON,
+        "/usr/bin/python3 -c 'import socket, sys, threading\n\
+         threading.Thread(target=sys.stdin.read, daemon=True).start()\n\
+         socket.create_server((\"127.0.0.1\", 0)).accept()'",
+        Expected::Verdict("serving"),
+    ),
+    waits(
+        "child beside a thread that reads",
+        PYTHON,
+        "/usr/bin/python3 -c 'import subprocess, sys, threading\n\
+         threading.Thread(target=sys.stdin.read, daemon=True).start()\n\
+         subprocess.run([\"sleep\", \"300\"])'",
+        Expected::Waiting("timer"),
+    ),
+    waits(
         "queue.get",
         PYTHON,
         "/usr/bin/python3 -c 'import queue; queue.Queue().get()'",

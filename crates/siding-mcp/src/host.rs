@@ -4,15 +4,16 @@ use std::ffi::CStr;
 
 use siding_core::launch::THIS_PROGRAM;
 use siding_core::notices::Outbox;
-use siding_core::session;
+use siding_core::session::{self, SessionError};
 use siding_core::store::Root;
 use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_core::watch::{Watch, WatchError};
-use siding_core::{notices, output, run::order};
+use siding_core::{notices, output, run::order, tree};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{Consumer, NoticeId};
+use siding_model::process::ProcRef;
 use siding_model::report::TaskView;
 
 use crate::answer::Refusal;
@@ -31,6 +32,8 @@ pub(crate) const OWN_SESSION: &str = "mcp-";
 pub(crate) struct Host {
     pub(crate) root: Root,
     pub(crate) session: SessionId,
+    /// Who owns the session; `None` for one that somebody else has opened.
+    owner: Option<ProcRef>,
     pub(crate) telling: Telling,
 }
 
@@ -46,23 +49,37 @@ impl Host {
         if named.is_some() {
             let joined = order::session(&root, named)?;
             if !joined.is_implicit() {
-                return Ok(Self::of(root, joined));
+                return Ok(Self::of(root, joined, None));
             }
         }
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let owner = if owner > 1 { owner } else { own };
         let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
         if let Some(session) = order::inherited_session(&root, process) {
-            return Ok(Self::of(root, session));
+            return Ok(Self::of(root, session, None));
         }
         let name = format!("{OWN_SESSION}{}-{}", process.pid, process.start_ticks);
         let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
         session::open(&root, &session, owner)?;
-        Ok(Self::of(root, session))
+        Ok(Self::of(root, session, Some(process)))
     }
 
-    fn of(root: Root, session: SessionId) -> Self {
-        Self { root, session, telling: Telling::default() }
+    fn of(root: Root, session: SessionId, owner: Option<ProcRef>) -> Self {
+        Self { root, session, owner, telling: Telling::default() }
+    }
+
+    /// Returns the session for a new task, which would end at once in one that is over. Our own may
+    /// have been closed, and is opened again while its owner lives.
+    pub(crate) fn live_session(&self) -> Result<SessionId, SessionError> {
+        match (session::live(&self.root, &self.session), self.owner) {
+            (Err(SessionError::Unknown { .. } | SessionError::Over { .. }), Some(owner))
+                if tree::lives(owner) =>
+            {
+                session::open(&self.root, &self.session, owner.pid)?;
+            }
+            (session, _) => drop(session?),
+        }
+        Ok(self.session.clone())
     }
 
     /// Finds a task by a piece of its id.

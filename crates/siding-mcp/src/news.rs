@@ -66,9 +66,11 @@ pub(crate) fn add(host: &Host, answer: &mut Answer) {
 
 /// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner.
 fn hooks_tell(host: &Host) -> bool {
-    let owner = session::read(&host.root, &host.session).ok().flatten().map(|own| own.owner);
-    let sessions = owner.and_then(|owner| session::owned_by(&host.root, owner).ok());
-    sessions.is_some_and(|all| all.iter().any(|one| !one.id.as_str().starts_with(OWN_SESSION)))
+    let Ok(sessions) = session::all(&host.root) else { return false };
+    let others =
+        sessions.iter().map(|one| &one.id).filter(|id| !id.as_str().starts_with(OWN_SESSION));
+    let mut live = others.filter(|id| session::live(&host.root, id).is_ok());
+    live.any(|id| session::share_owner(&host.root, id, &host.session))
 }
 
 /// Returns as many notices as there is room for, in order, and which these are.

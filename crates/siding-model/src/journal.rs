@@ -13,7 +13,7 @@ use crate::lifecycle::{Event, Life, Phase};
 use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record};
+use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record, WITH_RESUMED};
 use crate::spec::TaskSpec;
 use crate::wait::Ready;
 
@@ -48,6 +48,8 @@ pub struct TaskState {
     pub spec: TaskSpec,
     /// Boot in which all this happened.
     pub boot: BootId,
+    /// Format of the journal: no newer record may be written.
+    pub format: u32,
     /// The shim that keeps it, the newest one.
     pub shim: ProcRef,
     /// Directory of the control group that was to be made for it.
@@ -80,7 +82,8 @@ pub struct TaskState {
     pub output_lost: Option<(u64, String)>,
     /// What its monitor told.
     pub matched: Matched,
-    /// The last stall. It is over once there is more output than it says, or the task has ended.
+    /// The last stall that is not over by a record. It is over all the same once there is more
+    /// output than it says, or the task has ended.
     pub stalled: Option<Stalled>,
     /// The limits that were passed, each as it was told last.
     pub breaches: Vec<Breach>,
@@ -127,6 +130,7 @@ impl TaskState {
             life: Life::new(&accepted.spec, accepted.at),
             spec: accepted.spec,
             boot: accepted.boot,
+            format: accepted.format,
             shim: accepted.shim,
             cgroup: accepted.cgroup,
             adopted: accepted.adopted,
@@ -176,6 +180,12 @@ impl TaskState {
                 self.matched.take(lines, dropped, to);
             }
             Record::Stalled(stalled) => self.stalled = Some(*stalled),
+            Record::Resumed { .. } => {
+                if self.life.is_ended() {
+                    return Err("`resumed` after the end".to_owned());
+                }
+                self.stalled = None;
+            }
             Record::Limit(breach) => {
                 self.breaches.retain(|told| told.which != breach.which);
                 self.breaches.push(*breach);
@@ -260,6 +270,12 @@ impl TaskState {
     #[must_use]
     pub const fn awaits_ready(&self) -> bool {
         !self.spec.wait_for.is_empty() && self.ready.is_none()
+    }
+
+    /// Whether it may be put on record that a stall is over.
+    #[must_use]
+    pub const fn may_resume(&self) -> bool {
+        self.is_live() && self.format >= WITH_RESUMED
     }
 
     /// Whether the tree may still have living members.

@@ -48,6 +48,8 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by_ms: Option<u64>,
     },
+    /// Know that the task was given input: what it waited for may be over.
+    InputWritten,
     /// Close the task's standard input. What was written before is read first.
     CloseStdin,
     /// Say why the task is quiet. Answered with [`Message::Why`], once it was looked at twice.

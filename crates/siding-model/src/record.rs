@@ -10,21 +10,33 @@ use crate::lifecycle::Event;
 use crate::limits::{Breach, Peaks};
 use crate::net::NetPolicy;
 use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::spec::TaskSpec;
+use crate::spec::{Stdin, TaskSpec};
 use crate::wait::Ready;
 
 /// Format of a journal that holds nothing newer: what nearly all tasks are written in.
 pub const FORMAT: u32 = 1;
 
-/// Newest journal format this build reads: one that may hold `ready` or `denied`.
-pub const NEWEST: u32 = 2;
+/// Format of a journal that may hold `ready` or `denied`, and nothing newer.
+pub const WITH_READY: u32 = 2;
+
+/// Format of a journal that may also hold `resumed`.
+pub const WITH_RESUMED: u32 = 3;
+
+/// Newest journal format this build reads.
+pub const NEWEST: u32 = WITH_RESUMED;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
 #[must_use]
-pub const fn format_for(spec: &TaskSpec) -> u32 {
+pub const fn format_for(spec: &TaskSpec, adopted: Option<&Adopted>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
-    if spec.wait_for.is_empty() && !may_deny { FORMAT } else { NEWEST }
+    if matches!(spec.stdin, Stdin::Pipe) || adopted.is_some() {
+        WITH_RESUMED
+    } else if may_deny || !spec.wait_for.is_empty() {
+        WITH_READY
+    } else {
+        FORMAT
+    }
 }
 
 /// Longest line that is read, in bytes. A command may be 2 MiB; JSON may escape it sixfold.
@@ -78,6 +90,12 @@ pub enum Record {
     },
     /// The task has been silent, and this is what it did. Once for each silence.
     Stalled(Box<Stalled>),
+    /// The stall on record is over though the output does not tell: the task was given input, or
+    /// has written where siding cannot read.
+    Resumed {
+        /// When.
+        at: Mono,
+    },
     /// A limit was passed. Once for each time.
     Limit(Box<Breach>),
     /// What was waited for since the start is there. Once.
@@ -301,14 +319,15 @@ fn stated_crc(digits: &[u8]) -> Option<u32> {
 const EVENT: &[u8] = br#"{"record":"event","#;
 const CLOSED: &[u8] = br#"{"record":"closed","#;
 
-/// How the first record begins, as it is written in this format.
-const ACCEPTED: &[u8] = br#"{"record":"accepted","format":1,"#;
-const _: () = assert!(FORMAT == 1, "`ACCEPTED` says the format");
+/// How the first record begins, as it is written, before the number of its format.
+const ACCEPTED: &[u8] = br#"{"record":"accepted","format":"#;
+const _: () = assert!(NEWEST < 10, "`is_accepted_now` reads one digit");
 
-/// Whether the body of a line begins as the first record does in this format.
+/// Whether the body of a line begins as the first record does in a format that this build reads.
 #[must_use]
 pub(crate) fn is_accepted_now(json: &[u8]) -> bool {
-    json.starts_with(ACCEPTED)
+    let Some([digit, b',', ..]) = json.strip_prefix(ACCEPTED) else { return false };
+    digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST
 }
 
 /// Reads JSON. What is text as a whole need not be looked at again text by text.

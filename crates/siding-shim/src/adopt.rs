@@ -17,7 +17,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
 use siding_model::protocol::Message;
-use siding_model::record::{Accepted, Adopted, FORMAT, Record};
+use siding_model::record::{Accepted, Adopted, Record, format_for};
 
 use crate::callers::{Caller, Callers};
 use crate::egress::Egress;
@@ -98,7 +98,7 @@ impl Held {
             let ready = poll::wait(&fds, Some(until.ms_since(now))).unwrap_or_default();
             if self.leader.is_dead() {
                 let id = spec.task_id;
-                return !Marks::scan_for(id, own_pid()).of(id).is_empty();
+                return !Marks::scan_for(&self.root, id, own_pid()).of(id).is_empty();
             }
             // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
             if ready.contains(&true) || clock::mono() >= until {
@@ -118,7 +118,7 @@ impl Held {
         let hosted = Hosted::create(&dir, file, &adopted).map_err(when("make its output"))?;
         let listener = listen(&dir)?;
         let accepted = Accepted {
-            format: FORMAT,
+            format: format_for(&spec, Some(&adopted)),
             boot: shim.boot.clone(),
             at,
             wall,

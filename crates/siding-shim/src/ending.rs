@@ -10,7 +10,8 @@ use std::time::Duration;
 use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, process, procfs, signals, sockets};
+use siding_core::sys::process::effective_uid;
+use siding_core::sys::{clock, procfs, signals, sockets};
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
@@ -65,7 +66,7 @@ struct Listed {
 /// Who lives after a round of the kill.
 #[derive(Debug, Default)]
 struct Living {
-    pids: Vec<i32>,
+    processes: Vec<ProcRef>,
     /// Whether any of them takes our signals.
     ours: bool,
 }
@@ -77,7 +78,8 @@ impl Ending {
     /// safe while the leader was not reaped. Everybody else is reached by pidfd.
     pub(crate) fn signal(&mut self, kin: &Kin, root: &Root, task: &TaskState, signal: Signal) {
         let members = kin.members(root, task);
-        self.ports.extend(sockets::listening(&members));
+        let pids: Vec<i32> = members.iter().map(|process| process.pid).collect();
+        self.ports.extend(sockets::listening(&pids));
         let others = self.signal_group(kin, members, signal);
         for process in others {
             if let Ok(Some(held)) = PidFd::living(process) {
@@ -89,12 +91,15 @@ impl Ending {
     }
 
     /// Sends a signal to the leader's group, then SIGCONT. Returns the living who are not in it.
-    fn signal_group(&mut self, kin: &Kin, members: Vec<i32>, signal: Signal) -> Vec<ProcRef> {
+    fn signal_group(&mut self, kin: &Kin, members: Vec<ProcRef>, signal: Signal) -> Vec<ProcRef> {
         let group = leader_group(kin);
         let mut others = Vec::new();
-        for pid in members {
-            let Some(stat) = procfs::stat(pid) else { continue };
-            let process = ProcRef { pid, start_ticks: stat.start_ticks };
+        for process in members {
+            let stat = procfs::stat(process.pid);
+            // Its number may have become another's.
+            let Some(stat) = stat.filter(|stat| stat.start_ticks == process.start_ticks) else {
+                continue;
+            };
             if Some(stat.pgrp) != group {
                 others.push(process);
             } else if !matches!(PidFd::living(process), Ok(None)) {
@@ -126,7 +131,7 @@ impl Ending {
             let members = kin.members_now(root, task);
             let living = self.kill_once(&members, &mut killed);
             // Only now are the dead taken away.
-            if living.pids.is_empty() {
+            if living.processes.is_empty() {
                 let look = kin.look_now(root, task);
                 leader = leader.or(look.leader);
                 if look.tree == Tree::Empty {
@@ -134,17 +139,18 @@ impl Ending {
                 }
             }
             let now = clock::mono();
-            if living.ours || living.pids.is_empty() {
+            if living.ours || living.processes.is_empty() {
                 obeyed = now;
             }
-            if living.pids.len() < fewest {
-                (fewest, moved) = (living.pids.len(), now);
+            if living.processes.len() < fewest {
+                (fewest, moved) = (living.processes.len(), now);
             }
             if now.ms_since(moved) > GIVE_UP_MS
                 || now.ms_since(started) > AT_LAST_MS
                 || now.ms_since(obeyed) > REFUSED_MS
             {
-                self.survivors = living.pids.iter().map(|pid| survivor(*pid)).collect();
+                self.survivors =
+                    living.processes.iter().map(|process| survivor(*process)).collect();
                 self.gave_up = true;
                 break;
             }
@@ -172,17 +178,16 @@ impl Ending {
     }
 
     /// Sends SIGKILL to every living member that has not had one; `killed` says who took it.
-    fn kill_once(&mut self, members: &[i32], killed: &mut HashMap<ProcRef, bool>) -> Living {
+    fn kill_once(&mut self, members: &[ProcRef], killed: &mut HashMap<ProcRef, bool>) -> Living {
         let mut alive = Living::default();
-        for &pid in members {
-            let Some(process) = procfs::identify(pid) else { continue };
+        for &process in members {
             let held = match PidFd::living(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
                 // For want of a descriptor, say: it may live, and must not be taken for dead.
                 Err(_) => None,
             };
-            alive.pids.push(pid);
+            alive.processes.push(process);
             let Some(held) = held else { continue };
             alive.ours |= *killed.entry(process).or_insert_with(|| {
                 // sudo's child is root's: it dies with the sudo that relays TERM, not by us.
@@ -255,11 +260,12 @@ fn leader_group(kin: &Kin) -> Option<i32> {
     }
 }
 
-fn survivor(pid: i32) -> Survivor {
+fn survivor(process: ProcRef) -> Survivor {
+    let pid = process.pid;
     let uid = procfs::uid(pid).unwrap_or(u32::MAX);
-    let own = process::effective_uid();
-    let held = procfs::identify(pid).map_or(Ok(None), PidFd::living);
-    let sent = held.and_then(|held| held.map_or(Ok(()), |held| held.send(Signal::KILL)));
+    let own = effective_uid();
+    let sent =
+        PidFd::living(process).and_then(|held| held.map_or(Ok(()), |held| held.send(Signal::KILL)));
     let why = if own != 0 && uid != own {
         format!("belongs to user {uid}, whom user {own} may not signal")
     } else if let Err(error) = sent {

@@ -1,7 +1,7 @@
 //! The output of an adopted task: a file of its host, or somewhere siding cannot read.
 //!
-//! Nobody wakes the shim for it. So it is looked at when a silence would be noted, and, only while
-//! somebody follows, ten times a second.
+//! Nobody wakes the shim for it. So it is looked at when a silence would be noted, once a minute while
+//! one is on record, and, only while somebody follows, ten times a second.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,6 +18,8 @@ use crate::pump::Pump;
 
 /// Time between two looks while somebody follows, in milliseconds.
 const FOLLOWED_MS: u64 = 100;
+/// The same while a stall is on record, which ends with the first growth, in milliseconds.
+const STALLED_MS: u64 = 60_000;
 
 /// Where an adopted task writes.
 #[derive(Debug)]
@@ -27,9 +29,10 @@ pub(crate) struct Hosted {
     /// Whether its growth is the task's output.
     is_hosts: bool,
     /// Length of the file, or bytes that the processes have written anywhere, at the last look.
-    seen: u64,
-    /// When to look again for those who follow.
-    next: Option<Mono>,
+    /// `None` before the first: what was written before it is no growth.
+    seen: Option<u64>,
+    /// When it was looked at last.
+    looked: Mono,
 }
 
 impl Hosted {
@@ -70,10 +73,8 @@ impl Hosted {
     }
 
     fn over(file: Option<OwnedFd>, is_hosts: bool) -> Self {
-        let mut hosted = Self { file, is_hosts, seen: 0, next: None };
-        if is_hosts {
-            hosted.seen = hosted.bytes();
-        }
+        let mut hosted = Self { file, is_hosts, seen: None, looked: Mono(0) };
+        hosted.seen = is_hosts.then(|| hosted.bytes());
         hosted
     }
 
@@ -81,11 +82,6 @@ impl Hosted {
     pub(crate) fn bytes(&self) -> u64 {
         let facts = self.file.as_ref().and_then(|file| file::facts(file).ok());
         facts.map_or(0, |facts| facts.len)
-    }
-
-    /// Returns when to look for those who follow.
-    pub(crate) const fn wake_at(&self) -> Option<Mono> {
-        self.next
     }
 
     /// Returns the last bytes, at most `max` of them.
@@ -119,30 +115,39 @@ impl Hosted {
             members().into_iter().filter_map(procfs::written_bytes).sum()
         };
         // Of a file that was cut off, as much as of one that grew: somebody has written.
-        let grown = if self.is_hosts { now != self.seen } else { now > self.seen };
-        self.seen = now;
-        grown
+        let before = self.seen.replace(now);
+        before.is_some_and(|before| if self.is_hosts { now != before } else { now > before })
     }
 }
 
 impl Keeper {
-    /// Looks whether an adopted task has written, when a silence would be noted or somebody
-    /// follows.
-    pub(crate) fn look_at_hosts_output(&mut self, now: Mono) {
-        let Self { root, state, pump: Pump::Hosted(hosted), kin, callers, stall, .. } = self else {
-            return;
+    /// Returns when to look at an adopted task's output for somebody who follows, or for the end of
+    /// a stall on record.
+    pub(crate) fn hosts_output_at(&self) -> Option<Mono> {
+        let Pump::Hosted(hosted) = &self.pump else { return None };
+        let pause_ms = if self.callers.are_followers() {
+            FOLLOWED_MS
+        } else if self.state.stalled.is_some() && self.state.may_resume() {
+            STALLED_MS
+        } else {
+            return None;
         };
+        Some(hosted.looked.plus_ms(pause_ms))
+    }
+
+    /// Looks whether an adopted task has written, when that is due or a silence would be noted.
+    pub(crate) fn look_at_hosts_output(&mut self, now: Mono) {
         let is_due = |at: Option<Mono>| at.is_some_and(|at| at <= now);
-        let followed = callers.are_followers();
-        if !is_due(stall.wake_at(state))
-            && !is_due(hosted.next)
-            && followed == hosted.next.is_some()
-        {
+        let wanted = is_due(self.hosts_output_at()) || is_due(self.stall.wake_at(&self.state));
+        let Self { root, state, pump: Pump::Hosted(hosted), kin, .. } = self else { return };
+        if !wanted {
             return;
         }
-        hosted.next = followed.then(|| now.plus_ms(FOLLOWED_MS));
-        if hosted.has_grown(|| kin.members(root, state)) {
+        hosted.looked = now;
+        if hosted.has_grown(|| kin.numbers(root, state)) {
             self.output_moved();
+            // Where the host gave a pipe, nothing else tells.
+            self.resume(now);
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::pause;
 use crate::pump::Pump;
 use crate::ready::Awaited;
 use crate::script::{Report, Reporter};
-use crate::stall::{Look, Scene, Stall};
+use crate::stall::{Scene, Stall};
 
 /// Everything a shim holds for a task.
 #[derive(Debug)]
@@ -97,6 +97,7 @@ impl Keeper {
         let wake_at = [
             self.state.life.wake_at(),
             self.pump.wake_at(),
+            self.hosts_output_at(),
             self.lease.wake_at(),
             self.lines_at(),
             self.stall.wake_at(&self.state),
@@ -139,7 +140,7 @@ impl Keeper {
             self.look();
         }
         if owner.contains(&true) {
-            self.lease.owner_ended(&self.state.spec);
+            self.lease.owner_ended(&self.root, &self.state.spec);
         }
         if proxy.contains(&true) && self.state.is_live() {
             let denied = self.egress.take(clock::mono());
@@ -166,18 +167,6 @@ impl Keeper {
         }
         self.look_at_lines_awaited();
         self.callers.tell_growth(self.pump.bytes());
-    }
-
-    /// Looks at the processes when they have been silent for long, or somebody asked.
-    fn look_for_a_stall(&mut self, now: Mono) {
-        let Self { root, dir, state, pump, kin, .. } = self;
-        let scene = Scene { root, dir, state, pump, kin };
-        match self.stall.look(&scene, self.meter.wanted(now), now) {
-            Look::NotYet => {}
-            Look::Nothing => memory::give_back(),
-            Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
-            Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
-        }
     }
 
     /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
@@ -229,7 +218,7 @@ impl Keeper {
         // proves nothing.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
             && matches!(self.state.life.phase(), Phase::Running { .. })
-            && self.meter.saw_oom_kill()
+            && self.meter.saw_oom_kill(clock::mono())
         {
             *by = Some(LeaderEnd::OOM.to_owned());
         }
@@ -376,8 +365,17 @@ impl Keeper {
                 Message::Done
             }
             Request::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
+            Request::InputWritten => {
+                self.input_written();
+                Message::Done
+            }
             Request::CloseStdin => match self.input.take() {
-                Some(_closed) => Message::Done,
+                Some(closed) => {
+                    drop(closed);
+                    // Whoever read it sees its end and goes on.
+                    self.input_written();
+                    Message::Done
+                }
                 None => Message::Refused {
                     why: "its standard input is closed already, or was never a pipe".to_owned(),
                 },

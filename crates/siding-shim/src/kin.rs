@@ -1,7 +1,7 @@
 //! The task's processes as this shim knows them: as its own children, or, after a rescue, as
 //! strangers that carry the mark or are in its control group.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
@@ -198,8 +198,14 @@ impl Kin {
         }
     }
 
+    /// Returns the numbers of all living members, as [`Self::members`] finds them, for who only
+    /// looks at them.
+    pub(crate) fn numbers(&self, root: &Root, task: &TaskState) -> Vec<i32> {
+        self.members(root, task).into_iter().map(|process| process.pid).collect()
+    }
+
     /// Returns all living members now, or a moment ago where looks are shared.
-    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<i32> {
+    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
         match self {
             Self::Strays { looks: Some(looks), .. } => {
                 with_all_below(root, mark_of(task), looks.strays(root, task, own_pid()))
@@ -209,9 +215,9 @@ impl Kin {
     }
 
     /// Returns all living members now.
-    pub(crate) fn members_now(&self, root: &Root, task: &TaskState) -> Vec<i32> {
+    pub(crate) fn members_now(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
         match self {
-            Self::Below { .. } => below(root, mark_of(task)),
+            Self::Below { .. } => identified(own_pid(), below(root, mark_of(task))),
             Self::Strays { .. } => {
                 with_all_below(root, mark_of(task), tree::strays(root, task, own_pid()))
             }
@@ -321,14 +327,31 @@ const fn most_held(looks: Option<&PacedLook>) -> usize {
 
 /// Adds to processes everything below them that is the task's. This process may be below one that
 /// takes orphans in.
-fn with_all_below(root: &Root, mark: Birthmark, strays: Vec<ProcRef>) -> Vec<i32> {
+fn with_all_below(root: &Root, mark: Birthmark, strays: Vec<ProcRef>) -> Vec<ProcRef> {
     let is_spared = |pid| pid == own_pid() || tree::is_foreign(root, mark, pid);
-    let mut found = BTreeSet::new();
+    let mut found = BTreeMap::new();
     for process in strays {
-        found.insert(process.pid);
-        found.extend(procfs::descendants(process.pid, is_spared));
+        let below = identified(process.pid, procfs::descendants(process.pid, is_spared));
+        found.insert(process.pid, process);
+        // What is below a number that has become another's is the other's.
+        if procfs::identify(process.pid) == Some(process) {
+            found.extend(below.into_iter().map(|one| (one.pid, one)));
+        }
     }
-    found.into_iter().collect()
+    found.into_values().collect()
+}
+
+/// Returns who has these numbers, of which a list said that they are below `top`, each behind the one
+/// above it. Left out is who is there no more: the number of one that has ended may be anybody's.
+fn identified(top: i32, below: Vec<i32>) -> Vec<ProcRef> {
+    let mut known = HashSet::from([top]);
+    let mut identify = |pid| {
+        // Parent and start time are of one process: they are read at once.
+        let stat = procfs::stat(pid).filter(|stat| known.contains(&stat.ppid))?;
+        known.insert(pid);
+        Some(ProcRef { pid, start_ticks: stat.start_ticks })
+    };
+    below.into_iter().filter_map(&mut identify).collect()
 }
 
 #[cfg(test)]
@@ -383,10 +406,18 @@ mod tests {
             .map(|line| line.expect("text").parse().expect("a process"))
             .collect();
         let top = procfs::identify(i32::try_from(shell.0.id()).expect("fits")).expect("it lives");
-        let has = |pid: i32, id: TaskId| procfs::birthmark(pid) == Some(id.birthmark());
+        let has = |one: &ProcRef, id: TaskId| procfs::birthmark(one.pid) == Some(id.birthmark());
         let found = with_all_below(&root, outer.birthmark(), vec![top]);
-        assert!(found.contains(&top.pid) && !found.iter().any(|pid| has(*pid, inner)), "{found:?}");
-        let other = found.iter().filter(|pid| has(**pid, unknown)).count();
+        assert!(found.contains(&top) && !found.iter().any(|one| has(one, inner)), "{found:?}");
+        let other = found.iter().filter(|one| has(one, unknown)).count();
         assert_eq!((other, found.len(), told.len()), (1, 2, 3), "a mark alone spares nobody");
+        // Its number was another's when it was seen: those below are not this one's.
+        let earlier = ProcRef { start_ticks: top.start_ticks - 1, ..top };
+        assert_eq!(with_all_below(&root, outer.birthmark(), vec![earlier]), [earlier]);
+        assert!(matches!(PidFd::living(earlier), Ok(None)), "nobody is signalled for it");
+        let stranger = procfs::own().expect("this process");
+        let below = found.iter().map(|one| one.pid).filter(|pid| *pid != top.pid);
+        let listed: Vec<i32> = below.chain([stranger.pid]).collect();
+        assert!(!identified(top.pid, listed).contains(&stranger), "no more below it");
     }
 }

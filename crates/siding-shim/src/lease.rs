@@ -1,4 +1,4 @@
-//! A session's hold on its tasks: the pidfd of its owner.
+//! A session's hold on its tasks: the pidfd of one of its owners, the newest that lives.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -14,9 +14,9 @@ use siding_model::spec::TaskSpec;
 pub(crate) enum Lease {
     /// Nothing: the implicit session, or a task that is kept.
     Free,
-    /// The owner lives.
+    /// This owner lives.
     Held(PidFd),
-    /// The owner is gone; a resumed session may take over until then.
+    /// No owner is left; a resumed session may take over until then.
     Lost {
         /// When the task is stopped.
         until: Mono,
@@ -29,11 +29,12 @@ impl Lease {
         if spec.keep || spec.session_id.is_implicit() {
             return Self::Free;
         }
-        owner(root, spec).map_or_else(|| Self::lost(spec), Self::Held)
+        Self::ask(root, spec)
     }
 
-    fn lost(spec: &TaskSpec) -> Self {
-        Self::Lost { until: clock::mono().plus_ms(spec.session_grace_ms) }
+    fn ask(root: &Root, spec: &TaskSpec) -> Self {
+        let lost = || Self::Lost { until: clock::mono().plus_ms(spec.session_grace_ms) };
+        owner(root, spec).map_or_else(lost, Self::Held)
     }
 
     /// Returns what to poll for the owner's end.
@@ -52,9 +53,9 @@ impl Lease {
         }
     }
 
-    /// Notes that the owner has ended.
-    pub(crate) fn owner_ended(&mut self, spec: &TaskSpec) {
-        *self = Self::lost(spec);
+    /// Notes that the owner that was held has ended: another may live.
+    pub(crate) fn owner_ended(&mut self, root: &Root, spec: &TaskSpec) {
+        *self = Self::ask(root, spec);
     }
 
     /// Whether nobody took over in time. Asks once, when the time is up.
@@ -76,12 +77,12 @@ impl Lease {
     }
 }
 
-/// Returns the living owner of the task's session.
+/// Returns an owner of the task's session that lives.
 fn owner(root: &Root, spec: &TaskSpec) -> Option<PidFd> {
     let session = session::read(root, &spec.session_id).ok()??;
     let boot = procfs::boot_id().ok()?;
-    if !session.is_live(&boot) {
+    if session.closed {
         return None;
     }
-    PidFd::open(session.owner).ok()
+    PidFd::open(session.living_owner(&boot)?).ok()
 }

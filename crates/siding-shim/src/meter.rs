@@ -21,6 +21,11 @@ use crate::stall::Scene;
 /// connections, for which the names of all descriptors are read, the number of descriptors, and the
 /// kernel's count of kills.
 const RARELY_MS: u64 = 60_000;
+/// For how long a count of kills says something about a death of now, in milliseconds: two looks.
+const LATELY_MS: u64 = 2 * RARELY_MS;
+/// One part in this many of the machine's memory is a process that the kernel ends for want of it:
+/// it takes the largest.
+const LARGE: u64 = 4;
 /// Columns of a process's name in a sentence.
 const NAME: usize = 60;
 
@@ -36,9 +41,31 @@ pub(crate) struct Meter {
     rarely_at: Mono,
     /// The task's group, where it counts memory.
     group: Option<Group>,
-    /// The kernel's count of kills for want of memory, at the look before the last and at the last:
-    /// whoever it ends may take longer to die than there is between two looks.
-    oom_kills: [Option<u64>; 2],
+    kills: Kills,
+}
+
+/// The kernel's count of kills for want of memory, at the look before the last and at the last, with
+/// their times: whoever it ends may take longer to die than there is between two looks.
+#[derive(Debug, Clone, Copy)]
+struct Kills([(Mono, Option<u64>); 2]);
+
+impl Kills {
+    const fn new(now: Mono, count: Option<u64>) -> Self {
+        Self([(now, count); 2])
+    }
+
+    const fn looked(&mut self, now: Mono, count: Option<u64>) {
+        self.0 = [self.0[1], (now, count)];
+    }
+
+    /// Whether one of the kills was lately. Of a count that has moved since an old look nobody knows
+    /// when; then it takes `is_likely`.
+    fn moved(&self, now: Mono, count: Option<u64>, is_likely: impl FnOnce() -> bool) -> bool {
+        let lately = self.0.iter().find(|(at, _)| now.ms_since(*at) <= LATELY_MS);
+        let (_, before) = lately.unwrap_or(&self.0[1]);
+        let moved = matches!((before, count), (Some(before), Some(count)) if count > *before);
+        moved && (lately.is_some() || is_likely())
+    }
 }
 
 impl Meter {
@@ -53,7 +80,7 @@ impl Meter {
             pace: Pace::new(now),
             peaks: Peaks::default(),
             rarely_at: now,
-            oom_kills: [oom_kills(group.as_ref()); 2],
+            kills: Kills::new(now, oom_kills(group.as_ref())),
             group,
         }
     }
@@ -74,12 +101,12 @@ impl Meter {
         if !self.pace.may(now) || !runs(scene.state) {
             return Vec::new();
         }
-        let began = clock::mono_us();
+        let began = clock::thread_cpu_us();
         let rarely = self.is_rare(now);
         let wanted = self.wanted(now);
         if rarely {
             self.rarely_at = now;
-            self.oom_kills = [self.oom_kills[1], oom_kills(self.group.as_ref())];
+            self.kills.looked(now, oom_kills(self.group.as_ref()));
         }
         let connections = rarely || self.limits.need_connections();
         let processes = seen.unwrap_or_else(|| scene.uses(wanted));
@@ -91,7 +118,7 @@ impl Meter {
             let reading = self.gauges.read(usage, &self.ledger, &name);
             (moves, breaches) = (reading.moves, reading.breaches);
         }
-        self.pace.looked(now, clock::mono_us().saturating_sub(began), moves);
+        self.pace.looked(now, clock::thread_cpu_us().saturating_sub(began), moves);
         breaches
     }
 
@@ -117,9 +144,14 @@ impl Meter {
 
     /// Whether the kernel has lately ended a process for want of memory: one of the task's group,
     /// or of this machine where the group does not count.
-    pub(crate) fn saw_oom_kill(&self) -> bool {
-        let now = oom_kills(self.group.as_ref());
-        matches!((self.oom_kills[0], now), (Some(before), Some(now)) if now > before)
+    pub(crate) fn saw_oom_kill(&self, now: Mono) -> bool {
+        let count = oom_kills(self.group.as_ref());
+        self.kills.moved(now, count, || {
+            let largest = process::ended_use().resident_bytes;
+            // The task's own kills are counted by its group, whenever they were.
+            self.group.is_some()
+                || machine::total_memory().is_some_and(|total| largest >= total / LARGE)
+        })
     }
 
     /// Returns what is to be put on record when the kernel has ended the task at the limit that it
@@ -154,12 +186,7 @@ impl Meter {
             connections: connections.flatten(),
             processes,
         };
-        if self.limits.memory > 0 {
-            usage.shared_once_bytes = self.shared_once(&usage);
-        } else if let Some(missing) = self.limits.missing(usage.available_bytes) {
-            let is_enough = usage.resident_bytes() >= missing;
-            usage.shared_once_bytes = is_enough.then(|| probe::shared_once(&usage.processes));
-        }
+        usage.shared_once_bytes = self.shared_once(&usage);
         if let Some(connections) = &usage.connections {
             self.ledger.take(now, connections);
         }
@@ -168,16 +195,20 @@ impl Meter {
     }
 
     /// Returns the memory of a look in which what is shared counts once, as far as that is needed
-    /// to hold it against the limit.
+    /// to hold it against the limit, or against what the machine lacks.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
         // Far from the limit the group's number may have cache in it, which nobody uses.
         let enough = limit - limit / 10;
-        let counted = self.group.as_ref().and_then(Memory::of).and_then(|group| group.used(enough));
+        let group = self.group.as_ref().filter(|_| limit > 0).and_then(Memory::of);
+        let counted = group.and_then(|group| group.used(enough));
+        let missing = self.limits.missing(usage.available_bytes);
+        let may_make_up = missing.is_some_and(|missing| resident >= missing);
         match counted {
-            Some(bytes) if bytes < enough => Some(bytes.min(resident)),
-            Some(bytes) => Some(bytes),
-            None => (resident > limit).then(|| probe::shared_once(&usage.processes)),
+            Some(bytes) if bytes >= enough => Some(bytes),
+            _ if may_make_up => Some(probe::shared_once(&usage.processes)),
+            Some(bytes) => Some(bytes.min(resident)),
+            None => (0 < limit && limit < resident).then(|| probe::shared_once(&usage.processes)),
         }
     }
 
@@ -208,4 +239,28 @@ fn oom_kills(group: Option<&Group>) -> Option<u64> {
 /// stopped already.
 const fn runs(state: &TaskState) -> bool {
     matches!(state.life.phase(), Phase::Running { .. } | Phase::Lingering { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kill_of_long_ago_is_nobodys_end() {
+        let mut kills = Kills::new(Mono(0), Some(3));
+        assert!(!kills.moved(Mono(1_000), Some(3), || true), "nobody was killed");
+        assert!(!kills.moved(Mono(1_000), None, || true), "nobody counts");
+        assert!(kills.moved(Mono(60_000), Some(4), || false));
+        // Nobody has looked for hours: somebody was killed in that time, and it was not this one.
+        let hours = Mono(4 * 3_600_000);
+        assert!(!kills.moved(hours, Some(4), || false));
+        assert!(kills.moved(hours, Some(4), || true), "unless it was large");
+        // A look just before: that count is compared with, and not the old one.
+        kills.looked(hours, Some(4));
+        assert!(!kills.moved(hours.plus_ms(10), Some(4), || true));
+        assert!(kills.moved(hours.plus_ms(10), Some(5), || false));
+        // Who took a minute to die was killed before the last look.
+        kills.looked(hours.plus_ms(60_000), Some(5));
+        assert!(kills.moved(hours.plus_ms(61_000), Some(5), || false));
+    }
 }

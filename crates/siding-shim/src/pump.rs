@@ -68,7 +68,7 @@ impl Pump {
     pub(crate) const fn wake_at(&self) -> Option<Mono> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
-            Self::Hosted(hosted) => hosted.wake_at(),
+            Self::Hosted(_) => None,
         }
     }
 

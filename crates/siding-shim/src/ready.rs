@@ -70,7 +70,7 @@ impl Keeper {
         if !may_be(state) || waiting.retry_at.is_some_and(|at| now < at) {
             return;
         }
-        waiting.readiness.look(&state.spec, now, || kin.members(root, state));
+        waiting.readiness.look(&state.spec, now, || kin.numbers(root, state));
         let Some(ready) = waiting.readiness.found(clock::mono()) else { return };
         if !self.log.has_room() {
             waiting.retry_at = Some(now.plus_ms(NO_ROOM_MS));

@@ -217,11 +217,14 @@ fn resume(keeper: &mut Keeper) {
 fn find_leader(keeper: &mut Keeper) {
     let is_proxy =
         |pid| procfs::name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes());
-    let leads =
-        |pid: &i32| procfs::stat(*pid).is_some_and(|stat| stat.session == *pid) && !is_proxy(*pid);
+    let leads = |one: &ProcRef| {
+        procfs::stat(one.pid).is_some_and(|stat| {
+            stat.session == one.pid && stat.start_ticks == one.start_ticks && !is_proxy(one.pid)
+        })
+    };
     let members = keeper.kin.members(&keeper.root, &keeper.state);
     let is_empty = members.is_empty();
-    let leaders = members.into_iter().filter(leads).filter_map(procfs::identify);
+    let leaders = members.into_iter().filter(leads);
     if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
         let held = PidFd::open(leader).map_or(Stranger::Missed, |held| {
             if runs_our_text(keeper, leader) {

@@ -5,6 +5,7 @@
 
 use siding_core::probe::{self, Given, Wanted};
 use siding_core::store::{Root, TaskDir};
+use siding_core::sys::{clock, memory};
 use siding_core::tree;
 use siding_model::evidence::prompt::{TAIL_BYTES, Tail};
 use siding_model::evidence::{
@@ -14,8 +15,10 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::ProcessUse;
 use siding_model::process::Mono;
+use siding_model::record::Record;
 use siding_model::text;
 
+use crate::keeper::Keeper;
 use crate::kin::{Kin, own_pid};
 use crate::pump::Pump;
 
@@ -76,6 +79,13 @@ impl Stall {
     /// Notes that the task has written.
     pub(crate) fn wrote(&mut self, now: Mono) {
         self.watch.wrote(now);
+        self.before = None;
+        self.held = None;
+    }
+
+    /// Notes that the task was given input.
+    fn was_given(&mut self, now: Mono) {
+        self.watch.was_given(now);
         self.before = None;
         self.held = None;
     }
@@ -187,7 +197,7 @@ impl Scene<'_> {
     fn sample(&self, given: &Given) -> Sample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::of_processes(given, &self.kin.members(self.root, self.state));
+            return probe::of_processes(given, &self.kin.numbers(self.root, self.state));
         }
         probe::below(given, own_pid(), |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
@@ -196,7 +206,7 @@ impl Scene<'_> {
     pub(crate) fn uses(&self, wanted: Wanted) -> Vec<ProcessUse> {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::uses_of(&self.kin.members(self.root, self.state), wanted);
+            return probe::uses_of(&self.kin.numbers(self.root, self.state), wanted);
         }
         probe::uses_below(own_pid(), wanted, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
     }
@@ -220,6 +230,34 @@ impl Scene<'_> {
             text::one_line(&self.state.spec.command.display(), COMMAND)
         } else {
             tree::command_of(pid)
+        }
+    }
+}
+
+impl Keeper {
+    /// Looks at the processes when they have been silent for long, or somebody asked.
+    pub(crate) fn look_for_a_stall(&mut self, now: Mono) {
+        let Self { root, dir, state, pump, kin, .. } = self;
+        let scene = Scene { root, dir, state, pump, kin };
+        match self.stall.look(&scene, self.meter.wanted(now), now) {
+            Look::NotYet => {}
+            Look::Nothing => memory::give_back(),
+            Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
+            Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
+        }
+    }
+
+    /// Notes that somebody has written to the task's input: it was answered.
+    pub(crate) fn input_written(&mut self) {
+        let now = clock::mono();
+        self.stall.was_given(now);
+        self.resume(now);
+    }
+
+    /// Puts on record that a stall is over, where one is on record.
+    pub(crate) fn resume(&mut self, at: Mono) {
+        if self.state.stalled.is_some() && self.state.may_resume() {
+            self.record(vec![Record::Resumed { at }]);
         }
     }
 }

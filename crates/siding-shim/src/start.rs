@@ -95,7 +95,7 @@ impl Ready {
     }
 
     fn try_make() -> Result<Readied, CannotStart> {
-        process::set_name(c"siding-shim");
+        process::set_name(launch::SHIM_NAME);
         process::become_subreaper().map_err(when("become a subreaper"))?;
         // Without it a stop would reach too little, which must be found out before anything runs.
         pidfd::works().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
@@ -150,7 +150,8 @@ impl Shim {
     pub(crate) fn of(id: TaskId, ready: Ready) -> Result<Self, CannotStart> {
         let Readied { own, boot, signals, cgroup, title } = ready.0?;
         // The shim of a task inside a task would else be taken for one of the outer task's
-        // processes.
+        // processes. A rescuer inside a task may have to go without (a mark can only be lowered),
+        // and is known by its title and the journal.
         let marked = limit::set_birthmark(id.birthmark()).is_ok();
         if let Some(title) = title {
             title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
@@ -230,7 +231,7 @@ fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotSt
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = Accepted {
-        format: format_for(&spec),
+        format: format_for(&spec, None),
         boot: shim.boot.clone(),
         at: clock::mono(),
         wall: clock::wall(),

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::doctor::{self, Check, State, Verdict, Weight};
-use siding_core::settings::{self, Environment};
 use siding_core::store::Root;
 
+use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 use crate::install::examine::Findings;
@@ -67,7 +67,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let path = Root::default_path();
         // Mistakes in settings are the business of `config check`; the shell is wanted here.
-        let shell = settings::read(&Environment::from_process()).settings.shell;
+        let shell = context::legal_settings().shell;
         let machine = doctor::examine(path.as_deref(), &shell);
         let (about, checks, repairs) = match self.host {
             None => (About::Machine, machine, None),

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::link::AskError;
-use siding_core::settings::{self, Environment};
 use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_core::watch::{Watch, WatchError};
@@ -72,7 +71,7 @@ impl Args {
             return Err(refused(id, "it has ended already"));
         }
         // Only for the words: the cap itself is the task's own, and the shim's to keep.
-        let settings = settings::read(&Environment::from_process()).settings;
+        let settings = context::legal_settings();
         let moved = Moved::new(&before, &task.state, wanted_ms);
         let said = moved.said(id, clock::mono(), &settings);
         if self.json {

@@ -72,7 +72,7 @@ impl Args {
         }
         out::print(&table(&runs, Colour::of_stdout()))?;
         if more {
-            eprintln!("siding: there are more; --limit N lists them");
+            errln!("siding: there are more; --limit N lists them");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -66,10 +66,10 @@ impl Args {
         let root = context::root()?;
         let task = Task::find(&root, &self.id)?;
         let id = task.dir.id();
-        let input = Input::open(&task.dir, &task.state)?;
+        let mut input = Input::open(&root, PROGRAM, &task.dir, &task.state)?;
         let mut written_bytes = 0;
         if let Some(path) = &self.file {
-            written_bytes = self.copy(path, &input)?;
+            written_bytes = self.copy(path, &mut input)?;
         } else if !self.text.is_empty() {
             let newline = if self.no_newline { "" } else { "\n" };
             let text = format!("{}{newline}", self.text.join(" "));
@@ -77,7 +77,7 @@ impl Args {
             written_bytes = text.len() as u64;
         }
         if self.eof {
-            input.close(&root, PROGRAM, &task.dir)?;
+            input.close(&task.dir)?;
         }
         if self.json {
             render::json::print(&InputView { task_id: id, written_bytes, closed: self.eof })?;
@@ -85,7 +85,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn copy(&self, path: &PathBuf, input: &Input) -> Result<u64, Failure> {
+    fn copy(&self, path: &PathBuf, input: &mut Input<'_>) -> Result<u64, Failure> {
         let failed = |doing: &str, error: io::Error| {
             Failure::new(format!("could not {doing} `{}`: {error}", path.display()))
         };

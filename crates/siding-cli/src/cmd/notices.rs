@@ -141,7 +141,7 @@ impl Teller<'_> {
         let look = self.outbox.look()?;
         self.tell(&look)?;
         if look.notices.is_empty() && !self.args.json {
-            eprintln!("siding: nothing new in session `{}`", self.outbox.session());
+            errln!("siding: nothing new in session `{}`", self.outbox.session());
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Teller<'_> {
     fn tell(&mut self, look: &Look) -> Result<out::Reader, Failure> {
         for (id, error) in &look.unread {
             self.unread += 1;
-            eprintln!("siding: task {id}: {}", one_line(&error.to_string(), usize::MAX));
+            errln!("siding: task {id}: {}", one_line(&error.to_string(), usize::MAX));
         }
         let new: Vec<&NoticeView> =
             look.notices.iter().filter(|notice| !self.told.contains(&notice.notice_id)).collect();

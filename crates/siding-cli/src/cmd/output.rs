@@ -116,10 +116,8 @@ impl Args {
         };
         // Only what follows without a break on what was seen counts as seen.
         let counts = self.is_look() && begin.from <= begin.seen;
-        if let Some(next) = next.filter(|next| counts && *next > begin.seen)
-            && let Err(error) = output::mark_seen(&task.dir, &consumer, next)
-        {
-            eprintln!("siding: could not note what was seen, it will be shown again: {error}");
+        if let Some(next) = next.filter(|_| counts) {
+            context::note_seen(&task.dir, &consumer, next);
         }
         if let Some(next) = next
             && self.shows_the_end()
@@ -166,16 +164,16 @@ impl Args {
         }
     }
 
-    fn size(&self) -> Result<Size, Failure> {
+    fn size(&self) -> Size {
         let max = match self.max_bytes {
-            Some(MaxBytes::None) => return Ok(Size::Whole),
+            Some(MaxBytes::None) => return Size::Whole,
             Some(MaxBytes::Some(bytes)) => bytes,
-            None => context::settings()?.output_max_bytes,
+            None => context::legal_settings().output_max_bytes,
         };
         let max = usize::try_from(max.0).unwrap_or(usize::MAX);
         // Whoever names an offset reads on from there; everybody else wants to know how it stands.
         let pages = self.since.is_some() && self.is_look();
-        Ok(if pages { Size::Page(max) } else { Size::Ends(max) })
+        if pages { Size::Page(max) } else { Size::Ends(max) }
     }
 
     /// Prints readable text. Returns the offset behind it, `None` when nobody read it.
@@ -184,7 +182,7 @@ impl Args {
             from: begin.from,
             choose: self.choose(),
             last: self.tail.map(NonZeroUsize::get),
-            size: self.size()?,
+            size: self.size(),
         };
         if self.json {
             return self.print_json(task, &query);
@@ -213,7 +211,7 @@ impl Args {
             Manner::Choice
         };
         if let Some(remark) = remark(task, manner, printed, &reading) {
-            eprintln!("siding: {remark}");
+            errln!("siding: {remark}");
         }
         Ok(Some(reading.next))
     }
@@ -243,7 +241,7 @@ impl Args {
     fn print_raw(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
         let copied = out::result(output::copy(&task.dir, from, out::write))?;
         if let Some(copied) = copied.filter(|copied| copied.gone > 0) {
-            eprintln!(
+            errln!(
                 "siding: {} bytes are gone for good and were skipped; `siding show {}` says which",
                 copied.gone,
                 task.dir.id()

@@ -115,7 +115,7 @@ impl Args {
     fn print(&self, root: &Root, found: Found) -> Result<(), Failure> {
         let Found { mut views, unopened, .. } = found;
         if views.is_empty() {
-            eprintln!("siding: no tasks; `siding run -- COMMAND` starts one");
+            errln!("siding: no tasks; `siding run -- COMMAND` starts one");
             return Ok(());
         }
         past::expect(root, &mut views);
@@ -124,7 +124,7 @@ impl Args {
         out::print(&render::table(&views[..shown], Colour::of_stdout()))?;
         let more = unopened + views.len() - shown;
         if more > 0 {
-            eprintln!("siding: {more} more have ended; --all lists them");
+            errln!("siding: {more} more have ended; --all lists them");
         }
         Ok(())
     }

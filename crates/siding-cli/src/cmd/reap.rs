@@ -78,7 +78,7 @@ impl Args {
             descriptor::raise_open_limit();
             let mut steps = reap::act(&root, PROGRAM, &limits, || past::keep(&root))?;
             if !self.json && steps.iter().any(|step| matches!(step, Step::Leaving { .. })) {
-                eprintln!("siding: waiting for shims to end the tasks of sessions that are over");
+                errln!("siding: waiting for shims to end the tasks of sessions that are over");
             }
             reap::await_leaving(&root, PROGRAM, &mut steps);
             steps

@@ -4,6 +4,7 @@ mod at_once;
 mod begin;
 mod follow;
 mod limits;
+mod live;
 
 use std::io;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use siding_model::signal::Signal;
 use siding_model::wait::Condition;
 
 use crate::context::{self, PROGRAM, Task};
+use crate::err;
 use crate::exit;
 use crate::failure::Failure;
 use crate::past;
@@ -169,15 +171,15 @@ impl Args {
         let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
         let quiet = self.json || self.background;
         let show = if quiet { follow::Show::Nothing } else { follow::Show::Output };
-        let end = match follow::follow(&mut watch, &plan, &signals, show) {
-            Ok(end) => end,
+        let followed = match follow::follow(&mut watch, &plan, &signals, show) {
+            Ok(followed) => followed,
             Err(failure) => {
                 drop(watch);
                 run::clear_unborn(&root, &plan.spec);
                 return Err(failure);
             }
         };
-        let (task, left) = match end {
+        let (task, left) = match followed.end {
             follow::End::Over(task) => (*task, None),
             follow::End::Returned => (Task::read(&root, plan.spec.task_id)?, None),
             follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
@@ -189,6 +191,12 @@ impl Args {
         };
         if left.is_none() && reader == out::Reader::There {
             context::returned(&root, &task);
+            // What is told next is that `siding output` shows what is new.
+            if task.state.is_live()
+                && let Some(shown) = followed.shown
+            {
+                context::note_seen(&task.dir, &context::session(), shown);
+            }
         }
         Ok(match left {
             Some(signal) => ExitCode::from(
@@ -243,7 +251,7 @@ impl Args {
             let keep_head = task.state.spec.keep_head;
             render::say(&render::ended_line(&view));
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
-                eprint!("{}", excerpt.text);
+                let _unread = err::print(&excerpt.text);
             }
         }
         if task.state.spec.limits.on_limit == OnLimit::Notice {

@@ -13,6 +13,7 @@ use siding_core::reap::Step;
 use siding_core::session::Session;
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
+use siding_model::process::BootId;
 use siding_model::spec::TaskSpec;
 
 use crate::context::Task;
@@ -20,8 +21,9 @@ use crate::failure::Failure;
 
 /// Opens, closes and lists sessions: conversations that own tasks.
 ///
-/// A session ends with its owner, the process whose number it was opened with, however that ends.
-/// Its tasks are then stopped, except those started with --keep.
+/// A session ends with its owner, the process whose number it was opened with, however that ends. One
+/// that was opened with several ends with the last of them. Its tasks are then stopped, except those
+/// started with --keep.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -72,6 +74,8 @@ enum Standing {
     Live,
     /// Its owner has ended.
     Over,
+    /// Its owner is on another machine or in another PID namespace, and may live.
+    Elsewhere,
     /// It was closed on purpose.
     Closed,
     /// Its journal cannot be read.
@@ -79,10 +83,11 @@ enum Standing {
 }
 
 impl Standing {
-    fn of(session: &Session, boot: &siding_model::process::BootId) -> Self {
+    fn of(session: &Session, boot: &BootId) -> Self {
         match (session.closed, session.is_live(boot)) {
             (true, _) => Self::Closed,
             (false, true) => Self::Live,
+            (false, false) if session.may_live_elsewhere(boot) => Self::Elsewhere,
             (false, false) => Self::Over,
         }
     }
@@ -91,6 +96,7 @@ impl Standing {
         match self {
             Self::Live => "live",
             Self::Over => "over",
+            Self::Elsewhere => "elsewhere",
             Self::Closed => "closed",
             Self::Damaged => "damaged",
         }
@@ -103,8 +109,8 @@ impl Standing {
 struct SessionView {
     /// Name of the session.
     session_id: SessionId,
-    /// The process whose end is its end; null for the implicit session and for one that cannot be
-    /// read.
+    /// The process whose end is its end, of several the newest that lives; null for the implicit
+    /// session and for one that cannot be read.
     owner_pid: Option<i32>,
     /// How it stands.
     state: Standing,
@@ -119,11 +125,11 @@ struct SessionView {
 }
 
 impl SessionView {
-    fn new(session: &Session, state: Standing, running: Vec<TaskId>) -> Self {
+    fn new(session: &Session, boot: &BootId, running: Vec<TaskId>) -> Self {
         Self {
             session_id: session.id.clone(),
-            owner_pid: Some(session.owner.pid),
-            state,
+            owner_pid: Some(session.owner(boot).pid),
+            state: Standing::of(session, boot),
             opened_at: Some(session.opened.rfc3339()),
             running,
             reaped: None,

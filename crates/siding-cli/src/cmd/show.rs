@@ -38,7 +38,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
-        let settings = context::settings()?;
+        let settings = context::legal_settings();
         let max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
         let mut failed = false;
         let (mut views, mut states) = (Vec::new(), Vec::new());

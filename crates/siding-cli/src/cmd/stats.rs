@@ -71,7 +71,7 @@ impl Args {
         }
         out::print(&table(&summaries, Colour::of_stdout()))?;
         if more > 0 {
-            eprintln!("siding: {more} more; --limit N lists them");
+            errln!("siding: {more} more; --limit N lists them");
         }
         Ok(ExitCode::SUCCESS)
     }

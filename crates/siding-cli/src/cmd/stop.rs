@@ -59,7 +59,7 @@ impl Args {
         let root = context::root()?;
         let (ids, mut failures) = self.chosen(&root)?;
         if self.all && ids.is_empty() {
-            eprintln!("siding: nothing runs");
+            errln!("siding: nothing runs");
         }
         let mut tasks = Vec::new();
         for result in self.stop_all(&root, &ids) {

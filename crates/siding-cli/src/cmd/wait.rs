@@ -142,7 +142,7 @@ impl Args {
         match answer.verdict {
             Verdict::Satisfied => {}
             Verdict::Ended => {
-                eprintln!("siding: ended first; {} can no longer come", self.wanted());
+                errln!("siding: ended first; {} can no longer come", self.wanted());
             }
             Verdict::Timeout => {
                 let bound = span::human(bound);
@@ -151,7 +151,7 @@ impl Args {
                 } else {
                     format!("no {}", self.wanted())
                 };
-                eprintln!("siding: {wanted} within the bound of {bound}; they go on");
+                errln!("siding: {wanted} within the bound of {bound}; they go on");
             }
         }
         Ok(reader)

@@ -52,6 +52,8 @@ struct Change {
     made: Option<Made>,
     /// What becomes of it.
     fate: Fate,
+    /// Whether something of siding's is in it afterwards, which another scope has there.
+    is_shared: bool,
 }
 
 /// What was done to one file.
@@ -106,7 +108,7 @@ pub(crate) fn carry_out(
         };
         all.push(done.inspect_err(|_| {
             for done in all.iter().filter(|done| done.is_change()) {
-                eprintln!("siding: before that, `{}` was changed", done.path.display());
+                errln!("siding: before that, `{}` was changed", done.path.display());
             }
         })?);
     }
@@ -140,7 +142,7 @@ impl Change {
             Some(old) if old == after => Fate::Unchanged,
             Some(_) => Fate::Changed,
         };
-        Ok(Self { original, after: Some(after), made: Some(made), fate })
+        Ok(Self { original, after: Some(after), made: Some(made), fate, is_shared: false })
     }
 
     /// Finds out what an uninstall changes in a file.
@@ -152,7 +154,8 @@ impl Change {
         let original = Original::read(&target.path)?;
         let made = memory.recall(original.path())?;
         let Some(old) = original.text()? else {
-            return Ok(Self { original, after: None, made, fate: Fate::Unchanged });
+            let fate = Fate::Unchanged;
+            return Ok(Self { original, after: None, made, fate, is_shared: false });
         };
         let after = target.removed(old, names, made.as_ref()).map_err(|fault| {
             InstallError::Text { path: original.path().to_owned(), fault, strict: false }
@@ -162,7 +165,8 @@ impl Change {
             Some(after) if after == old => Fate::Unchanged,
             Some(_) => Fate::Changed,
         };
-        Ok(Self { original, after, made, fate })
+        let is_shared = after.as_ref().is_some_and(|after| target.is_shared(after, names));
+        Ok(Self { original, after, made, fate, is_shared })
     }
 
     /// Returns what would be done.
@@ -234,7 +238,10 @@ impl Change {
         for backup in &done.backups_removed {
             std::fs::remove_file(backup).map_err(InstallError::io("remove", backup))?;
         }
-        memory.forget(self.original.path())?;
+        // What is left needs the memory when it goes: both scopes have one page.
+        if !self.is_shared {
+            memory.forget(self.original.path())?;
+        }
         Ok(done)
     }
 }

@@ -62,3 +62,11 @@ pub(crate) fn find(json: &Json, keys: &[&str], names: &Names) -> Option<(String,
     let entry = json.get(&way(&[keys, &[NAME]].concat()))?;
     names.server(&entry).map(|program| (program, entry))
 }
+
+/// Returns whether siding's entry is anywhere below a value.
+pub(crate) fn is_below(value: &Value, names: &Names) -> bool {
+    let Value::Object(members) = value else { return false };
+    members
+        .iter()
+        .any(|(key, value)| key == NAME && names.server(value).is_some() || is_below(value, names))
+}

@@ -62,7 +62,7 @@ impl Target {
                     }
                 };
                 let mut json = Json::read(text, *dialect)?;
-                if !self.holds_ours(&json, names) && made.blank.is_none() {
+                if !holds_ours(&json, names) && made.blank.is_none() {
                     // What an earlier install remembered is of a file that was changed since.
                     *made = Made::default();
                 }
@@ -131,12 +131,18 @@ impl Target {
         }
     }
 
-    fn holds_ours(&self, json: &Json, names: &Names) -> bool {
-        let Content::Json { server, .. } = &self.content else { return false };
-        let server = server.as_ref();
-        !hooks::find(json, names).is_empty()
-            || server.is_some_and(|(keys, _)| server::find(json, &borrowed(keys), names).is_some())
+    /// Returns whether something of siding's is in a text all the same: another scope's, which has
+    /// its place in the same file.
+    pub(crate) fn is_shared(&self, text: &str, names: &Names) -> bool {
+        matches!(self.content, Content::Json { .. })
+            && Json::read(text, Dialect::Loose).is_ok_and(|json| holds_ours(&json, names))
     }
+}
+
+/// Returns whether a hook or a server of siding's is in a file, in whosever place.
+fn holds_ours(json: &Json, names: &Names) -> bool {
+    !hooks::find(json, names).is_empty()
+        || json.get(&[]).is_some_and(|value| server::is_below(&value, names))
 }
 
 /// Returns whether there is nothing in the file but brackets.

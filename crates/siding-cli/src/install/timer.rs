@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use siding_core::store::Root;
 use siding_model::text::one_line;
 
 use super::hosts::Places;
@@ -38,7 +39,7 @@ pub(crate) fn carry_out(
     }
     match action {
         Action::Install => {
-            expect_manager(program)?;
+            expect_manager(places, program)?;
             let was_on = is_on();
             let files = go(action)?;
             let changed = files.iter().any(Done::is_change);
@@ -67,20 +68,32 @@ pub(crate) fn carry_out(
 /// Returns the two files.
 fn targets(places: &Places, program: &Program) -> Vec<Target> {
     let dir = places.config().join("systemd/user");
-    let state = places.set("SIDING_STATE_DIR").map(|path| path.display().to_string());
     vec![
         Target {
             path: dir.join(SERVICE),
-            content: Content::Own(service(&program.path, state.as_deref())),
+            content: Content::Own(service(&program.path, &carried(places))),
         },
         Target { path: dir.join(TIMER), content: Content::Own(timer()) },
     ]
 }
 
-fn service(program: &str, state: Option<&str>) -> String {
-    let state = state.map_or_else(String::new, |state| {
-        format!("Environment={}\n", quoted(&format!("SIDING_STATE_DIR={state}")))
-    });
+/// Returns what the reaper must be told to find the state and the settings of this process: whoever
+/// starts it knows nothing of the variables of a person's shell.
+fn carried(places: &Places) -> Vec<(&'static str, String)> {
+    let usual = places.home.join(".local/state/siding");
+    let state = Root::default_path().filter(|path| *path != usual);
+    let config = places.set("XDG_CONFIG_HOME");
+    [("SIDING_STATE_DIR", state), ("XDG_CONFIG_HOME", config)]
+        .into_iter()
+        .filter_map(|(name, path)| Some((name, path?.display().to_string())))
+        .collect()
+}
+
+fn service(program: &str, carried: &[(&str, String)]) -> String {
+    let environment: String = carried
+        .iter()
+        .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
+        .collect();
     // A shim that the reaper puts in the place of a killed one outlives it: only the reaper itself
     // is ended. Exit code 1: something is left, which the next time may clear.
     format!(
@@ -90,7 +103,7 @@ fn service(program: &str, state: Option<&str>) -> String {
          \n\
          [Service]\n\
          Type=oneshot\n\
-         {state}ExecStart={} reap\n\
+         {environment}ExecStart={} reap\n\
          SuccessExitStatus=1\n\
          KillMode=process\n",
         quoted(&program.replace('$', "$$"))
@@ -123,15 +136,23 @@ fn quoted(word: &str) -> String {
 /// # Errors
 ///
 /// When there is not, with what to do instead.
-fn expect_manager(program: &Program) -> Result<(), Failure> {
+fn expect_manager(places: &Places, program: &Program) -> Result<(), Failure> {
     systemctl(&["show-environment"]).map(drop).map_err(|why| {
         let message = format!("no systemd user manager answers here: {why}");
-        let cron = super::program::quoted(&program.path);
+        let cron = cron(&program.path, &carried(places));
         Failure::new(message).with_hint(format!(
-            "nothing was changed; with cron the line `*/15 * * * * {cron} reap` in `crontab -e` \
-             does the same, and sessions clear what is left when they start"
+            "nothing was changed; with cron the line `{cron}` in `crontab -e` does the same, and \
+             sessions clear what is left when they start"
         ))
     })
+}
+
+/// Returns the line that has cron do the same. A `%` ends a command there (crontab(5)).
+fn cron(program: &str, carried: &[(&str, String)]) -> String {
+    let word = |text: &str| super::program::quoted(text).replace('%', "\\%");
+    let environment: String =
+        carried.iter().map(|(name, value)| format!("{name}={} ", word(value))).collect();
+    format!("*/15 * * * * {environment}{} reap", word(program))
 }
 
 /// Returns whether the timer runs, and will after the next start of the machine.
@@ -183,9 +204,12 @@ mod tests {
 
     #[test]
     fn a_path_cannot_break_out_of_its_unit() {
-        let text = service("/a b/100%/\"x\"/$HOME/siding", Some("/s t"));
+        let carried = [("SIDING_STATE_DIR", "/s t%".to_owned())];
+        let text = service("/a b/100%/\"x\"/$HOME/siding", &carried);
         let line = "ExecStart=\"/a b/100%%/\\\"x\\\"/$$HOME/siding\" reap\n";
         assert!(text.contains(line), "{text}");
-        assert!(text.contains("Environment=\"SIDING_STATE_DIR=/s t\"\n"), "{text}");
+        assert!(text.contains("Environment=\"SIDING_STATE_DIR=/s t%%\"\n"), "{text}");
+        let line = cron("/a%/siding", &carried);
+        assert_eq!(line, r"*/15 * * * * SIDING_STATE_DIR='/s t\%' /a\%/siding reap");
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn words(text: &str, columns: usize) -> Vec<String> {
 pub(crate) fn say(text: &str) {
     for (number, line) in words(text, super::COLUMNS - 8).into_iter().enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };
-        eprintln!("{lead} {line}");
+        errln!("{lead} {line}");
     }
 }
 

@@ -22,7 +22,7 @@ use crate::session;
 use crate::store::{LIVE, StoreError, TASKS};
 use crate::sys::inotify::{Change, Inotify, Watched};
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, poll};
+use crate::sys::{clock, poll, procfs};
 
 /// When a task is looked at again that somebody else is recovering, in milliseconds.
 const BUSY_MS: u64 = 50;
@@ -255,7 +255,8 @@ impl<'o, 'r> Follower<'o, 'r> {
     fn follows(&self, id: &SessionId) -> bool {
         let is_owners = |owner: &PidFd| {
             let session = session::read(self.outbox.root(), id).ok().flatten();
-            session.is_some_and(|session| session.owner == owner.process)
+            let boot = procfs::boot_id().ok();
+            session.zip(boot).is_some_and(|(it, boot)| it.is_owned_by(owner.process, &boot))
         };
         id == self.outbox.session() || self.owner.as_ref().is_some_and(is_owners)
     }

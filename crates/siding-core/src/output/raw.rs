@@ -2,6 +2,8 @@
 
 use std::io;
 
+use siding_model::record::Gap;
+
 use super::chunks::{Chunks, Flow, Piece};
 use crate::store::TaskDir;
 
@@ -42,4 +44,48 @@ pub fn copy(
     })?;
     copied.next = to.max(from);
     Ok(copied)
+}
+
+/// The exact bytes of a task's output, for one who takes them piece by piece and may be slower than
+/// the task.
+#[derive(Debug)]
+pub struct Pieces(Chunks);
+
+impl Pieces {
+    /// Opens the output of a task, `None` while it has none.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
+        Ok(Chunks::open(dir)?.map(Self))
+    }
+
+    /// Returns how many bytes the task has written.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn written(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    /// Puts into `piece` the first bytes that are stored between two offsets, at most 256 KiB, or
+    /// returns what is gone for good at the first of them. An empty piece says that there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn take(&mut self, from: u64, to: u64, piece: &mut Vec<u8>) -> io::Result<Option<Gap>> {
+        let mut gone = None;
+        piece.clear();
+        self.0.each(from, to, |found| {
+            match found {
+                Piece::Bytes(_, bytes) => piece.extend_from_slice(bytes),
+                Piece::Gone(gap) => gone = Some(gap),
+            }
+            Ok(Flow::Enough)
+        })?;
+        Ok(gone)
+    }
 }

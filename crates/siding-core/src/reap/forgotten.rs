@@ -1,7 +1,7 @@
 //! What is kept about things that are no more: sessions that are over, and what was set aside.
 //!
-//! A session goes when it is not live (closed, its owner dead, or of another boot), no task on
-//! record is of it, and it was last heard of longer ago than ended tasks are kept. A task keeps its
+//! A session goes when it is not live (closed, its owner dead, or of another boot) and cannot be
+//! elsewhere (on another machine, or in another PID namespace), no task on record is of it, and it was last heard of longer ago than ended tasks are kept. A task keeps its
 //! session, also one that has ended: without the session's acknowledgements its news would be told
 //! again. So what has not been acknowledged keeps it too, as long as the task itself is kept.
 //!
@@ -75,7 +75,9 @@ fn owner(standing: &Standing) -> Option<&SessionId> {
 fn is_over(root: &Root, survey: &Survey, id: &SessionId, limits: &Limits) -> Option<Wall> {
     // What cannot be read is left for a person, or for the newer siding that wrote it.
     let session = session::read(root, id).ok()?;
-    if session.as_ref().is_some_and(|session| session.is_live(&survey.boot)) {
+    let boot = &survey.boot;
+    let may_live = |it: &session::Session| it.is_live(boot) || it.may_live_elsewhere(boot);
+    if session.as_ref().is_some_and(may_live) {
         return None;
     }
     // The end of an owner is not on record, so its files must be as old too. One without a record

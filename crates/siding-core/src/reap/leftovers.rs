@@ -116,7 +116,8 @@ impl Sessions<'_> {
     fn untold(&mut self, session: &SessionId, news: &[NoticeId]) -> Untold {
         let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
             let read = session::read(self.root, session).ok().flatten();
-            let lives = read.is_some_and(|session| session.is_live(&self.survey.boot));
+            let boot = &self.survey.boot;
+            let lives = read.is_some_and(|it| it.is_live(boot) || it.may_live_elsewhere(boot));
             // Without its acks everything counts as untold, which only keeps it longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });
@@ -132,7 +133,7 @@ impl Sessions<'_> {
 /// Returns what the files of a task take on the disk.
 fn stored(root: &Root, id: TaskId) -> u64 {
     let Ok(dir) = root.task(id) else { return 0 };
-    let names = file::names(&dir).unwrap_or_default();
+    let names = file::entries(&dir).unwrap_or_default();
     names.iter().filter_map(|name| file::facts_at(&dir, name).ok()).map(|facts| facts.stored).sum()
 }
 

@@ -1,6 +1,8 @@
 mod forgotten;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -220,6 +222,23 @@ fn retention_takes_the_oldest_and_nothing_that_is_held() {
         "whoever keeps something of them is told before"
     );
     assert_eq!(place.root.all_tasks().expect("lists").len(), 3);
+}
+
+/// A task may put anything into its directory, and nothing of that keeps it, or a session, for ever.
+#[test]
+fn a_task_with_names_that_are_no_text_is_removed() {
+    let place = Place::new();
+    let id = place.task(GONE, Some(clock::wall()), "cli");
+    let dir = place.path(&format!("tasks/{id}"));
+    let odd = OsStr::from_bytes(b"\xff");
+    std::fs::create_dir(dir.join(odd)).expect("made");
+    std::fs::write(dir.join(odd).join(odd), "x").expect("written");
+    let (session, news) = crate::notices::notices_of(&place.root, id).expect("readable");
+    crate::notices::returned(&place.root, &session, &news).expect("noted");
+    let limits = Limits { tasks: 0, ..Limits::default() };
+    let steps = act(&place.root, PROGRAM, &limits, || ()).expect("works");
+    assert!(matches!(&steps[..], [Step::Expired { .. }]), "{steps:?}");
+    assert!(!dir.exists());
 }
 
 #[test]

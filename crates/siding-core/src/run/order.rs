@@ -15,7 +15,7 @@ use super::error::RunError;
 use crate::net;
 use crate::session;
 use crate::store::Root;
-use crate::sys::{file, limit};
+use crate::sys::{file, limit, procfs};
 
 /// What somebody wants to have run. Everything else is settings.
 #[derive(Debug, Clone)]
@@ -119,7 +119,8 @@ pub fn session(root: &Root, named: Option<&str>) -> Result<SessionId, RunError> 
 #[must_use]
 pub fn inherited_session(root: &Root, owner: ProcRef) -> Option<SessionId> {
     let id: SessionId = std::env::var("SIDING_SESSION").ok()?.parse().ok()?;
-    session::live(root, &id).ok().filter(|session| session.owner == owner).map(|_| id)
+    let boot = procfs::boot_id().ok()?;
+    session::live(root, &id).ok().filter(|one| one.is_owned_by(owner, &boot)).map(|_| id)
 }
 
 /// Returns the task inside which this call is made: the one whose mark this process carries.

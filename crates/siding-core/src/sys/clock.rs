@@ -17,10 +17,10 @@ pub fn since_boot_ms() -> u64 {
     millis(now.tv_sec, now.tv_nsec).unsigned_abs()
 }
 
-/// Returns the awake time since boot in microseconds, to tell how long something took.
+/// Returns the processor time of this thread in microseconds, to tell what something took.
 #[must_use]
-pub fn mono_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+pub fn thread_cpu_us() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000).unsigned_abs()
 }
 

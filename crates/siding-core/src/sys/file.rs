@@ -1,7 +1,9 @@
 //! Files: opened below a directory descriptor, so that no path is too long and none is raced.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
@@ -165,23 +167,31 @@ pub fn replace(dir: impl AsFd, name: &str, old: &str) -> io::Result<()> {
     Ok(rustix::fs::renameat(dir.as_fd(), name, dir.as_fd(), old)?)
 }
 
-/// Returns the names in a directory, without `.` and `..`, in no order.
+/// Returns the names of everything in a directory, without `.` and `..`, in no order.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if ![&b"."[..], b".."].contains(&name) {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Returns the names in a directory that siding may have given, without `.` and `..`, in no order:
+/// it gives none that is not UTF-8.
 ///
 /// # Errors
 ///
 /// The operating system's.
 pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(dir)? {
-        // What is not UTF-8 was not made by siding.
-        if let Ok(name) = entry?.file_name().to_str()
-            && name != "."
-            && name != ".."
-        {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
+    Ok(entries(dir)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
 /// Returns the names of the directories in a directory, without `.` and `..`, in no order.

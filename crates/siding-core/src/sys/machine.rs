@@ -60,11 +60,17 @@ pub fn name() -> String {
 /// proc_meminfo(5). It counts the cache that the kernel would drop, which `MemFree` does not.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
-    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    memory_in(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-fn available_in(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// Returns how much memory the machine has, in bytes: `MemTotal` of proc_meminfo(5).
+#[must_use]
+pub fn total_memory() -> Option<u64> {
+    memory_in(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+fn memory_in(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kibibytes.checked_mul(1024)
 }

@@ -5,6 +5,9 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+/// Bytes that a pipe takes at once when it can be written: it has a free page then (pipe(7), PIPE_BUF).
+pub const PIPE_BLOCK: usize = 4096;
+
 /// Whether the descriptor can be read, or has ended, right now.
 #[must_use]
 pub fn ready(fd: BorrowedFd<'_>) -> bool {
@@ -69,6 +72,25 @@ pub fn wait_beside(
     polled.push(PollFd::from_borrowed_fd(out, PollFlags::empty()));
     poll(&mut polled, timeout_ms)?;
     Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+/// As [`wait`], and also wakes when `out` can be written, or will never be read: the last of what is
+/// returned says so. A pipe that can be written takes [`PIPE_BLOCK`] bytes without making its writer
+/// wait.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn wait_to_write(
+    fds: &[BorrowedFd<'_>],
+    out: BorrowedFd<'_>,
+    timeout_ms: Option<u64>,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<_> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    polled.push(PollFd::from_borrowed_fd(out, PollFlags::OUT));
+    poll(&mut polled, timeout_ms)?;
+    Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
 /// Waits until `fd` can be written, at most `timeout_ms`. Returns whether it can.

@@ -297,6 +297,14 @@ pub fn boot_id() -> std::io::Result<BootId> {
     Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
 }
 
+/// Returns the number of the PID namespace of this process (pid_namespaces(7)): what the numbers of
+/// processes mean is different in another. `None` when `/proc` does not say.
+#[must_use]
+pub fn pid_namespace() -> Option<u64> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
 /// Returns the breadth-first list of all descendants of a process, without itself. `skip` is
 /// asked about each; those it names are left out with everything below them.
 #[must_use]

@@ -7,7 +7,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::process::{Mono, ProcRef};
 
-use super::{Grip, Marks, with_grouped};
+use super::{Grip, Marks, keeps_another, with_grouped};
 use crate::store::Root;
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
@@ -39,7 +39,7 @@ impl PacedLook {
         let now = clock::mono();
         let (_, marks) = match last.take() {
             Some((looked, marks)) if now < self.next(looked) => last.insert((looked, marks)),
-            _ => last.insert((now, self.look(except))),
+            _ => last.insert((now, self.look(root, except))),
         };
         let mut found = with_grouped(root, task, marks.of(task.spec.task_id).to_vec());
         found.retain(|process| process.pid != except);
@@ -62,12 +62,18 @@ impl PacedLook {
         except: i32,
         most: usize,
     ) -> Result<Grip, Mono> {
-        let mut grip = self.by_mark(task.spec.task_id, except, most)?;
+        let mut grip = self.by_mark(root, task.spec.task_id, except, most)?;
         grip.add_group(root, task, except, most);
         Ok(grip)
     }
 
-    pub(super) fn by_mark(&self, id: TaskId, except: i32, most: usize) -> Result<Grip, Mono> {
+    pub(super) fn by_mark(
+        &self,
+        root: &Root,
+        id: TaskId,
+        except: i32,
+        most: usize,
+    ) -> Result<Grip, Mono> {
         let mut last = self.last.borrow_mut();
         let now = clock::mono();
         if let Some((looked, marks)) = &*last {
@@ -79,7 +85,7 @@ impl PacedLook {
                 return Err(next);
             }
         }
-        let (_, marks) = last.insert((now, self.look(except)));
+        let (_, marks) = last.insert((now, self.look(root, except)));
         // None when all that it found have died since, and may have started others.
         living(marks.of(id), most).ok_or_else(|| self.next(now))
     }
@@ -89,9 +95,10 @@ impl PacedLook {
         looked.plus_ms(PACE_MS * self.tasks.borrow().len() as u64)
     }
 
-    fn look(&self, except: i32) -> Marks {
+    fn look(&self, root: &Root, except: i32) -> Marks {
         let tasks = self.tasks.borrow();
-        Marks::scan(|pid, task| pid != except && tasks.contains(&task))
+        let is_its = |pid, task| !keeps_another(root, task, pid);
+        Marks::scan(|pid, task| pid != except && tasks.contains(&task) && is_its(pid, task))
     }
 }
 

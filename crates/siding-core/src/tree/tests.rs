@@ -39,12 +39,18 @@ fn id(number: u64) -> TaskId {
     TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
 }
 
+/// A state directory without a task.
+fn empty() -> (tempfile::TempDir, Root) {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = Root::open(&temporary.path().join("state")).expect("is made");
+    (temporary, root)
+}
+
 #[test]
 fn only_what_is_still_the_same_and_marked_is_held() {
     let marked = Marked::new(id(77), "echo; read -r _");
     let process = marked.process();
-    let temporary = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&temporary.path().join("state")).expect("is made");
+    let (_temporary, root) = empty();
     let held = |id: TaskId, known: ProcRef| -> Vec<ProcRef> {
         hold(&root, id, None, &[known]).iter().map(|held| held.process).collect()
     };
@@ -52,19 +58,19 @@ fn only_what_is_still_the_same_and_marked_is_held() {
     let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
     assert_eq!(held(id(77), earlier), [], "its number is another's now");
     assert_eq!(held(id(78), process), [], "it is of another task");
-    assert_eq!(Marks::scan_for(id(77), 0).of(id(77)), [process]);
-    assert_eq!(Marks::scan_for(id(77), process.pid).of(id(77)), []);
+    assert_eq!(Marks::scan_for(&root, id(77), 0).of(id(77)), [process]);
+    assert_eq!(Marks::scan_for(&root, id(77), process.pid).of(id(77)), []);
     drop(marked);
     assert_eq!(held(id(77), process), [], "it has ended");
 }
 
 /// Starts a process that lives for a moment and starts the next, and so on. Returns the shell
 /// behind it, which lives on.
-fn hopping(id: TaskId) -> Marked {
+fn hopping(root: &Root, id: TaskId) -> Marked {
     let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
     let shell = Marked::new(id, &format!("{hop}; echo; read -r _"));
     let pid = shell.process().pid;
-    while Marks::scan_for(id, pid).of(id).is_empty() {
+    while Marks::scan_for(root, id, pid).of(id).is_empty() {
         assert!(lives(shell.process()), "the shell has not started the first");
     }
     shell
@@ -73,37 +79,40 @@ fn hopping(id: TaskId) -> Marked {
 #[test]
 fn one_that_moves_on_is_always_found() {
     const LOOKS: usize = 100;
-    let shell = hopping(id(79));
+    let (_temporary, root) = empty();
+    let shell = hopping(&root, id(79));
     let pid = shell.process().pid;
     for look in 0..LOOKS {
-        assert!(!Marks::scan_for(id(79), pid).of(id(79)).is_empty(), "look {look}");
+        assert!(!Marks::scan_for(&root, id(79), pid).of(id(79)).is_empty(), "look {look}");
     }
 }
 
 #[test]
 fn one_that_moves_on_is_not_gone_for_looks_that_are_shared() {
     const LOOKS: usize = 100;
-    let (shell, gone) = (hopping(id(80)), id(81));
+    let (_temporary, root) = empty();
+    let (shell, gone) = (hopping(&root, id(80)), id(81));
     let looks = PacedLook::default();
     [id(80), gone].into_iter().for_each(|id| looks.admit(id));
     let pid = shell.process().pid;
     for look in 0..LOOKS {
-        match looks.by_mark(id(80), pid, 4) {
+        match looks.by_mark(&root, id(80), pid, 4) {
             Ok(grip) => assert!(!grip.is_empty(), "look {look}"),
             Err(at) => while clock::mono() < at {},
         }
-        assert!(looks.by_mark(gone, pid, 4).is_ok_and(|grip| grip.is_empty()));
+        assert!(looks.by_mark(&root, gone, pid, 4).is_ok_and(|grip| grip.is_empty()));
     }
 }
 
 #[test]
 fn what_a_shared_look_found_is_held_and_what_died_is_looked_for_again() {
+    let (_temporary, root) = empty();
     let (stays, goes) =
         (Marked::new(id(82), "echo; read -r _"), Marked::new(id(83), "echo; read -r _"));
     let looks = PacedLook::default();
     [id(82), id(83)].into_iter().for_each(|id| looks.admit(id));
     let held = |id: TaskId| -> Result<Vec<ProcRef>, Mono> {
-        Ok(looks.by_mark(id, 0, 4)?.held.iter().map(|held| held.process).collect())
+        Ok(looks.by_mark(&root, id, 0, 4)?.held.iter().map(|held| held.process).collect())
     };
     assert_eq!(held(id(82)), Ok(vec![stays.process()]));
     assert_eq!(held(id(83)), Ok(vec![goes.process()]));

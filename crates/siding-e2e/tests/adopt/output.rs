@@ -79,7 +79,7 @@ fn a_pipe_is_left_alone() {
 #[test]
 fn writing_to_a_pipe_is_no_silence() {
     let sandbox = sandbox();
-    let call = kept(&sandbox, "while [ ! -e quiet ]; do echo line; sleep .1; done; exec sleep 60");
+    let call = kept(&sandbox, "while :; do [ -e quiet ] || echo line; sleep .1; done");
     let kept = start(&sandbox, call.env("SIDING_STALL_AFTER", "2s"));
     // As often looked at as another task that is silent, until that one's stall is on record.
     let silent = sandbox
@@ -92,6 +92,13 @@ fn writing_to_a_pipe_is_no_silence() {
     assert_eq!(shown(&sandbox, &kept.id)["attention"], json!(null));
     std::fs::write(sandbox.path("quiet"), "").expect("own directory");
     eventually("now it is silent too", || !shown(&sandbox, &kept.id)["attention"].is_null());
+    // Whoever follows has it looked at within a second, and not within a minute.
+    let follower = sandbox.siding(&["output", "--follow", &kept.id]).spawn();
+    std::fs::remove_file(sandbox.path("quiet")).expect("own file");
+    eventually("it writes again", || shown(&sandbox, &kept.id)["attention"].is_null());
+    std::fs::write(sandbox.path("quiet"), "").expect("own directory");
+    eventually("it is silent again", || !shown(&sandbox, &kept.id)["attention"].is_null());
     let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
     let _ended = kept.shell.wait();
+    let _over = follower.wait();
 }

@@ -116,12 +116,14 @@ fn a_file_is_checked_as_what_it_is_meant_to_be() {
 
 /// What is needed to end things works whatever a settings file says.
 #[test]
-fn a_mistake_does_not_keep_anybody_from_stopping() {
+fn a_mistake_does_not_keep_anybody_from_looking_and_stopping() {
     let sandbox = sandbox();
     let id = crate::support::start(&sandbox, &[], crate::support::HANG);
     write(&sandbox, ".siding/config.toml", "kill_grace = 5\n");
     let shown = ok(&sandbox, &["ps", "--json"]).json();
     assert_eq!(shown[0]["task_id"], id);
+    assert_eq!(ok(&sandbox, &["show", "--json", &id]).json()["task_id"], id);
+    let _looked = ok(&sandbox, &["output", &id]);
     let _stopped = ok(&sandbox, &["stop", &id]);
     let list = sandbox.siding(&["config", "show", "--json"]).run().expect_code(125);
     assert_eq!(setting(&list.json(), "kill_grace")["origin"], "built-in", "{list}");

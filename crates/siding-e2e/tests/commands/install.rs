@@ -134,6 +134,42 @@ fn each_scope_has_its_files() {
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
+/// What a user has everywhere and what one has in one project is in one file. Whichever goes first,
+/// afterwards it is as it was.
+#[test]
+fn two_scopes_in_one_file_go_in_either_order() {
+    let sandbox = sandbox();
+    let repository = sandbox.path("repository");
+    fs::create_dir_all(repository.join(".git")).expect("own directory");
+    let file = sandbox.home().join(".claude.json");
+    let call = |what: &str, scope: &str| {
+        let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
+        let _done = call.run().expect_code(0);
+    };
+    // What was between two calls is kept beside the file.
+    let known = || {
+        let mut all = theirs(&sandbox);
+        all.retain(|path, _| !path.display().to_string().contains(".siding-backup-"));
+        all
+    };
+    let orders = [["user", "local"], ["local", "user"]];
+    for text in [None, Some("{\"a\":1}"), Some("{}\n"), Some("{ \"mcpServers\": { } }")] {
+        let _none_yet = fs::remove_file(&file);
+        if let Some(text) = text {
+            fs::write(&file, text).expect("own file");
+        }
+        let before = known();
+        for (first_in, first_out) in orders.iter().flat_map(|i| orders.iter().map(move |o| (i, o)))
+        {
+            first_in.iter().for_each(|scope| call("install", scope));
+            first_out.iter().for_each(|scope| call("uninstall", scope));
+            assert_eq!(known(), before, "{text:?}: {first_in:?}, {first_out:?}");
+            let installed = sandbox.state_dir().join("installed");
+            assert_eq!(fs::read_dir(installed).expect("a directory").count(), 0);
+        }
+    }
+}
+
 /// Claude Code ignores a file with a comment as a whole (seen with 2.1.197), so that hooks in it
 /// would be no hooks.
 #[test]
@@ -297,6 +333,42 @@ fn the_timer_is_written_and_started() {
     assert_eq!(theirs(&sandbox), before);
 }
 
+/// The manager knows nothing of the variables of a shell: the units say where the state and the
+/// settings are.
+#[test]
+fn the_timer_reaps_what_its_installer_sees() {
+    let sandbox = sandbox();
+    let path = systemctl(&sandbox, "nothing");
+    let home = sandbox.home();
+    let other = sandbox.path("other").display().to_string();
+    let call = |what: &str, state: Option<&str>, config: Option<&str>| {
+        let call = sandbox.siding(&[what, "timer"]).env("PATH", &path);
+        let mut call = call.env_remove("SIDING_STATE_DIR").env_remove("XDG_STATE_HOME");
+        call = call.env_remove("XDG_CONFIG_HOME");
+        for (name, value) in [("XDG_STATE_HOME", state), ("XDG_CONFIG_HOME", config)] {
+            call = match value {
+                Some(value) => call.env(name, value),
+                None => call,
+            };
+        }
+        let _done = call.run().expect_code(0);
+    };
+    for (state, config) in [(None, None), (Some(&other), None), (Some(&other), Some(&other))] {
+        let (state, config) = (state.map(String::as_str), config.map(String::as_str));
+        call("install", state, config);
+        let dir = config.map_or_else(|| home.join(".config"), PathBuf::from);
+        let unit = dir.join("systemd/user/siding-reap.service");
+        let text = fs::read_to_string(unit).expect("made");
+        let said: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("Environment=")).collect();
+        let mut wanted = Vec::new();
+        wanted.extend(state.map(|dir| format!("\"SIDING_STATE_DIR={dir}/siding\"")));
+        wanted.extend(config.map(|dir| format!("\"XDG_CONFIG_HOME={dir}\"")));
+        assert_eq!(said, wanted, "{text}");
+        call("uninstall", state, config);
+    }
+}
+
 #[test]
 fn without_a_manager_nothing_is_half_done() {
     let sandbox = sandbox();
@@ -312,5 +384,7 @@ fn without_a_manager_nothing_is_half_done() {
     }
     let path = sandbox.path("empty").display().to_string();
     let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
-    assert!(done.err().contains("*/15 * * * *"), "{done}");
+    let state = sandbox.state_dir().display().to_string();
+    let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
+    assert!(done.err().contains(&line), "{done}");
 }

@@ -33,6 +33,7 @@ fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {
         | Record::Rescued { .. }
         | Record::OutputLost { .. }
         | Record::Stalled(_)
+        | Record::Resumed { .. }
         | Record::Limit(_)
         | Record::Ready(_)
         | Record::Denied { .. }
@@ -126,6 +127,7 @@ fn after_a_burst_one_a_second_is_told() {
             | Record::Rescued { .. }
             | Record::OutputLost { .. }
             | Record::Stalled(_)
+            | Record::Resumed { .. }
             | Record::Limit(_)
             | Record::Ready(_)
             | Record::Denied { .. }

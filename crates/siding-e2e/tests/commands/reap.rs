@@ -66,6 +66,29 @@ fn make_unborn(sandbox: &Sandbox) {
     File::open(&dir).and_then(|dir| dir.set_modified(old)).expect("own directory");
 }
 
+/// A cloned repository does not have the records of others removed.
+#[test]
+fn a_project_says_nothing_of_what_is_kept() {
+    let sandbox = sandbox();
+    let ids = ["true", "exit 3"].map(|text| ended(&sandbox, text));
+    crate::support::write(
+        &sandbox,
+        ".siding/config.toml",
+        "retention_age = \"0s\"\nretention_tasks = 0\nretention_bytes = 0\n",
+    );
+    let done = ok(&sandbox, &["reap"]);
+    for key in ["retention_age", "retention_tasks", "retention_bytes"] {
+        assert!(done.err().contains(&format!("`{key}` is not used")), "{done}");
+    }
+    let mut kept = ids.to_vec();
+    kept.sort();
+    assert_eq!(tasks(&sandbox), kept);
+    // What a person says counts.
+    let mine = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
+    let _done = mine.run().expect_code(0);
+    assert_eq!(tasks(&sandbox), Vec::<String>::new());
+}
+
 #[test]
 fn a_dry_run_changes_nothing_and_foretells_what_is_done() {
     let sandbox = sandbox();

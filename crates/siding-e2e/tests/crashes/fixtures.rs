@@ -66,6 +66,7 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
         | Record::OutputLost { .. }
         | Record::Matched { .. }
         | Record::Stalled(_)
+        | Record::Resumed { .. }
         | Record::Limit(_)
         | Record::Ready(_)
         | Record::Denied { .. }

@@ -135,6 +135,37 @@ fn a_resumed_session_takes_over_within_the_grace() {
     state::assert_over(&sandbox, &id);
 }
 
+/// A conversation that is open in two processes is over when both have ended, in whichever order.
+#[test]
+fn a_session_with_two_owners_ends_with_the_last_of_them() {
+    for newest_first in [true, false] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let first = owner(&sandbox, "s", "--quiet hang");
+        let tasks = [Task::new(Kind::Stubborn), Task::new(Kind::Stubborn)];
+        let before = start(&sandbox, &tasks[0], &["--session", "s"]);
+        let second = owner(&sandbox, "s", "--quiet hang");
+        let after = start(&sandbox, &tasks[1], &["--session", "s"]);
+        let (leaves, stays) = if newest_first { (second, first) } else { (first, second) };
+        drop(leaves);
+        let since = Instant::now();
+        eventually("the grace is over", || since.elapsed() > Duration::from_millis(500));
+        for id in [&before, &after] {
+            assert_eq!(state::outcome(&sandbox, id), None, "the other owner lives");
+        }
+        let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
+        assert_eq!(list[0]["state"], "live");
+        assert_eq!(list[0]["owner_pid"], stays.process().pid);
+        let run = ["run", "--session", "s", "--", "true"];
+        let _still_open = sandbox.siding(&run).run().expect_code(0);
+        drop(stays);
+        for id in [&before, &after] {
+            assert_eq!(state::ended(&sandbox, id), Outcome::Stopped { by: "session".to_owned() });
+            state::assert_over(&sandbox, id);
+        }
+    }
+}
+
 #[test]
 fn an_owner_that_died_together_with_the_shim_is_missed_by_the_rescuer() {
     let mut sandbox = Sandbox::new();

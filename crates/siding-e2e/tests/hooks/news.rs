@@ -83,6 +83,21 @@ fn what_a_call_left_running_is_named() {
     finish(&sandbox);
 }
 
+/// The same conversation may be open in a second window. Its end takes nothing from the first.
+#[test]
+fn another_process_of_the_conversation_takes_no_news_with_it() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let second = sandbox.puppet(&words("--quiet hang")).spawn();
+    let owner = second.process().pid.to_string();
+    let open = ["session", "open", SESSION, "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    drop(second);
+    let id = ended(&sandbox, "exit 7");
+    assert!(facts(&sandbox, "user-prompt-submit", json!({})).contains(&id));
+    finish(&sandbox);
+}
+
 /// Hosts cut what is longer than 10,000 characters. What finds no room comes with the next event.
 #[test]
 fn a_crowd_of_notices_is_told_in_pieces() {

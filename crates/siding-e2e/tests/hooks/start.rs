@@ -3,7 +3,7 @@
 use serde_json::json;
 use siding_e2e::{eventually, words};
 
-use crate::support::{SESSION, background, begin, facts, finish, prepared, sandbox};
+use crate::support::{SESSION, background, begin, event, facts, finish, prepared, sandbox};
 
 /// The session is the host's, and each of its shells has itself adopted into it.
 #[test]
@@ -70,6 +70,31 @@ fn the_next_conversation_hears_what_a_killed_one_left() {
     let open = ["session", "open", "claude-gone", "--owner-pid", &own];
     let _open = sandbox.siding(&open).run().expect_code(0);
     let _closed = sandbox.siding(&["session", "close", "claude-gone"]).run().expect_code(0);
+    finish(&sandbox);
+}
+
+/// A conversation in a container that shares the state directory sees none of the processes out here.
+#[test]
+fn a_session_of_another_pid_namespace_is_left_alone() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let hook = sandbox.siding_line(&["hook", "session-start"]);
+    let script = format!("{hook} && {}", sandbox.siding_line(&["session", "list", "--json"]));
+    let args = ["-Urpf", "--mount-proc", "sh", "-c", &script];
+    let event = event(&sandbox, json!({"session_id": "inside", "source": "startup"}));
+    let done = sandbox.host("unshare", &args).stdin(event).run();
+    if done.err().contains("unshare:") {
+        println!("left out: no user namespaces here: {done}");
+        return finish(&sandbox);
+    }
+    let list = done.expect_code(0).json();
+    let outer = list.as_array().expect("a list").iter().find(|one| one["session_id"] == SESSION);
+    assert_eq!(outer.expect("is listed")["state"], "elsewhere", "{list}");
+    let run = ["run", "--session", SESSION, "--", "true"];
+    let _still_open = sandbox.siding(&run).run().expect_code(0);
+    let said = facts(&sandbox, "session-start", json!({"source": "compact"}));
+    assert!(!said.contains("claude-inside"), "{said}");
+    let _closed = sandbox.siding(&["session", "close", "claude-inside"]).run().expect_code(0);
     finish(&sandbox);
 }
 

@@ -28,6 +28,7 @@ const VANDALISM: &[(&str, Ends)] = &[
     ("rm -f $D/output; ln -s /etc/passwd $D/output", Ends::ByStop),
     ("rm -f $D/../../live/$SIDING_TASK", Ends::ByStop),
     ("rm -rf $D/../../live $D/../../same", Ends::ByStop),
+    ("mkdir $D/$'\\377'; : > $D/$'\\377'/$'\\377'", Ends::ByStop),
     ("exec 60<&- 61>&-", Ends::ByStop),
     ("head -c 300000 /dev/zero >&61; printf 'exit\\0x\\0/\\0' >&61", Ends::ByStop),
     ("truncate -s 10G /proc/self/fd/61", Ends::ByStop),

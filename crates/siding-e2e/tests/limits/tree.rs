@@ -54,15 +54,43 @@ fn memory_is_told_and_ten_forks_of_a_large_process_are_not() {
     stop_all(&sandbox);
 }
 
+fn available_kib() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").expect("proc_meminfo(5)");
+    let left = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let left = left.and_then(|left| left.trim().strip_suffix(" kB")?.parse().ok());
+    left.expect("kB")
+}
+
+/// PAINS G9, G11: twenty forks that share 100 MB could not make up for a GiB, also where their own
+/// limit is far away and has nobody look at what they share.
+#[test]
+fn forks_are_no_large_task_when_the_machine_gets_short() {
+    let sandbox = sandbox();
+    let wanted = available_kib() + (1 << 20);
+    let limit = ["--min-available", &format!("{wanted}KiB"), "--max-memory", "100GiB"];
+    let mut verbs = vec!["grow", "100M"];
+    for _ in 0..19 {
+        verbs.extend(["fork", "hang", "--"]);
+    }
+    verbs.push("hang");
+    let flags = [&limit[..], &["--on-limit", "stop"]].concat();
+    let forks = puppet(&sandbox, &flags, &verbs);
+    eventually("all have been forked", || {
+        shown(&sandbox, &forks)["processes"].as_array().is_some_and(|all| all.len() == 20)
+    });
+    until_looked_at(&sandbox, 2);
+    let view = shown(&sandbox, &forks);
+    assert_eq!((&view["phase"], &view["usage"]["processes"]), (&"running".into(), &20.into()));
+    assert!(breaches(&sandbox, &forks).is_empty(), "{view:#}");
+    stop_all(&sandbox);
+}
+
 /// SPEC §3, memory of the machine. PAINS G9: whoever uses little is never blamed.
 #[test]
 fn a_machine_that_gets_short_is_told_to_the_large_and_not_to_the_small() {
     let sandbox = sandbox();
-    let meminfo = std::fs::read_to_string("/proc/meminfo").expect("proc_meminfo(5)");
-    let left = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let left = left.and_then(|left| left.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     // What grows by a GiB takes half of that from what was to be left.
-    let wanted = left.expect("kB").saturating_sub(512 << 10);
+    let wanted = available_kib().saturating_sub(512 << 10);
     let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
     let small = puppet(&sandbox, &limit, &["grow", "1M", "hang"]);
     let large = puppet(&sandbox, &limit, &["grow", "1024M", "hang"]);

@@ -147,6 +147,43 @@ fn a_session_of_another_owner_is_not_taken_over() {
     assert!(strict.err().contains("is over"), "{strict}");
 }
 
+/// What is started in a session that is over would be ended by it at once.
+#[test]
+fn nothing_is_started_in_a_session_that_is_over() {
+    let sandbox = sandbox();
+    let close = |session: &str| {
+        let _closed = sandbox.siding(&["session", "close", session]).run().expect_code(0);
+    };
+    let owner = std::process::id().to_string();
+    let open = ["session", "open", "chat", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "chat").stdin_open().spawn();
+    let mut client = Client::over(server).initialize();
+    close("chat");
+    let told = client.call("run", json!({ "command": "touch started" }));
+    assert!(told.is_error && told.said.contains("is over (it was closed); open it"), "{told:?}");
+    assert!(!sandbox.path("started").exists() && sandbox.task_ids().is_empty());
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let told = client.call("run", json!({ "command": "echo again" }));
+    assert_eq!(told.output, "again\n");
+    client.leave();
+    close("chat");
+
+    // Its own session is its own to open again.
+    let mut client = Client::old(&sandbox);
+    let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
+    let name = |one: &serde_json::Value| one["session_id"].as_str().map(str::to_owned);
+    let mut names = list.as_array().expect("a list").iter().filter_map(name);
+    let own = names.find(|name| name.starts_with("mcp-")).expect("is open");
+    close(&own);
+    let id = client.start("sleep 300");
+    let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
+    let is_live = |one: &serde_json::Value| one["session_id"] == *own && one["state"] == "live";
+    assert!(list.as_array().expect("a list").iter().any(is_live), "{list}");
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.leave();
+}
+
 #[test]
 fn a_client_that_says_nothing_or_nonsense_is_no_crash() {
     let sandbox = sandbox();

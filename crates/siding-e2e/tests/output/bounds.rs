@@ -4,9 +4,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use siding_e2e::fill::Shape;
-use siding_e2e::{Sandbox, eventually, processes, words};
+use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
 
-use crate::{Task, assert_same};
+use crate::{Task, assert_same, gate};
 
 const HEAD: u64 = 1 << 20;
 const TAIL: u64 = 2 << 20;
@@ -100,6 +100,39 @@ fn bounds_may_be_as_small_as_a_block() {
         let path = task.text("/output/path").to_owned();
         assert!(stored(Path::new(&path)) <= 128 << 10, "{head} and {tail}");
     }
+}
+
+/// Who reads what comes, and reads it late, is told what is gone, and is given no zeros for it.
+#[test]
+fn a_late_reader_is_told_what_is_gone() {
+    const BEFORE: u64 = 1 << 20;
+    const ALL: u64 = 9 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = gate(&sandbox);
+    let text = format!("yes | head -c {BEFORE}; cat {}; yes | head -c 8M; exit 9", gate.display());
+    let call = sandbox.siding(&["run", "--budget", "none", "--", &text]);
+    let call =
+        call.env("SIDING_OUTPUT_KEEP_HEAD", "64KiB").env("SIDING_OUTPUT_KEEP_TAIL", "2MiB").spawn();
+    let file = eventually_some("the task is there", || {
+        let id = sandbox.task_ids().pop()?;
+        Some(sandbox.state_dir().join("tasks").join(id).join("output"))
+    });
+    let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
+    // Nothing is gone yet when the call begins to write more than a pipe takes.
+    eventually("the first part is stored", || len() == BEFORE);
+    drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the own gate"));
+    eventually("the flood is stored", || len() == ALL);
+    let done = call.wait().expect_code(9);
+    assert!(!done.stdout.contains(&0), "zeros stand for what is gone");
+    let said = done.err();
+    let gone: u64 = said
+        .lines()
+        .rev()
+        .find(|line| line.contains("came too fast to be shown and are gone"))
+        .and_then(|line| line.split(' ').nth(1)?.parse().ok())
+        .unwrap_or_else(|| panic!("nothing says what is gone: {said}"));
+    assert_eq!(done.stdout.len() as u64 + gone, ALL, "{said}");
 }
 
 /// `SIDING_TEST_FLOOD=1`: the flood of the documentation, with the built-in settings.

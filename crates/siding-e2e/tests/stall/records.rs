@@ -93,6 +93,43 @@ fn each_stall_is_told_once_while_it_lasts() {
     stop_all(&sandbox);
 }
 
+/// A prompt that was answered is asked no more, though the task writes nothing: whoever answered
+/// again would answer the next question.
+#[test]
+fn an_answer_ends_a_stall() {
+    let sandbox = sandbox();
+    let text = "printf 'Proceed? [Y/n] '; read a; until [ -e go ]; do sleep .05; done; \
+                printf 'Delete all? [y/N] '; read b; cat; sleep 300";
+    let id = start(&sandbox, &["--stdin", "pipe"], "10m", text);
+    let recorded = |count: usize| {
+        eventually("the stall is on record", || stalls(&sandbox, &id).len() == count);
+    };
+    let input = |args: &[&str]| {
+        let _done = sandbox.siding(&[&["input", &id], args].concat()).run().expect_code(0);
+        assert!(shown(&sandbox, &id)["attention"].is_null(), "after {args:?}");
+    };
+    recorded(1);
+    input(&["y"]);
+    assert_eq!(notices(&sandbox), [] as [serde_json::Value; 0]);
+    let ps = sandbox.siding(&["ps"]).run().expect_code(0).out();
+    assert!(!ps.contains("needs input"), "{ps}");
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    recorded(2);
+    let [second] = &notices(&sandbox)[..] else { panic!("one") };
+    let summary = second["summary"].as_str().expect("text");
+    assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
+    input(&["n"]);
+    // `cat` reads on, and writes nothing: a stall of its own, which the end of the input ends.
+    recorded(3);
+    input(&["--eof"]);
+    // A next shim knows of it too.
+    let shim = shown(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    siding_e2e::Process::of(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || shown(&sandbox, &id)["rescues"] == 1);
+    assert!(shown(&sandbox, &id)["attention"].is_null());
+    stop_all(&sandbox);
+}
+
 /// What needs attention is marked in the list for people, from what programs read there.
 #[test]
 fn the_list_marks_what_needs_attention() {

@@ -31,6 +31,25 @@ fn the_same_process_goes_on_at_the_budget() {
     });
 }
 
+/// SPEC 4.1: what a hand-over has shown is seen: `siding output` goes on behind it.
+#[test]
+fn what_was_shown_until_a_hand_over_is_not_shown_again() {
+    let sandbox = sandbox();
+    let text = format!("echo one; {}; echo two; {}", until_file("go"), until_file("end"));
+    let call = sandbox.siding(&["run", "--budget", "2s", "--", &text]);
+    let shown = call.run().expect_code(75).out();
+    let task = Task::only(&sandbox);
+    let new = |bytes: usize| {
+        eventually("it has written", || task.output().len() == bytes);
+        sandbox.siding(&["output", &task.id]).run().expect_code(0).out()
+    };
+    assert_eq!(shown + &new(4), "one\n");
+    make_file(&sandbox, "go");
+    assert_eq!(new(8), "two\n");
+    make_file(&sandbox, "end");
+    assert_eq!(task.outcome()["code"], 0);
+}
+
 /// The JSON of a hand-over tells who sent it there, and what was written so far.
 #[test]
 fn a_hand_over_is_told() {

@@ -13,6 +13,7 @@ mod interrupts;
 mod lingering;
 mod nested;
 mod plain;
+mod readers;
 mod run;
 mod shells;
 mod start;

@@ -1,7 +1,8 @@
 //! Tasks inside tasks.
 
 use serde_json::{Value, json};
-use siding_e2e::{Sandbox, eventually, eventually_some, words};
+use siding_e2e::processes::Process;
+use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
 
 use crate::support::{Task, as_each_user, ended, make_file, pids, sandbox, until_file};
 
@@ -75,6 +76,41 @@ fn the_outer_task_does_not_wait_for_the_inner() {
         assert_eq!(inner.outcome(), json!({"kind": "exited", "code": 0}));
         inner.expect_gone();
         assert_eq!(outer.outcome(), json!({"kind": "exited", "code": 3}));
+    });
+}
+
+/// A task that lost its shim, and gets another from inside a task whose mark is the smaller, which an
+/// ordinary user's process cannot put off.
+#[test]
+fn a_task_that_is_rescued_inside_another_does_not_end_with_it() {
+    as_each_user(|sandbox| {
+        let rescue = sandbox.siding_line(&["show"]);
+        for (flags, files) in [(&["--on-leader-exit", "reap"][..], ["a", "b"]), (&[], ["c", "d"])] {
+            let mut tasks = files.map(|file| {
+                let wait = format!("until [ -s {file} ]; do sleep .02; done");
+                let text = format!("{wait}; {rescue} $(cat {file})");
+                (Task::start_with(&sandbox, flags, &text), file)
+            });
+            // Ids are in the order of their marks.
+            tasks.sort_by(|(one, _), (two, _)| one.id.cmp(&two.id));
+            let [(outer, file), (lost, _)] = &tasks;
+            let shim = || {
+                let title = format!("siding __shim {}", lost.id);
+                let is_its = |pid: &u32| processes::command_line(*pid) == title;
+                processes::all().into_iter().find(is_its).and_then(Process::of)
+            };
+            let first = eventually_some("its shim", shim);
+            first.kill();
+            eventually("it is dead", || !first.alive());
+            std::fs::write(sandbox.path(file), &lost.id).expect("own directory");
+            assert_eq!(outer.outcome(), json!({"kind": "exited", "code": 0}));
+            outer.expect_one_end();
+            let second = shim().expect("its second shim");
+            assert_eq!(lost.shown()["outcome"], Value::Null);
+            assert!(second.alive() && !lost.marked().is_empty());
+            let _view = lost.stop(&[]);
+            lost.expect_gone();
+        }
     });
 }
 

@@ -87,6 +87,11 @@ impl<'s> Task<'s> {
         String::from_utf8_lossy(&self.file("journal")).into_owned()
     }
 
+    /// How far those who name no session have looked at its output.
+    pub(crate) fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.file("seen.cli")).into_owned()
+    }
+
     fn file(&self, name: &str) -> Vec<u8> {
         let dir = self.sandbox.state_dir().join("tasks").join(&self.id);
         std::fs::read(dir.join(name)).unwrap_or_default()

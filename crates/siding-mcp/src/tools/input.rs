@@ -36,7 +36,7 @@ pub(super) async fn call(host: &Host, _call: &mut Call, args: Args) -> Result<An
     block(|| {
         let standing = host.state(host.find(&args.id)?)?;
         let id = standing.dir.id();
-        let input = Input::open(&standing.dir, &standing.state)?;
+        let mut input = Input::open(&host.root, PROGRAM, &standing.dir, &standing.state)?;
         let mut written = args.text.unwrap_or_default();
         if !args.no_newline && !written.is_empty() {
             written.push('\n');
@@ -44,7 +44,7 @@ pub(super) async fn call(host: &Host, _call: &mut Call, args: Args) -> Result<An
         input.write(written.as_bytes())?;
         let mut said = format!("wrote {} bytes to {id}", written.len());
         if args.eof {
-            input.close(&host.root, PROGRAM, &standing.dir)?;
+            input.close(&standing.dir)?;
             said.push_str(" and closed its input");
         }
         Ok(Answer::say(said + "; `output` shows what it says, `wait` waits for its end"))

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::launch::Shim;
 use siding_core::run::order::{self, Order};
-use siding_core::run::{self, Begun, Duplicates, Given};
+use siding_core::run::{self, Begun, Duplicates, Given, RunError};
 use siding_core::settings::{self, Environment};
 use siding_core::watch::Watch;
 use siding_model::history::{self, Asked, AtOnce};
@@ -157,7 +157,7 @@ fn plan(host: &Host, call: &Call, args: &Args) -> Result<Plan, Refusal> {
     let order = Order {
         command,
         cwd,
-        session_id: host.session.clone(),
+        session_id: host.live_session().map_err(RunError::from)?,
         name: None,
         stdin: if args.stdin { Stdin::Pipe } else { Stdin::Null },
         placement,

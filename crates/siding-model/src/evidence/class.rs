@@ -76,21 +76,37 @@ pub(super) struct Classed<'s> {
     pub(super) class: Class,
 }
 
-/// Returns what each living process of a sample does.
+/// Returns what each living process of a sample does. One that reads the input in one thread and
+/// works in another is there twice: neither explains it alone.
 pub(super) fn of_sample(sample: &Sample) -> Vec<Classed<'_>> {
-    sample.processes.iter().map(|process| of_process(sample, process)).collect()
+    let both = |process| {
+        let first = of_process(sample, process);
+        let works = (first.class == Class::Input).then(|| of_worker(sample, process)).flatten();
+        [Some(first), works]
+    };
+    sample.processes.iter().flat_map(both).flatten().collect()
 }
 
 fn of_process<'s>(sample: &'s Sample, process: &'s ProcessFacts) -> Classed<'s> {
     if matches!(process.state, 'T' | 't') {
         return Classed { process, thread: process.threads.first(), class: Class::Stopped };
     }
+    let first = threads(sample, process).min_by_key(|one| one.class);
+    first.unwrap_or(Classed { process, thread: None, class: Class::Idle })
+}
+
+/// Returns the thread of a process that works.
+fn of_worker<'s>(sample: &'s Sample, process: &'s ProcessFacts) -> Option<Classed<'s>> {
+    threads(sample, process).filter(|one| one.class.is_work()).min_by_key(|one| one.class)
+}
+
+fn threads<'s>(sample: &'s Sample, process: &'s ProcessFacts) -> impl Iterator<Item = Classed<'s>> {
     let is_parent = sample.processes.iter().any(|other| other.parent == process.process.pid);
-    let threads = process.threads.iter().map(|thread| (of_thread(thread, is_parent), thread));
-    match threads.min_by_key(|(class, _)| *class) {
-        Some((class, thread)) => Classed { process, thread: Some(thread), class },
-        None => Classed { process, thread: None, class: Class::Idle },
-    }
+    process.threads.iter().map(move |thread| Classed {
+        process,
+        thread: Some(thread),
+        class: of_thread(thread, is_parent),
+    })
 }
 
 fn of_thread(thread: &ThreadFacts, is_parent: bool) -> Class {

@@ -98,10 +98,7 @@ impl<'s> Finding<'s> {
 impl<'s> Case<'s> {
     /// A process that is blocked on the input, and nobody else in the tree goes on without it.
     fn reader(&self) -> Option<Finding<'s>> {
-        let mut readers = self.readers();
-        let found = readers
-            .find(|one| Some(one.process.process.pid) == self.leader || !self.work_beside(one));
-        if let Some(reader) = found {
+        if let Some(reader) = self.readers().find(|one| !self.is_aside(one)) {
             return Some(Finding::new(Verdict::InputWait, Certainty::Hard, reader));
         }
         let reader = self.aside()?;
@@ -118,11 +115,27 @@ impl<'s> Case<'s> {
 
     /// A reader beside which others work.
     fn aside(&self) -> Option<Classed<'s>> {
-        self.readers().find(|one| self.work_beside(one))
+        self.readers().find(|one| self.is_aside(one))
     }
 
-    fn work_beside(&self, reader: &Classed<'s>) -> bool {
-        self.all.iter().any(|other| other.class.is_work() && !self.are_kin(reader, other))
+    /// Whether somebody works whom a reader does not hold up: another thread of its process, what
+    /// it has started, or anybody who does not wait for it. A shell that was given as the command
+    /// asks on behalf of all, whatever it has in its background.
+    fn is_aside(&self, reader: &Classed<'s>) -> bool {
+        let pid = reader.process.process.pid;
+        let is_shell = Some(pid) == self.leader && reader.process.threads.len() == 1;
+        let above = self.path(pid);
+        let waits = |other: i32| other != pid && above.contains(&other);
+        !is_shell
+            && self
+                .all
+                .iter()
+                .any(|other| other.class.is_work() && !waits(other.process.process.pid))
+    }
+
+    /// Whether anybody works who is no kin of a process that was stopped.
+    fn work_beside(&self, stopped: &Classed<'s>) -> bool {
+        self.all.iter().any(|other| other.class.is_work() && !self.are_kin(stopped, other))
     }
 
     /// Whether one is the other, or an ancestor of it.

@@ -3,7 +3,7 @@
 //! While a task writes nothing happens here but noting the time. After two seconds of silence it
 //! is looked at, then ever more rarely, at most once a minute: who asks writes its question first,
 //! so that what is not seen at the first look seldom comes later without a word. Once a stall is on
-//! record it is not looked at any more, until it has written something.
+//! record it is not looked at any more, until it has written something or was given input.
 
 use crate::process::Mono;
 
@@ -21,6 +21,8 @@ pub struct Watch {
     /// Silence after which a stall is recorded, whatever was found; zero records none.
     after_ms: u64,
     silent_since: Mono,
+    /// Since when it is watched: its last output, or its last input.
+    since: Mono,
     /// Time until the next look, and the look it counts from.
     step_ms: u64,
     looked: Option<Mono>,
@@ -45,12 +47,20 @@ impl Watch {
     /// Begins to watch.
     #[must_use]
     pub const fn new(after_ms: u64, silent_since: Mono, is_told: bool) -> Self {
-        Self { after_ms, silent_since, step_ms: FIRST_MS, looked: None, is_told }
+        let since = silent_since;
+        Self { after_ms, silent_since, since, step_ms: FIRST_MS, looked: None, is_told }
     }
 
     /// Notes that the task has written.
     pub const fn wrote(&mut self, now: Mono) {
         *self = Self::new(self.after_ms, now, false);
+    }
+
+    /// Notes that the task was given input. It is as silent as before, but may go on now.
+    pub const fn was_given(&mut self, now: Mono) {
+        let silent_since = self.silent_since;
+        self.wrote(now);
+        self.silent_since = silent_since;
     }
 
     /// Returns how long the task has been silent, in milliseconds.
@@ -65,10 +75,10 @@ impl Watch {
         if self.after_ms == 0 || self.is_told {
             return None;
         }
-        let end = self.silent_since.plus_ms(self.after_ms);
+        let end = self.since.plus_ms(self.after_ms);
         let Some(looked) = self.looked else {
             // There must be two looks before anything is said.
-            return Some(self.silent_since.plus_ms(FIRST_MS.min(self.after_ms / 2)));
+            return Some(self.since.plus_ms(FIRST_MS.min(self.after_ms / 2)));
         };
         let next = looked.plus_ms(self.step_ms);
         Some(if looked < end { next.min(end) } else { next })
@@ -77,7 +87,7 @@ impl Watch {
     /// Takes in what a look has found. Returns whether the stall is to be put on record now.
     pub fn looked(&mut self, now: Mono, found: Found) -> bool {
         let is_first = self.looked.replace(now).is_none();
-        let silence_is_over = self.silent_ms(now) >= self.after_ms;
+        let silence_is_over = now.ms_since(self.since) >= self.after_ms;
         self.step_ms = match found {
             Found::Patience => self.step_ms.saturating_mul(GROWTH).min(LAST_MS),
             Found::Suspicion | Found::Certainty { .. } => FIRST_MS,
@@ -132,6 +142,18 @@ mod tests {
             _ => Found::Certainty { since: Mono(14_000) },
         };
         assert_eq!(silence(45_000, late), (vec![2_000, 14_000, 16_000], Some(16_000)));
+    }
+
+    #[test]
+    fn who_was_answered_is_watched_anew_and_is_as_silent_as_before() {
+        let mut watch = Watch::new(45_000, Mono(0), true);
+        assert_eq!(watch.wake_at(), None);
+        watch.was_given(Mono(60_000));
+        assert_eq!(watch.wake_at(), Some(Mono(62_000)));
+        assert!(!watch.looked(Mono(62_000), Found::Patience));
+        assert!(!watch.looked(Mono(74_000), Found::Patience));
+        assert!(watch.looked(Mono(105_000), Found::Patience), "a stall of its own");
+        assert_eq!(watch.silent_ms(Mono(105_000)), 105_000);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! From looks to breaches.
 
-use super::asked::Limits;
+use super::asked::{Limits, OnLimit};
 use super::breach::{Breach, Part};
 use super::ledger::Ledger;
 use super::machine::Shortage;
+use super::pace::QUICK_MS;
 use super::usage::{ProcessUse, Usage};
 use crate::outcome::Limit;
 use crate::process::Mono;
@@ -59,8 +60,12 @@ impl Gauge {
 
 impl Gauges {
     /// Begins with a task that has written so much. `told` is what is on record already.
+    ///
+    /// A task that is to stop at its limit and runs although it has passed one lost its shim between
+    /// the two records: then the limit is news again.
     #[must_use]
     pub fn new(limits: Limits, now: Mono, written: u64, told: &[Breach]) -> Self {
+        let told = if limits.on_limit == OnLimit::Stop { &[] } else { told };
         let own = told.iter().filter(|breach| !breach.is_of_machine());
         let over = own.map(|breach| breach.which).filter(|which| *which != Limit::Sent);
         let sent = told.iter().filter(|breach| breach.which == Limit::Sent);
@@ -124,8 +129,10 @@ impl Gauges {
         let elapsed = usage.at.ms_since(self.before.at);
         let written = usage.output_bytes.saturating_sub(self.before.output_bytes);
         let computes = self.computed_ms(usage) >= share(elapsed, SPIN_PERCENT).max(1);
+        // When it began within a long time nobody saw: all cores together may have used it up since.
+        let began = if elapsed <= 2 * QUICK_MS { self.before.at } else { usage.at };
         self.spins_since =
-            if written == 0 && computes { self.spins_since.or(Some(self.before.at)) } else { None };
+            if written == 0 && computes { self.spins_since.or(Some(began)) } else { None };
         let allowed = self.limits.output_rate.saturating_mul(elapsed) / 1_000;
         let full = self.limits.output_rate.saturating_mul(BURST_S);
         // Twice full at most, so that it is empty again soon after a flood.

@@ -3,17 +3,19 @@
 use crate::process::Mono;
 
 /// Time between two looks at a task that moves, in milliseconds.
-const QUICK_MS: u64 = 1_000;
+pub(super) const QUICK_MS: u64 = 1_000;
 /// The same for one that has been quiet for long.
 const SLOW_MS: u64 = 16_000;
-/// A look may take one part in this many of the time.
+/// A look may take one part in this many of the time, unless it is so costly that looks would come
+/// more rarely than at a quiet task.
 const SHARE: u64 = 100;
 
 /// How often a task is looked at.
 ///
 /// One without limits is looked at only when its shim is awake anyway. One with limits is looked at
 /// once a second while it works or grows, and ever more rarely while it does not. A look that takes
-/// long, for a tree of hundreds, makes the next one late: at most a hundredth of a core is used.
+/// long, for a tree of hundreds, makes the next one late, so that at most a hundredth of a core is used,
+/// but never later than at a quiet task: a machine without memory is slow, and then limits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     looked: Mono,
@@ -40,10 +42,10 @@ impl Pace {
         now.ms_since(self.looked) >= self.least_ms
     }
 
-    /// Notes a look that took this long, and whether the task moved since the one before.
+    /// Notes a look that took so much processor time, and whether the task moved since the one before.
     pub fn looked(&mut self, now: Mono, took_us: u64, moves: bool) {
         self.looked = now;
-        self.least_ms = QUICK_MS.max(took_us.saturating_mul(SHARE) / 1_000);
+        self.least_ms = (took_us.saturating_mul(SHARE) / 1_000).clamp(QUICK_MS, SLOW_MS);
         self.step_ms = if moves { QUICK_MS } else { (self.step_ms * 2).min(SLOW_MS) };
     }
 }
@@ -73,5 +75,13 @@ mod tests {
         pace.looked(Mono(1_000), 40_000, true);
         assert_eq!(pace.due(), Mono(5_000));
         assert!(!pace.may(Mono(4_999)));
+    }
+
+    #[test]
+    fn no_look_is_so_costly_that_the_next_one_does_not_come() {
+        let mut pace = Pace::new(Mono(0));
+        pace.looked(Mono(1_000), 60_000_000, true);
+        assert_eq!(pace.due(), Mono(17_000));
+        assert!(pace.may(Mono(17_000)));
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `ended` | the event that ended the task; of an adopted one its own end is its host's to tell | never |
 //! | `lingering` | the leader's end, when its tree lived on and nobody stopped it | once the task has ended |
-//! | `stalled` | evidence of a stall | once the task has written again, or has ended |
+//! | `stalled` | evidence of a stall | once the task has written again or was answered, or has ended |
 //! | `ready` | what was waited for is there | once the task has ended |
 //! | `limit` | a limit was passed, or a host refused | never |
 //! | `matched` | a line that somebody wanted | never |
@@ -166,8 +166,11 @@ impl Story {
     ///
     /// As [`journal::fold`].
     pub fn read(journal: &[u8]) -> Result<Self, JournalError> {
-        let mut told = Vec::new();
+        let (mut told, mut resumed) = (Vec::new(), None);
         let folded = journal::fold_with(journal, |seq, record, state| {
+            if matches!(record, Record::Resumed { .. }) {
+                resumed = Some(seq);
+            }
             if let Some((at, news)) = news(record, state) {
                 told.push((seq, at, state.life.placement(), news));
             }
@@ -176,7 +179,7 @@ impl Story {
         if state.life.is_ended() {
             told.retain(|(.., news)| !news.is_over_at_the_end());
         }
-        keep_last_stall(&mut told);
+        keep_last_stall(&mut told, resumed);
         for (.., news) in &mut told {
             if let News::Ended { outcome, unready } = news {
                 *unready = words::unready(outcome, &state);
@@ -205,17 +208,18 @@ impl Notice {
     }
 }
 
-/// Leaves of several stalls the last, which says how many there were.
+/// Leaves of several stalls the last, which says how many there were, unless that was `resumed`
+/// later.
 ///
 /// A stall that another followed is over: the task has written in between. Who is told of it would
 /// answer a question that is asked no more. That it happens again and again is worth knowing.
-fn keep_last_stall(told: &mut Vec<(u64, Mono, Placement, News)>) {
+fn keep_last_stall(told: &mut Vec<(u64, Mono, Placement, News)>, resumed: Option<u64>) {
     let is_stall = |news: &News| matches!(news, News::Stalled { .. });
     let mut stalls = told.iter().filter(|(.., news)| is_stall(news)).count();
     let several = stalls;
-    told.retain(|(.., news)| {
+    told.retain(|(seq, .., news)| {
         stalls -= usize::from(is_stall(news));
-        !is_stall(news) || stalls == 0
+        !is_stall(news) || (stalls == 0 && Some(*seq) > resumed)
     });
     if several < 2 {
         return;
@@ -272,6 +276,8 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         Record::Event { .. }
         | Record::Accepted(_)
         | Record::Rescued { .. }
+        // Ends a piece of news.
+        | Record::Resumed { .. }
         // Told with the output itself.
         | Record::OutputLost { .. }
         // Told with the event that ended the task.

@@ -207,6 +207,21 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.name() == name)
     }
 
+    /// Returns whether a project's file may set it. What reaches beyond the project's own tasks it may
+    /// not: a cloned repository would have other projects' records removed, or other programs killed.
+    #[must_use]
+    pub const fn is_for_projects(self) -> bool {
+        !matches!(
+            self,
+            Self::RetentionAge
+                | Self::RetentionTasks
+                | Self::RetentionBytes
+                | Self::ReapSockets
+                | Self::ReapForeign
+                | Self::NotifyWebhook
+        )
+    }
+
     /// Returns the environment variable that sets it, such as `SIDING_KILL_GRACE`.
     #[must_use]
     pub fn variable(self) -> String {

@@ -106,8 +106,8 @@ pub enum Warning {
     },
     /// A project set what is for persons and administrators alone.
     #[error(
-        "{place}: `{key}` is not used: a project must not send your notices anywhere; set it in \
-         your own settings file"
+        "{place}: `{key}` is not used: {}; set it in your own settings file",
+        Self::beyond_project(*key)
     )]
     NotByProject {
         /// Who tried.
@@ -158,6 +158,17 @@ pub enum Warning {
         /// Number of the user it belongs to.
         owner: u32,
     },
+}
+
+impl Warning {
+    /// Returns why a project must not set a key.
+    fn beyond_project(key: Key) -> &'static str {
+        if key == Key::NotifyWebhook {
+            "a project must not send your notices anywhere"
+        } else {
+            "it holds for what other projects have as well"
+        }
+    }
 }
 
 /// One setting, for showing.
@@ -238,7 +249,7 @@ impl Settings {
     }
 
     pub(super) fn admits<V>(&mut self, key: Key, given: &Given<V>, agrees: bool) -> bool {
-        if key == Key::NotifyWebhook && matches!(given.place.origin, Origin::Project { .. }) {
+        if !key.is_for_projects() && matches!(given.place.origin, Origin::Project { .. }) {
             self.warnings.push(Warning::NotByProject { place: given.place.clone(), key });
             return false;
         }

@@ -361,6 +361,34 @@ fn a_project_only_closes_the_network() {
     assert!(refused.contains("`https` is no port; write numbers from 1 to 65535"), "{refused}");
 }
 
+/// A cloned repository neither removes what other projects have nor says what is killed.
+#[test]
+fn a_project_governs_its_own_tasks_alone() {
+    for (key, value) in [
+        (Key::RetentionAge, text("1s")),
+        (Key::RetentionTasks, RawValue::Integer(0)),
+        (Key::RetentionBytes, text("0")),
+        (Key::ReapSockets, RawValue::List(vec![text("/tmp/all/*")])),
+        (Key::ReapForeign, RawValue::List(vec![])),
+        (Key::NotifyWebhook, text("https://example.org/x")),
+    ] {
+        let set_by = |place: &Place| {
+            let mut layer = Layer::default();
+            layer.set(key, &value, place.clone()).expect("legal");
+            Settings::merge([layer])
+        };
+        let settings = set_by(&project());
+        assert_eq!(settings.origin(key), &Origin::BuiltIn, "{key}");
+        assert_eq!(settings.value(key), Settings::default().value(key), "{key}");
+        let said = warnings(&settings).join("");
+        assert!(said.contains(&format!("`{key}` is not used: ")), "{said}");
+        assert!(said.ends_with("set it in your own settings file"), "{said}");
+        let settings = set_by(&user());
+        assert_eq!(settings.origin(key), &user().origin, "{key}");
+        assert!(warnings(&settings).is_empty());
+    }
+}
+
 #[test]
 fn nobody_passes_the_cap() {
     let settings = Settings::merge([layer(&call(), &[(Key::MaxElapsed, "5h")])]);

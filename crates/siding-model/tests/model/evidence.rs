@@ -104,6 +104,35 @@ fn readers_of_the_input_are_found() {
     assert_eq!(judged(&[leader], "").verdict, Verdict::InputWait);
 }
 
+/// PAINS E8: a thread that reads the keys of a server, or of a tool beside its build, holds nobody
+/// up. One that only waits for the reader does.
+#[test]
+fn a_reader_beside_work_of_its_own_is_no_wait() {
+    let reader = || reads(Object::Input);
+    let accepts = || asleep(Call::Accept, &[(Object::Listener, true)]);
+    let serving = (Verdict::Serving, None, Certainty::Hard);
+    for threads in [vec![accepts(), reader()], vec![reader(), accepts()]] {
+        assert_eq!(verdict(vec![process(101, LEADER, threads.clone())], ""), serving);
+        // The shell's place was taken by it.
+        let found = judged(&[process(LEADER, 1, threads)], "");
+        assert_eq!((found.verdict, found.is_urgent()), (Verdict::Serving, false));
+    }
+    let beside = |work: Doing| {
+        let tool = process(101, LEADER, vec![asleep(Call::Child, &[]), reader()]);
+        vec![tool, process(102, 101, vec![work])]
+    };
+    let timer = (Verdict::Waiting, Some(WaitingOn::Timer), Certainty::Hard);
+    assert_eq!(verdict(beside(asleep(Call::Sleep, &[])), ""), timer);
+    assert_eq!(judged(&tree(beside(asleep(Call::Sleep, &[]))), "").aside, Some(101));
+    let likely = (Verdict::InputLikely, None, Certainty::Soft);
+    assert_eq!(verdict(beside(asleep(Call::Sleep, &[])), "Continue? [y/N] "), likely);
+    let hard = (Verdict::InputWait, None, Certainty::Hard);
+    assert_eq!(verdict(beside(asleep(Call::Futex, &[])), ""), hard);
+    // The shell itself asks, with a job in its background.
+    let job = process(101, LEADER, vec![asleep(Call::Sleep, &[])]);
+    assert_eq!(judged(&[process(LEADER, 1, vec![reader()]), job], "").verdict, Verdict::InputWait);
+}
+
 /// PAINS E8: what resembles a wait for input and is none.
 #[test]
 fn what_reads_something_else_is_no_reader_of_the_input() {

@@ -14,7 +14,8 @@ use siding_model::lifecycle::{Event, Life, Phase, Tree};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::record::{
-    self, Accepted, Closed, EndedProcess, Gap, NEWEST, OutputTotals, Record, Survivor,
+    self, Accepted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor, WITH_READY,
+    WITH_RESUMED,
 };
 use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
@@ -28,7 +29,7 @@ use crate::sample::{self, LEADER, STARTED, event};
 type Check = fn(&Folded);
 
 /// Every fixture, and what must be read from it.
-const FIXTURES: [(&str, Check); 7] = [
+const FIXTURES: [(&str, Check); 8] = [
     ("format-1/exited", exited),
     ("format-1/background-deadline", background_deadline),
     ("format-1/lingering-stopped", lingering_stopped),
@@ -36,6 +37,7 @@ const FIXTURES: [(&str, Check); 7] = [
     ("format-1/failed-to-start", failed_to_start),
     ("format-1/lost", lost),
     ("format-2/ready", ready),
+    ("format-3/answered", answered),
 ];
 
 #[test]
@@ -178,6 +180,13 @@ fn ready(folded: &Folded) {
     let seen: Vec<String> = ready.by.iter().map(|met| met.detail.to_string()).collect();
     assert_eq!(seen, ["process 4243 listens", "up and running"]);
     assert!(!state.awaits_ready());
+}
+
+fn answered(folded: &Folded) {
+    let state = &folded.state;
+    common(state);
+    assert_eq!((state.format, state.spec.stdin), (3, Stdin::Pipe));
+    assert_eq!(state.stalled, None, "it was answered");
 }
 
 /// What all of them have in common.
@@ -329,13 +338,29 @@ fn written() -> Vec<(&'static str, Vec<Record>)> {
                 plainly_closed(5_000),
             ],
         ),
+        (
+            "format-3/answered",
+            vec![
+                with_a_pipe(),
+                spawned(),
+                Record::Stalled(Box::new(sample::stalled(4_000))),
+                sample::resumed(7_000),
+                event(9_000, sample::exited(0, Tree::Empty)),
+                plainly_closed(9_000),
+            ],
+        ),
     ]
 }
 
 fn awaited() -> Record {
     let output = "output:^up".parse().expect("a condition");
     let spec = TaskSpec { wait_for: vec![sample::port(), output], ..sample::spec() };
-    Record::Accepted(Box::new(Accepted { format: NEWEST, ..sample::accepted(spec) }))
+    Record::Accepted(Box::new(Accepted { format: WITH_READY, ..sample::accepted(spec) }))
+}
+
+fn with_a_pipe() -> Record {
+    let spec = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
+    Record::Accepted(Box::new(Accepted { format: WITH_RESUMED, ..sample::accepted(spec) }))
 }
 
 fn was_ready(after_ms: u64) -> Record {

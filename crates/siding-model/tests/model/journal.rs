@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use siding_model::journal::{Folded, JournalError, TaskState, fold};
 use siding_model::lifecycle::{Event, Life, Tree};
 use siding_model::process::Mono;
-use siding_model::record::{self, Accepted, FORMAT, NEWEST, Record};
-use siding_model::spec::TaskSpec;
+use siding_model::record::{
+    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_READY, WITH_RESUMED,
+};
+use siding_model::spec::{Stdin, TaskSpec};
 
 use crate::history::{self, Act, Story};
 use crate::sample::{self, STARTED, event, stop};
@@ -90,6 +92,7 @@ fn last_moment(records: &[Record]) -> Mono {
             | Record::OutputLost { .. }
             | Record::Matched { .. }
             | Record::Stalled(_)
+            | Record::Resumed { .. }
             | Record::Limit(_)
             | Record::Ready(_)
             | Record::Denied { .. }
@@ -164,17 +167,17 @@ fn a_newer_format_is_told_apart_before_anything_else_is_read() {
         assert_eq!(fold(&bytes), Err(JournalError::TooNew { found: newer }));
     }
     let error = fold(&line).expect_err("it is too new").to_string();
-    assert!(error.contains("format 3") && error.contains("up to 2"), "{error}");
+    assert!(error.contains("format 4") && error.contains("up to 3"), "{error}");
 }
 
 /// A program of format 1 knows no `ready`. It would take a journal that has one for a damaged one,
 /// and the task's files away; one of a newer format it leaves alone.
 #[test]
 fn only_a_task_that_may_become_ready_is_of_the_newer_format() {
-    assert_eq!(record::format_for(&sample::spec()), FORMAT);
+    assert_eq!(record::format_for(&sample::spec(), None), FORMAT);
     let awaited = TaskSpec { wait_for: vec![sample::port()], ..sample::spec() };
-    assert_eq!(record::format_for(&awaited), NEWEST);
-    let first = Accepted { format: NEWEST, ..sample::accepted(awaited) };
+    assert_eq!(record::format_for(&awaited, None), WITH_READY);
+    let first = Accepted { format: WITH_READY, ..sample::accepted(awaited) };
     let bytes = sample::lines(&[Record::Accepted(Box::new(first))]).concat();
     let line = String::from_utf8_lossy(&bytes).into_owned();
     assert!(
@@ -184,6 +187,30 @@ fn only_a_task_that_may_become_ready_is_of_the_newer_format() {
     assert!(fold(&bytes).expect("it reads its own").state.awaits_ready());
     let plain = sample::lines(&[Record::Accepted(Box::new(sample::accepted(sample::spec())))]);
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
+}
+
+/// The same with `resumed`, which only a task has that can be answered or writes elsewhere. In a
+/// journal of an older format, which a rescuer of this build goes on with, it is not written.
+#[test]
+fn only_a_task_that_may_resume_unseen_is_of_the_newest_format() {
+    let piped = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
+    let format = record::format_for(&piped, None);
+    assert_eq!(format, WITH_RESUMED);
+    assert_eq!(record::format_for(&sample::spec(), Some(&Adopted::default())), WITH_RESUMED);
+    let state = |format| TaskState::new(Accepted { format, ..sample::accepted(piped.clone()) });
+    assert!(state(format).may_resume() && !state(WITH_READY).may_resume());
+    let mut state = state(format);
+    for record in [
+        event(3, Event::Spawned { leader: sample::LEADER }),
+        Record::Stalled(Box::new(sample::stalled(2_700))),
+    ] {
+        state.apply(record).expect("it can follow");
+    }
+    assert!(state.stalled.is_some());
+    state.apply(sample::resumed(3_000)).expect("it can follow");
+    assert_eq!(state.stalled, None);
+    state.apply(event(9_000, sample::exited(0, Tree::Empty))).expect("it can follow");
+    assert!(!state.may_resume());
 }
 
 /// A later release of the same format may say more in a record; older ones go on reading.
@@ -262,6 +289,7 @@ fn the_words_on_the_disk_are_pinned() {
             "matched: at dropped lines record text to",
             "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
              tail verdict",
+            "resumed: at record",
             "limit: at detail limit record remote value which",
             "ready: at by record",
             "event leader_ended: at end event final_cwd pipeline record tree",

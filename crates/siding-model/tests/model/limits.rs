@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use siding_model::limits::{
-    Breach, Connection, Gauges, Ledger, Limits, ProcessUse, Reading, Usage,
+    Breach, Connection, Gauges, Ledger, Limits, OnLimit, ProcessUse, Reading, Usage,
 };
 use siding_model::outcome::Limit;
 use siding_model::process::{Mono, ProcRef};
@@ -89,6 +89,44 @@ fn a_machine_that_is_short_is_told_to_whoever_could_make_up_for_it() {
     assert!(on_record(limits).details(look(2, 900, 700)).is_empty(), "told before a rescue");
     let own = Limits { memory: 600 << 20, ..limits };
     assert_eq!(on_record(own).details(look(2, 900, 700)).len(), 1, "another one");
+}
+
+/// A shim that was killed between the record of the limit and that of the stop has not stopped the
+/// task: the next one does.
+#[test]
+fn a_stop_that_was_not_begun_is_begun_after_a_rescue() {
+    let fds = |limits, told: &[Breach]| {
+        let mut gauges = Watched(Gauges::new(limits, Mono(0), 0, told), Ledger::default());
+        gauges.read(usage(1_000, vec![ProcessUse { fds: 150, ..process(9) }])).breaches
+    };
+    let notice = Limits { fds: 100, ..Limits::default() };
+    let stop = Limits { on_limit: OnLimit::Stop, ..notice };
+    let told = fds(stop, &[]);
+    assert_eq!((told.len(), fds(notice, &told).len(), fds(stop, &told).len()), (1, 0, 1));
+    let short = |limits, told: &[Breach]| {
+        let mut gauges = Watched(Gauges::new(limits, Mono(0), 0, told), Ledger::default());
+        let large = ProcessUse { resident_bytes: 1 << 30, ..process(9) };
+        let look = Usage { available_bytes: Some(900 << 20), ..usage(1_000, vec![large]) };
+        gauges.read(look).breaches
+    };
+    let stop = Limits { min_available: 1 << 30, on_limit: OnLimit::Stop, ..Limits::default() };
+    let told = short(stop, &[]);
+    assert_eq!((told.len(), short(stop, &told).len()), (1, 1));
+}
+
+/// Sixteen cores use up what a quiet task has in 16 s within one: nobody saw it compute for longer.
+#[test]
+fn what_was_not_looked_at_was_not_computed() {
+    let limits = Limits { cpu_spin_ms: 10_000, ..Limits::default() };
+    let mut watched = Watched::new(limits);
+    let look = |at: u64, cpu_ms: u64| usage(at, vec![ProcessUse { cpu_ms, ..process(3) }]);
+    assert!(watched.read(look(1_000, 0)).breaches.is_empty());
+    assert!(watched.read(look(17_000, 16_000)).breaches.is_empty(), "a burst");
+    for second in 18..=27 {
+        assert!(watched.read(look(second * 1_000, second * 1_000)).breaches.is_empty(), "{second}");
+    }
+    let told = watched.read(look(28_000, 28_000)).breaches;
+    assert_eq!(told.first().map(|breach| breach.value), Some(11_000));
 }
 
 /// Returns what a second of this much CPU time and output comes to, for `seconds` in a row.

@@ -91,6 +91,12 @@ fn of_several_stalls_the_last_is_told_with_their_number() {
     let story_of_three = story(background(), &three);
     assert_eq!(told(&story_of_three), [(4, Kind::Stalled)], "a notice of its own");
     assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
+    // What was answered is asked no more, and still counts.
+    let answered = [&three[..], &[sample::resumed(260_000)]].concat();
+    assert_eq!(told(&story(background(), &answered)), []);
+    let again = story(background(), &[&answered[..], &[stall(350_000)]].concat());
+    assert_eq!(told(&again), [(6, Kind::Stalled)]);
+    assert!(says(&again).ends_with("; it has stalled 4 times so far"));
     let ended = [&three[..], &[event(300_000, exited(0, Tree::Empty)), closed(300_000)]].concat();
     assert_eq!(told(&story(background(), &ended)), [(5, Kind::Ended)]);
 }

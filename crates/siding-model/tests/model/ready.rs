@@ -21,7 +21,7 @@ fn awaited() -> TaskSpec {
 }
 
 fn story(spec: TaskSpec, rest: &[Record]) -> Story {
-    let first = Accepted { format: format_for(&spec), ..accepted(spec) };
+    let first = Accepted { format: format_for(&spec, None), ..accepted(spec) };
     let records: Vec<Record> =
         std::iter::once(Record::Accepted(Box::new(first))).chain(rest.iter().cloned()).collect();
     Story::read(&sample::lines(&records).concat()).expect("the records can follow each other")

@@ -164,6 +164,11 @@ pub(crate) fn stalled(after_ms: u64) -> Stalled {
     }
 }
 
+/// Returns that a stall was over this many milliseconds after the start.
+pub(crate) fn resumed(after_ms: u64) -> Record {
+    Record::Resumed { at: STARTED.plus_ms(after_ms) }
+}
+
 /// Returns the most that a task was seen to use.
 fn peaks() -> Peaks {
     let sent = vec![Sent { remote: "192.0.2.1".to_owned(), bytes: 4_096 }];
@@ -210,6 +215,7 @@ pub(crate) fn long_life() -> Vec<Record> {
         matched(2_700, 2),
         matched(2_800, 40),
         Record::Stalled(Box::new(stalled(2_700))),
+        resumed(2_750),
         Record::Limit(Box::new(breach(2_800))),
         ready(2_900),
         event(3_000, exited(7, Tree::Alive)),

@@ -21,6 +21,7 @@ fn requests() -> Vec<Request> {
         Request::Stop { by, grace_ms: None, signal: None },
         Request::Extend { to_ms: 1, by_ms: None },
         Request::Extend { to_ms: 1, by_ms: Some(2) },
+        Request::InputWritten,
         Request::CloseStdin,
         Request::Why,
         Request::Usage,
@@ -33,6 +34,7 @@ fn requests() -> Vec<Request> {
             | Request::Place { .. }
             | Request::Stop { .. }
             | Request::Extend { .. }
+            | Request::InputWritten
             | Request::CloseStdin
             | Request::Why
             | Request::Usage
@@ -116,7 +118,17 @@ fn the_words_on_the_wire_are_pinned() {
     let requests = requests().iter().map(|request| json!(request)).collect();
     assert_eq!(
         words(requests, "do"),
-        ["subscribe", "place", "stop", "extend", "close_stdin", "why", "usage", "ping"]
+        [
+            "subscribe",
+            "place",
+            "stop",
+            "extend",
+            "input_written",
+            "close_stdin",
+            "why",
+            "usage",
+            "ping"
+        ]
     );
     let messages = messages().iter().map(|message| json!(message)).collect();
     assert_eq!(

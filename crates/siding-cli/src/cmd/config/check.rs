@@ -49,7 +49,7 @@ impl Args {
         };
         super::show::warn(&reading.settings);
         for mistake in &reading.mistakes {
-            eprintln!("siding: {mistake}");
+            errln!("siding: {mistake}");
         }
         print::text(&summary(&reading))?;
         Ok(if reading.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES) })

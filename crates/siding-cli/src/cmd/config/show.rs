@@ -74,7 +74,7 @@ impl Args {
         }
         warn(&reading.settings);
         for mistake in &reading.mistakes {
-            eprintln!("siding: {mistake}");
+            errln!("siding: {mistake}");
         }
         Ok(if reading.mistakes.is_empty() {
             ExitCode::SUCCESS
@@ -87,7 +87,7 @@ impl Args {
 /// Says what was not applied.
 pub(super) fn warn(settings: &Settings) {
     for warning in settings.warnings() {
-        eprintln!("siding: {warning}");
+        errln!("siding: {warning}");
     }
 }
 

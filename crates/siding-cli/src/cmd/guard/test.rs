@@ -84,7 +84,7 @@ fn of_file(file: &Path, layer: As) -> Result<Tried, Failure> {
     }
     rules.lay(&text, source.clone()).map_err(Failure::new)?;
     for warning in rules.warnings() {
-        eprintln!("siding: {warning}");
+        errln!("siding: {warning}");
     }
     Ok(rules.try_examples(|rule| rule.source == source))
 }

@@ -39,9 +39,9 @@ pub(crate) fn filter(command: &[String], cwd: Option<PathBuf>) -> Result<Filter,
 /// Says that nothing is remembered.
 pub(crate) fn nothing(filter: &Filter) {
     if *filter == Filter::default() {
-        eprintln!("siding: no command has ended yet; `siding run -- COMMAND` runs one");
+        errln!("siding: no command has ended yet; `siding run -- COMMAND` runs one");
     } else {
-        eprintln!("siding: no such run is remembered; `siding stats` lists what is");
+        errln!("siding: no such run is remembered; `siding stats` lists what is");
     }
 }
 

@@ -78,7 +78,7 @@ impl<'r> Acks<'r> {
             let noted = Outbox::new(self.root, session.clone(), Consumer::agent())
                 .and_then(|outbox| outbox.acknowledge(notices));
             if let Err(error) = noted {
-                eprintln!("siding: this will be told again: {error}");
+                errln!("siding: this will be told again: {error}");
             }
         }
         drop(self.turns);

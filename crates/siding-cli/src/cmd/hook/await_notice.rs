@@ -16,7 +16,9 @@ use super::block;
 use super::conversation::Conversation;
 use super::news::News;
 use crate::context::PROGRAM;
+use crate::err;
 use crate::failure::Failure;
+use crate::render::out::Reader;
 
 /// How long news waits for an event of the conversation to tell it. While the agent is at work
 /// there is one in a moment, and nobody need be woken.
@@ -56,8 +58,9 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             };
             if news.notices().iter().any(wakes) {
                 let (text, acks) = news.facts("");
-                eprint!("{text}");
-                acks.acknowledge();
+                if err::print(&text) == Reader::There {
+                    acks.acknowledge();
+                }
                 return Ok(block());
             }
         }

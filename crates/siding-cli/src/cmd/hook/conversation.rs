@@ -36,16 +36,17 @@ impl Conversation {
         Ok(Some(Self { root: context::root()?, owner, session }))
     }
 
-    /// Makes the host's process the owner of the session.
+    /// Makes the host's process an owner of the session.
     pub(super) fn open(&self) -> Result<(), Failure> {
+        let boot = context::boot()?;
         match session::live(&self.root, &self.session) {
             // Compacted or cleared: nothing changes.
-            Ok(session) if session.owner == self.owner => return Ok(()),
+            Ok(session) if session.is_owned_by(self.owner, &boot) => return Ok(()),
             Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Over { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         let opened = session::open(&self.root, &self.session, self.owner.pid)?;
-        if opened.owner != self.owner {
+        if !opened.is_owned_by(self.owner, &boot) {
             return Err(Failure::new(format!(
                 "process {} ended and its number went to another while session `{}` was opened",
                 self.owner.pid, self.session

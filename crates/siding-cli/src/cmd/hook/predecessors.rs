@@ -6,12 +6,12 @@ use std::time::Duration;
 use siding_core::notices::Outbox;
 use siding_core::session::{self, Session};
 use siding_core::store::Root;
-use siding_core::sys::procfs;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, Kind, NoticeView, Status};
 use siding_model::span::human;
 use siding_model::text::one_line;
 
+use crate::context;
 use crate::failure::Failure;
 
 /// Tasks that are named; the others are counted.
@@ -22,12 +22,12 @@ const COMMAND: usize = 100;
 /// Returns what siding ended when sessions were over, each once: a session of which nothing runs
 /// any more is closed then. It may be opened again.
 pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
-    let boot = procfs::boot_id()
-        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))?;
+    let boot = context::boot()?;
     let mut text = String::new();
     let live = live_sessions(root)?;
     for session in session::all(root)? {
-        if session.closed || session.is_live(&boot) {
+        // What may live elsewhere is nobody's here to judge.
+        if session.closed || session.is_live(&boot) || session.may_live_elsewhere(&boot) {
             continue;
         }
         if live.contains(&session.id) {

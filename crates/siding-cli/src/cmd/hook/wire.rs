@@ -63,7 +63,7 @@ impl Said {
     /// Writes it, and tells whether somebody read it.
     pub(super) fn print(&self) -> Result<Reader, Failure> {
         if let Some(text) = &self.stderr {
-            eprintln!("{text}");
+            errln!("{text}");
         }
         match &self.stdout {
             Some(value) => render::json::print_to_reader(value),

@@ -32,7 +32,7 @@ impl Losses {
             return;
         }
         self.rest();
-        eprintln!("siding: webhook {}: {why}; notice {id} was not sent", self.server);
+        errln!("siding: webhook {}: {why}; notice {id} was not sent", self.server);
         self.why = Some(why.to_owned());
     }
 
@@ -47,11 +47,9 @@ impl Losses {
         let (count, server) = (std::mem::take(&mut self.unnamed), &self.server);
         match count {
             0 => {}
-            1 => eprintln!("siding: webhook {server}: for the same reason 1 more was not sent"),
+            1 => errln!("siding: webhook {server}: for the same reason 1 more was not sent"),
             _ => {
-                eprintln!(
-                    "siding: webhook {server}: for the same reason {count} more were not sent"
-                );
+                errln!("siding: webhook {server}: for the same reason {count} more were not sent");
             }
         }
     }

@@ -63,7 +63,7 @@ impl People {
                 } else {
                     format!("`notify-send`: {error}")
                 };
-                eprintln!("siding: no desktop notifications: {why}");
+                errln!("siding: no desktop notifications: {why}");
             }
         }
     }

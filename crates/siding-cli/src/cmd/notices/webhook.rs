@@ -100,7 +100,7 @@ impl Sender {
         if done.recv_timeout(LAST_WORDS) == Err(RecvTimeoutError::Timeout) {
             let left = under_way.load(Ordering::Relaxed);
             let them = if left == 1 { "notice was" } else { "notices were" };
-            eprintln!("siding: webhook {server}: it is too slow; {left} {them} not sent");
+            errln!("siding: webhook {server}: it is too slow; {left} {them} not sent");
         }
     }
 }
@@ -153,7 +153,7 @@ impl Worker {
     fn say(&mut self, why: &str) {
         if self.in_trouble.as_deref() != Some(why) {
             let bound = human(DELIVERY_MAX);
-            eprintln!("siding: webhook {}: {why}; trying again for {bound}", self.losses.server());
+            errln!("siding: webhook {}: {why}; trying again for {bound}", self.losses.server());
             self.in_trouble = Some(why.to_owned());
         }
     }

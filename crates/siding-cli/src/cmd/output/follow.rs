@@ -95,7 +95,7 @@ fn follow<F: FnMut(&str) -> io::Result<()>>(
     let finished = printer.more(task).and_then(|()| printer.finish());
     let Some(next) = out::result(finished)? else { return Ok(None) };
     let ended = Task::read(root, task.dir.id())?;
-    eprintln!("siding: {}", ended_line(&ended.view(root, siding_core::view::Detail::Brief)));
+    errln!("siding: {}", ended_line(&ended.view(root, siding_core::view::Detail::Brief)));
     Ok(Some(next))
 }
 

@@ -1,25 +1,28 @@
 //! Waiting for a task in the foreground: until its end, its shell's end, the budget, or a signal.
+//!
+//! One loop and one `poll`, for what the shim says, for signals, and for a reader who takes more of
+//! the output. So none of them waits for another, and the budget for none.
 
-use std::io::{ErrorKind, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use siding_core::output;
 use siding_core::run::{self, Heard};
 use siding_core::sys::signals::SignalFd;
-use siding_core::sys::{clock, file, poll};
+use siding_core::sys::{clock, poll};
 use siding_core::watch::Watch;
 use siding_model::outcome::{Placement, Why};
 use siding_model::protocol::Request;
 use siding_model::signal::Signal;
 
 use super::begin::Plan;
+use super::live::{Live, Step};
 use crate::context::Task;
 use crate::failure::Failure;
 
 /// How long a shim may take to put a task into the background, in milliseconds.
 const PLACE_MS: u64 = 10_000;
-/// Bytes shown at once.
-const BLOCK: usize = 64 << 10;
+/// How long a reader may take nothing before the call returns without the rest of the output, in
+/// milliseconds. The output of a command that ended by itself is waited for: a pager reads slowly.
+const READER_MS: u64 = 5_000;
 
 /// What to show meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,183 +44,201 @@ pub(super) enum End {
     Left(Signal),
 }
 
+/// What came of the wait.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) end: End,
+    /// Offset behind the output that the caller was given, `None` when it was to be given none.
+    pub(super) shown: Option<u64>,
+}
+
 /// Waits.
 pub(super) fn follow(
     watch: &mut Watch<'_>,
     plan: &Plan,
     signals: &SignalFd,
     show: Show,
-) -> Result<End, Failure> {
-    let mut live = match show {
-        Show::Output => Some(Live::new(watch, plan.spec.keep_head)?),
+) -> Result<Followed, Failure> {
+    let live = match show {
+        Show::Output => Some(Live::new(watch)?),
         Show::Nothing => None,
     };
-    let end = wait(watch, plan, signals, live.as_mut())?;
-    if let Some(live) = &mut live
-        && !live.print(watch)?
-    {
-        return Ok(End::Left(Signal::PIPE));
-    }
-    Ok(end)
+    let budget = plan.budget.map(|budget| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX));
+    let foreground = plan.spec.placement == Placement::Foreground;
+    let mut follower =
+        Follower { watch, signals, live, foreground, budget, is_running: false, interrupts: 0 };
+    let end = follower.wait()?;
+    let shown = follower.live.map(|live| {
+        live.finish();
+        live.shown()
+    });
+    Ok(Followed { end, shown })
 }
 
-fn wait(
-    watch: &mut Watch<'_>,
-    plan: &Plan,
-    signals: &SignalFd,
-    mut live: Option<&mut Live>,
-) -> Result<End, Failure> {
-    let started = clock::mono();
-    let budget_ms = plan.budget.map(|budget| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX));
-    let mut is_running = false;
-    let mut interrupts = 0;
-    loop {
-        // A caller who asked for the background waits for the exec all the same, so that it
-        // learns of a command that does not exist.
-        let left = budget_ms
-            .filter(|_| is_running)
-            .map(|budget| budget.saturating_sub(clock::mono().ms_since(started)));
-        let Some(source) = watch.source() else { return Ok(End::Returned) };
-        let ready = poll::wait(&[source, signals.as_fd()], left)
-            .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
-        if ready[1] {
-            match interrupted(watch, signals, &mut interrupts)? {
-                Some(signal) => return Ok(End::Left(signal)),
-                None => continue,
-            }
-        }
-        if ready[0] {
-            match hear(watch, live.as_deref_mut())? {
-                Step::Over(task) => return Ok(End::Over(task)),
-                // It goes on, as was asked for.
-                Step::Ready => {
-                    if plan.spec.placement == Placement::Foreground {
-                        watch.ask(&Request::Place { why: Why::Asked }, PLACE_MS)?;
-                    }
-                    return Ok(End::Returned);
-                }
-                Step::Running => is_running = true,
-                // Whoever read is gone, perhaps with the host: the task goes on by itself.
-                Step::Unread => return Ok(End::Left(Signal::PIPE)),
-                Step::Nothing => {}
-            }
-            continue;
-        }
-        if left == Some(0) {
-            if plan.spec.placement != Placement::Foreground {
-                return Ok(End::Returned);
-            }
-            // The shim decides: when the end came first, this changes nothing.
-            watch.ask(&Request::Place { why: Why::Budget }, PLACE_MS)?;
-            return Ok(End::Returned);
-        }
-    }
+struct Follower<'f, 'r> {
+    watch: &'f mut Watch<'r>,
+    signals: &'f SignalFd,
+    live: Option<Live>,
+    /// Whether the command started in the foreground.
+    foreground: bool,
+    /// How long the caller is kept waiting, in milliseconds; `None` until the end.
+    budget: Option<u64>,
+    is_running: bool,
+    interrupts: u32,
 }
 
-/// What a message means for the wait.
-enum Step {
-    Over(Box<Task>),
-    Ready,
-    Unread,
-    Running,
+/// What there is to do.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ready {
+    heard: bool,
+    signal: bool,
+    reader: bool,
+}
+
+/// What a look at the signals found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
     Nothing,
+    /// The command was asked to stop.
+    Stop,
+    Leave(Signal),
 }
 
-fn hear(watch: &mut Watch<'_>, live: Option<&mut Live>) -> Result<Step, Failure> {
-    let heard = run::hear(watch)?;
-    if let Some(live) = live {
-        match heard {
-            // Another shim may have taken over, and knows nothing of who follows.
-            Heard::Again => live.ask_for_more(watch)?,
-            Heard::Grown => {
-                if !live.print(watch)? {
-                    return Ok(Step::Unread);
+impl Follower<'_, '_> {
+    fn wait(&mut self) -> Result<End, Failure> {
+        let started = clock::mono();
+        // What the wait came to, while the rest of the output is not shown yet.
+        let mut end: Option<End> = None;
+        loop {
+            if end.is_none() && self.watch.is_over() {
+                end = Some(End::Returned);
+                self.measure()?;
+            }
+            if let Some(end) = end.take_if(|_| !self.has_more()) {
+                return Ok(end);
+            }
+            let left = match end {
+                // A caller who asked for the background waits for the exec all the same, so that
+                // it learns of a command that does not exist.
+                None => self
+                    .budget
+                    .filter(|_| self.is_running)
+                    .map(|budget| budget.saturating_sub(clock::mono().ms_since(started))),
+                Some(End::Over(_)) if self.interrupts == 0 => None,
+                Some(_) => Some(READER_MS),
+            };
+            let ready = self.poll(end.is_none(), left)?;
+            let mut told = if ready.signal { self.take_signals()? } else { Told::Nothing };
+            if told == Told::Nothing && ready.reader && self.show()? == Step::Unread {
+                // What has ended the reader was meant for the command as well.
+                told = self.take_signals()?;
+                if told == Told::Nothing && self.interrupts == 0 {
+                    // Whoever read is gone, perhaps with the host: the task goes on by itself.
+                    told = Told::Leave(Signal::PIPE);
                 }
-                live.ask_for_more(watch)?;
             }
-            // The shim follows from now on; what came before, to this shim or to a dead one, is
-            // stored.
-            Heard::Done if !live.print(watch)? => return Ok(Step::Unread),
-            Heard::Done | Heard::Over(..) | Heard::Ready(..) | Heard::Running | Heard::Nothing => {}
-        }
-    }
-    Ok(match heard {
-        Heard::Over(dir, story) => Step::Over(Box::new(Task::of(dir, *story))),
-        Heard::Ready(..) => Step::Ready,
-        Heard::Running | Heard::Again => Step::Running,
-        Heard::Grown | Heard::Done | Heard::Nothing => Step::Nothing,
-    })
-}
-
-/// An interrupt ends the command, a second one at once. Being ended or hung up on leaves it alone:
-/// that is how a host dies, and its commands go on.
-fn interrupted(
-    watch: &mut Watch<'_>,
-    signals: &SignalFd,
-    interrupts: &mut u32,
-) -> Result<Option<Signal>, Failure> {
-    for signal in signals.take() {
-        if signal != Signal::INT {
-            return Ok(Some(signal));
-        }
-        *interrupts += 1;
-        let grace_ms = (*interrupts > 1).then_some(0);
-        let by = "user".to_owned();
-        watch.send(&Request::Stop { by, grace_ms, signal: Some(Signal::INT) })?;
-    }
-    Ok(None)
-}
-
-/// The output, shown as it comes.
-#[derive(Debug)]
-struct Live {
-    file: Option<OwnedFd>,
-    keep_head: u64,
-    shown: u64,
-}
-
-impl Live {
-    fn new(watch: &mut Watch<'_>, keep_head: u64) -> Result<Self, Failure> {
-        let live = Self { file: None, keep_head, shown: 0 };
-        live.ask_for_more(watch)?;
-        Ok(live)
-    }
-
-    fn ask_for_more(&self, watch: &mut Watch<'_>) -> Result<(), Failure> {
-        Ok(watch.send(&Request::Subscribe { follow: true })?)
-    }
-
-    /// Prints what is new, exactly as the command wrote it. Returns whether somebody reads.
-    fn print(&mut self, watch: &Watch<'_>) -> Result<bool, Failure> {
-        let failed = |error| Failure::new(format!("could not show the output: {error}"));
-        if self.file.is_none() {
-            self.file = file::open_at(watch.dir()?, output::FILE, file::Open::Read).ok();
-        }
-        let Some(file) = &self.file else { return Ok(true) };
-        let bytes = file::facts(file).map_err(failed)?.len;
-        if let Some(gap) = output::gap_of(file, bytes, self.keep_head)
-            && (gap.from..gap.to).contains(&self.shown)
-        {
-            eprintln!(
-                "siding: {} bytes came too fast to be shown and are gone",
-                gap.to - self.shown
-            );
-            self.shown = gap.to;
-        }
-        let mut stdout = std::io::stdout().lock();
-        let mut buffer = vec![0; BLOCK];
-        while self.shown < bytes {
-            let most = BLOCK.min(usize::try_from(bytes - self.shown).unwrap_or(BLOCK));
-            let count = file::read_at(file, &mut buffer[..most], self.shown).map_err(failed)?;
-            if count == 0 {
-                break;
+            match told {
+                Told::Leave(signal) => return Ok(End::Left(signal)),
+                // There is nothing to stop any more, only something to show.
+                Told::Stop if matches!(end, Some(End::Over(_))) || self.watch.is_over() => {
+                    return Ok(End::Left(Signal::INT));
+                }
+                // Also when it was in the background already: to the person it never left.
+                Told::Stop => end = None,
+                Told::Nothing if ready.heard => end = self.hear()?,
+                Told::Nothing if end.is_none() && left == Some(0) => {
+                    end = Some(self.hand_over(Why::Budget)?);
+                }
+                Told::Nothing => {
+                    if let Some(end) = end.take_if(|_| left.is_some() && !ready.reader) {
+                        return Ok(end);
+                    }
+                }
             }
-            match stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()) {
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(false),
-                result => result.map_err(failed)?,
-            }
-            self.shown += count as u64;
         }
-        Ok(true)
+    }
+
+    /// Whether there is output to be shown.
+    fn has_more(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.wants().is_some())
+    }
+
+    fn poll(&self, hears: bool, left: Option<u64>) -> Result<Ready, Failure> {
+        let reader = self.live.as_ref().and_then(Live::wants);
+        let source = self.watch.source().filter(|_| hears);
+        let fds: Vec<_> = [Some(self.signals.as_fd()), source].into_iter().flatten().collect();
+        let ready = match reader {
+            Some(reader) => poll::wait_to_write(&fds, reader, left),
+            None => poll::wait(&fds, left),
+        };
+        let ready = ready.map_err(|error| Failure::new(format!("could not wait: {error}")))?;
+        Ok(Ready {
+            signal: ready[0],
+            heard: source.is_some() && ready[1],
+            reader: reader.is_some() && ready.last() == Some(&true),
+        })
+    }
+
+    fn show(&mut self) -> Result<Step, Failure> {
+        self.live.as_mut().map_or(Ok(Step::On), |live| live.step(self.watch))
+    }
+
+    fn measure(&mut self) -> Result<(), Failure> {
+        self.live.as_mut().map_or(Ok(()), |live| live.measure(self.watch))
+    }
+
+    /// Takes the next message. Returns what the wait came to by it.
+    fn hear(&mut self) -> Result<Option<End>, Failure> {
+        let heard = run::hear(self.watch)?;
+        if let Some(live) = &mut self.live {
+            match heard {
+                // Another shim may have taken over, and knows nothing of who follows.
+                Heard::Again => live.ask_for_more(self.watch)?,
+                Heard::Grown => live.grown(self.watch)?,
+                // The shim follows from now on; what came before, to this shim or to a dead one, is
+                // stored. And after the end nothing comes.
+                Heard::Done | Heard::Over(..) => live.measure(self.watch)?,
+                Heard::Ready(..) | Heard::Running | Heard::Nothing => {}
+            }
+        }
+        Ok(match heard {
+            Heard::Over(dir, story) => Some(End::Over(Box::new(Task::of(dir, *story)))),
+            // It goes on, as was asked for.
+            Heard::Ready(..) => Some(self.hand_over(Why::Asked)?),
+            Heard::Running | Heard::Again => {
+                self.is_running = true;
+                None
+            }
+            Heard::Grown | Heard::Done | Heard::Nothing => None,
+        })
+    }
+
+    /// Puts the task into the background. What it has written by then is still to be shown.
+    fn hand_over(&mut self, why: Why) -> Result<End, Failure> {
+        // Once: an interrupt may call it back.
+        self.budget = None;
+        if self.foreground {
+            // The shim decides: when the end came first, this changes nothing.
+            self.watch.ask(&Request::Place { why }, PLACE_MS)?;
+        }
+        self.measure()?;
+        Ok(End::Returned)
+    }
+
+    /// An interrupt ends the command, a second one at once. Being ended or hung up on leaves it
+    /// alone: that is how a host dies, and its commands go on.
+    fn take_signals(&mut self) -> Result<Told, Failure> {
+        let mut told = Told::Nothing;
+        for signal in self.signals.take() {
+            if signal != Signal::INT {
+                return Ok(Told::Leave(signal));
+            }
+            self.interrupts += 1;
+            let grace_ms = (self.interrupts > 1).then_some(0);
+            let by = "user".to_owned();
+            self.watch.send(&Request::Stop { by, grace_ms, signal: Some(Signal::INT) })?;
+            told = Told::Stop;
+        }
+        Ok(told)
     }
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use siding_core::session;
 use siding_core::store::Root;
-use siding_core::sys::procfs;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::BootId;
 
@@ -50,8 +49,7 @@ impl Args {
 
 /// Returns all sessions, and the implicit one when it has tasks.
 fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
-    let boot = procfs::boot_id()
-        .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))?;
+    let boot = context::boot()?;
     let mut tasks: BTreeMap<SessionId, Vec<TaskId>> = BTreeMap::new();
     for spec in super::running(root)? {
         tasks.entry(spec.session_id).or_default().push(spec.task_id);
@@ -81,13 +79,11 @@ fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
 
 fn view(root: &Root, id: SessionId, boot: &BootId, running: Vec<TaskId>) -> Option<SessionView> {
     match session::read(root, &id) {
-        Ok(Some(session)) => {
-            Some(SessionView::new(&session, Standing::of(&session, boot), running))
-        }
+        Ok(Some(session)) => Some(SessionView::new(&session, boot, running)),
         // Its directory was made and its owner not yet recorded.
         Ok(None) => None,
         Err(error) => {
-            eprintln!("siding: {error}");
+            errln!("siding: {error}");
             let (owner_pid, opened_at, reaped) = (None, None, None);
             let (session_id, state) = (id, Standing::Damaged);
             Some(SessionView { session_id, owner_pid, state, opened_at, running, reaped })
@@ -100,9 +96,9 @@ fn table(views: &[SessionView]) -> String {
         return "no session is open and no task runs\n".to_owned();
     }
     let widest = views.iter().map(|view| view.session_id.as_str().len()).max().unwrap_or(0);
-    // A name may have 64 characters; the other columns take 50.
+    // A name may have 64 characters; the other columns take 52.
     let width = widest.clamp("SESSION".len(), 30);
-    let mut text = format!("{:<width$}  STATE    OWNER    TASKS  OPENED\n", "SESSION");
+    let mut text = format!("{:<width$}  STATE      OWNER    TASKS  OPENED\n", "SESSION");
     for view in views {
         let owner = view.owner_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
@@ -112,7 +108,7 @@ fn table(views: &[SessionView]) -> String {
             name = format!("{name}\n{:<width$}", "");
         }
         text.push_str(&format!(
-            "{name}  {:<7}  {owner:<7}  {:>5}  {opened}\n",
+            "{name}  {:<9}  {owner:<7}  {:>5}  {opened}\n",
             view.state.as_str(),
             view.running.len(),
         ));
@@ -129,7 +125,7 @@ mod tests {
         let view = |name: &str, owner_pid, opened_at: Option<&str>| SessionView {
             session_id: name.parse().expect("a name"),
             owner_pid,
-            state: Standing::Damaged,
+            state: Standing::Elsewhere,
             opened_at: opened_at.map(str::to_owned),
             running: Vec::new(),
             reaped: None,

@@ -8,15 +8,15 @@ use siding_core::tree;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
-use super::{SessionView, Standing};
+use super::SessionView;
 use crate::cmd::reap;
 use crate::context;
 use crate::failure::Failure;
 use crate::{print, render};
 
-/// Opens a session, or hands it to a new owner.
+/// Opens a session, or gives it one more owner.
 ///
-/// Its tasks are stopped when the owner ends, after a short grace (session_grace) in which a
+/// Its tasks are stopped when its last owner has ended, after a short grace (session_grace) in which a
 /// resumed conversation may open it again under a new owner. Also clears what earlier crashes
 /// left, as `siding reap` does.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ impl Args {
             .map(|spec| spec.task_id)
             .collect();
         if self.json {
-            let mut view = SessionView::new(&session, Standing::Live, running);
+            let mut view = SessionView::new(&session, &context::boot()?, running);
             view.reaped = Some(reaped);
             render::json::print(&view)?;
             return Ok(ExitCode::SUCCESS);

@@ -5,13 +5,18 @@ use super::*;
 /// A session's journal as it would be after its owner's end, `ago` before now, with its files as
 /// old as that.
 fn dead_session(place: &Place, name: &str, owner: ProcRef, ago: Duration) {
+    let boot = procfs::boot_id().expect("is there");
+    old_session(place, name, ago, serde_json::json!({ "boot": boot, "owner": owner }));
+}
+
+fn old_session(place: &Place, name: &str, ago: Duration, owner: serde_json::Value) {
     let dir = place.path(&format!("sessions/{name}"));
     std::fs::create_dir(&dir).expect("made");
     let wall = clock::wall().plus_ms(-i64::try_from(ago.as_millis()).expect("fits"));
-    let record = serde_json::json!({
-        "record": "opened", "format": 1, "boot": procfs::boot_id().expect("is there"),
-        "owner": owner, "wall": wall,
-    });
+    let mut record = owner;
+    record["record"] = "opened".into();
+    record["format"] = 1.into();
+    record["wall"] = wall.0.into();
     let mut line = Vec::new();
     siding_model::record::write_line(&mut line, 0, &record);
     std::fs::write(dir.join("journal"), line).expect("written");
@@ -37,6 +42,8 @@ fn sessions_that_are_over_are_forgotten() {
     ] {
         dead_session(&place, name, owner, ago);
     }
+    let there = serde_json::json!({ "boot": "theirs", "machine": "theirs", "owner": GONE });
+    old_session(&place, "elsewhere", WEEKS, there);
     dead_session(&place, "damaged", GONE, WEEKS);
     std::fs::write(place.path("sessions/damaged/journal"), "x").expect("written");
     // It holds a record, and what it is about cannot be read.
@@ -58,7 +65,9 @@ fn sessions_that_are_over_are_forgotten() {
     let done: Vec<_> = place.act().iter().filter_map(name).collect();
     assert_eq!(done, ["old"]);
     let left = place.root.sessions().expect("lists");
-    assert_eq!(left, ["cli", "damaged", "has-ended", "has-task", "lives", "resumed", "young"]);
+    let kept =
+        ["cli", "damaged", "elsewhere", "has-ended", "has-task", "lives", "resumed", "young"];
+    assert_eq!(left, kept);
     // It goes with its last task, and one that was forgotten can be opened again.
     let dir = place.root.task(ended).expect("is there").try_lock().expect("works").expect("free");
     place.root.remove_task(&dir).expect("removed");

@@ -1,0 +1,86 @@
+//! Sessions with living and dead owners.
+
+use std::process::{Command, Stdio};
+
+use super::*;
+
+#[test]
+fn a_session_that_was_resumed_meanwhile_is_not_closed() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+    let id: SessionId = "chat".parse().expect("a name");
+    let mut owner = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+    let pid = |owner: u32| i32::try_from(owner).expect("small");
+    let seen = open(&root, &id, pid(owner.id())).expect("opened");
+    drop(owner.stdin.take());
+    let _ended = owner.wait().expect("its child");
+    assert!(live(&root, &id).is_err(), "over");
+    open(&root, &id, pid(std::process::id())).expect("resumed");
+    assert!(!close_over(&root, &seen).expect("asked"));
+    let seen = live(&root, &id).expect("still open");
+    assert!(close_over(&root, &seen).expect("asked"));
+    assert!(matches!(live(&root, &id), Err(SessionError::Over { .. })));
+    assert!(!close_over(&root, &seen).expect("asked"), "once");
+}
+
+#[test]
+fn every_owner_since_it_was_last_closed_counts() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+    let id: SessionId = "chat".parse().expect("a name");
+    let own = procfs::own().expect("this process");
+    let boot = procfs::boot_id().expect("this boot");
+    let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+    let other_pid = i32::try_from(other.id()).expect("small");
+    for pid in [own.pid, other_pid, own.pid, other_pid] {
+        let opened = open(&root, &id, pid).expect("opened");
+        assert_eq!(opened.owner(&boot).pid, pid, "the newest");
+    }
+    drop(other.stdin.take());
+    let _ended = other.wait().expect("its child");
+    let session = live(&root, &id).expect("an owner lives");
+    assert!(session.is_owned_by(own, &boot) && session.owner(&boot) == own);
+    assert_eq!(owned_by(&root, own).expect("read"), [session]);
+    close(&root, &id).expect("closed");
+    let mut last = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+    let last_pid = i32::try_from(last.id()).expect("small");
+    let session = open(&root, &id, last_pid).expect("opened");
+    assert!(!session.is_owned_by(own, &boot), "those from before it was closed own nothing");
+    drop(last.stdin.take());
+    let _ended = last.wait().expect("its child");
+    assert!(live(&root, &id).is_err());
+}
+
+/// A journal that says where its owner is, or not, with this process as the owner.
+fn opened_by(own: ProcRef, boot: &str, place: &str) -> Session {
+    let owner = serde_json::to_string(&own).expect("plain");
+    let json = format!(
+        r#"{{"record":"opened","format":1,"boot":"{boot}","owner":{owner},"wall":1{place}}}"#
+    );
+    let record: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let mut line = Vec::new();
+    write_line(&mut line, 0, &record);
+    fold(&"chat".parse().expect("a name"), &line).expect("whole").expect("opened")
+}
+
+#[test]
+fn an_owner_that_cannot_be_seen_from_here_may_live() {
+    let own = procfs::own().expect("this process");
+    let boot = procfs::boot_id().expect("this boot");
+    let namespace = procfs::pid_namespace().expect("this namespace");
+    let here = format!(r#","machine":"{}","pid_ns":{namespace}"#, crate::sys::machine::name());
+    let inner = format!(r#","machine":"other","pid_ns":{}"#, namespace + 1);
+    for (what, of, place, is_live, may_live) in [
+        ("as before it was said", &boot.0[..], "", true, false),
+        ("before a boot, as before it was said", "earlier", "", false, false),
+        ("here", &boot.0, &here, true, false),
+        ("before a boot", "earlier", &here, false, false),
+        ("of another machine", "theirs", &inner, false, true),
+        ("in another namespace", &boot.0, &inner, false, true),
+    ] {
+        let session = opened_by(own, of, place);
+        assert_eq!(session.is_live(&boot), is_live, "{what}");
+        assert_eq!(session.is_owned_by(own, &boot), is_live, "{what}");
+        assert_eq!(session.may_live_elsewhere(&boot), may_live, "{what}");
+    }
+}
