@@ -21,7 +21,7 @@ use crate::sys::{clock, procfs};
 
 use foreign::keeps_another;
 
-pub use foreign::is_foreign;
+pub use foreign::{is_foreign, is_foreign_by};
 pub use paced::PacedLook;
 
 /// Every marked process of the machine at one moment, by its mark.

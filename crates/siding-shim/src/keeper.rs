@@ -65,15 +65,14 @@ impl Keeper {
 
     /// Does what is due by now. Returns whether the task lives.
     pub(crate) fn turn(&mut self) -> bool {
+        let mut has_used = false;
         while self.state.is_live() {
             let now = clock::mono();
             if let Some(event) = self.state.life.due(now) {
                 self.happen(&event);
                 continue;
             }
-            if self.pump.rest(now) {
-                memory::give_back();
-            }
+            has_used |= self.pump.rest(now);
             self.tell_lines(now);
             if self.lease.is_over(&self.root, &self.state.spec, now) {
                 self.stop("session", None, None);
@@ -85,8 +84,12 @@ impl Keeper {
             }
             self.look_at_hosts_output(now);
             self.look_for_ready(now);
-            self.look_for_a_stall(now);
+            has_used |= self.look_for_a_stall(now);
             self.look_at_the_meter(now);
+            if has_used {
+                // Last: it may be long before this shim wakes again.
+                memory::give_back();
+            }
             return self.state.is_live();
         }
         false

@@ -5,7 +5,7 @@
 
 use siding_core::probe::{self, Given, Wanted};
 use siding_core::store::{Root, TaskDir};
-use siding_core::sys::{clock, memory};
+use siding_core::sys::clock;
 use siding_core::tree;
 use siding_model::evidence::prompt::{TAIL_BYTES, Tail};
 use siding_model::evidence::{
@@ -199,7 +199,9 @@ impl Scene<'_> {
         if self.kin.are_strays() {
             return probe::of_processes(given, &self.kin.numbers(self.root, self.state));
         }
-        probe::below(given, own_pid(), |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+        probe::below(given, own_pid(), |pid, status| {
+            tree::is_foreign_by(self.root, id.birthmark(), pid, status)
+        })
     }
 
     /// Looks at what the processes use, and not at what they do.
@@ -208,7 +210,9 @@ impl Scene<'_> {
         if self.kin.are_strays() {
             return probe::uses_of(&self.kin.numbers(self.root, self.state), wanted);
         }
-        probe::uses_below(own_pid(), wanted, |pid| tree::is_foreign(self.root, id.birthmark(), pid))
+        probe::uses_below(own_pid(), wanted, |pid, status| {
+            tree::is_foreign_by(self.root, id.birthmark(), pid, status)
+        })
     }
 
     fn tail(&self) -> Tail {
@@ -235,16 +239,18 @@ impl Scene<'_> {
 }
 
 impl Keeper {
-    /// Looks at the processes when they have been silent for long, or somebody asked.
-    pub(crate) fn look_for_a_stall(&mut self, now: Mono) {
+    /// Looks at the processes when they have been silent for long, or somebody asked. Returns whether
+    /// it was time to.
+    pub(crate) fn look_for_a_stall(&mut self, now: Mono) -> bool {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
         match self.stall.look(&scene, self.meter.wanted(now), now) {
-            Look::NotYet => {}
-            Look::Nothing => memory::give_back(),
+            Look::NotYet => return false,
+            Look::Nothing => {}
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
             Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
         }
+        true
     }
 
     /// Notes that somebody has written to the task's input: it was answered.

@@ -17,31 +17,52 @@ pub(super) const MOST: usize = 512;
 /// Looks at everything below a process of one thread, without itself. `skip` is asked about each;
 /// those it names are left out with everything below them.
 #[must_use]
-pub fn below(given: &Given, root: i32, skip: impl FnMut(i32) -> bool) -> Sample {
-    let mut processes = walk(root, skip, |pid| {
-        let process = look(given, pid)?;
+pub fn below(given: &Given, root: i32, skip: impl FnMut(i32, &Status) -> bool) -> Sample {
+    let mut processes = walk(root, skip, |pid, glance| {
+        let process = look(given, pid, glance);
         let tids = process.threads.iter().map(|thread| thread.tid).collect();
-        Some((process, tids))
+        (process, tids)
     });
     processes.sort_by_key(|one| one.process.start_ticks);
     Sample { at: clock::mono(), processes }
 }
 
-/// Looks at everything below a process of one thread. `look` gives what it found and the threads whose children
-/// come next; `None` when the process has ended.
+/// What is asked of a process first.
+#[derive(Debug)]
+pub(super) struct Glance {
+    /// Before the status: what runs after this is seen by the next look.
+    cpu_ns: Option<u64>,
+    pub(super) status: Status,
+}
+
+impl Glance {
+    /// Looks at a process, `None` when it has ended.
+    pub(super) fn at(pid: i32) -> Option<Self> {
+        let cpu_ns = clock::cpu_ns(pid);
+        let status = threads::status(pid)?;
+        let has_ended = matches!(status.state, 'Z' | 'X') && status.threads < 2;
+        (!has_ended).then_some(Self { cpu_ns, status })
+    }
+}
+
+/// Looks at everything below a process of one thread. `look` gives what it found and the threads
+/// whose children come next.
 pub(super) fn walk<T>(
     root: i32,
-    mut skip: impl FnMut(i32) -> bool,
-    mut look: impl FnMut(i32) -> Option<(T, Vec<i32>)>,
+    mut skip: impl FnMut(i32, &Status) -> bool,
+    mut look: impl FnMut(i32, &Glance) -> (T, Vec<i32>),
 ) -> Vec<T> {
     let mut found = Vec::new();
     let mut known: Vec<i32> = Vec::new();
     let mut next = threads::children(root, root);
     while let Some(pid) = next.pop() {
-        if known.contains(&pid) || known.len() >= MOST || skip(pid) {
+        if known.contains(&pid) || known.len() >= MOST {
             continue;
         }
-        let Some((one, tids)) = look(pid) else { continue };
+        let Some(glance) = Glance::at(pid).filter(|glance| !skip(pid, &glance.status)) else {
+            continue;
+        };
+        let (one, tids) = look(pid, &glance);
         next.extend(tids.into_iter().flat_map(|tid| threads::children(pid, tid)));
         known.push(pid);
         found.push(one);
@@ -52,15 +73,10 @@ pub(super) fn walk<T>(
 /// Looks at these processes.
 #[must_use]
 pub fn of_processes(given: &Given, pids: &[i32]) -> Sample {
-    let mut processes: Vec<_> =
-        pids.iter().take(MOST).filter_map(|pid| look(given, *pid)).collect();
+    let one = |pid: &i32| Glance::at(*pid).map(|glance| look(given, *pid, &glance));
+    let mut processes: Vec<_> = pids.iter().take(MOST).filter_map(one).collect();
     processes.sort_by_key(|one| one.process.start_ticks);
     Sample { at: clock::mono(), processes }
-}
-
-/// Whether nothing of a process runs any more.
-pub(super) const fn has_ended(status: &Status) -> bool {
-    matches!(status.state, 'Z' | 'X') && status.threads < 2
 }
 
 /// Returns the threads of a process.
@@ -88,26 +104,21 @@ pub fn unmoved(before: &Sample) -> Option<Sample> {
     all.then(|| Sample { at, processes: before.processes.clone() })
 }
 
-/// Looks at one process, `None` when it has ended.
-fn look(given: &Given, pid: i32) -> Option<ProcessFacts> {
-    // First: what runs after this is seen by the next look.
-    let cpu_ns = clock::cpu_ns(pid);
-    let status = threads::status(pid)?;
-    if has_ended(&status) {
-        return None;
-    }
-    let tids = tids(pid, &status);
+/// Looks at one process.
+fn look(given: &Given, pid: i32, glance: &Glance) -> ProcessFacts {
+    let Glance { cpu_ns, status } = glance;
+    let tids = tids(pid, status);
     let threads: Vec<ThreadFacts> = tids
         .into_iter()
         .take(MOST)
-        .map(|tid| ThreadFacts { tid, doing: doing(given, pid, tid, &status) })
+        .map(|tid| ThreadFacts { tid, doing: doing(given, pid, tid, status) })
         .collect();
     let hides = threads.iter().any(|thread| thread.doing == Doing::Denied);
-    Some(ProcessFacts {
+    ProcessFacts {
         process: ProcRef { pid, start_ticks: status.start_ticks },
         parent: status.parent,
         state: status.state,
-        cpu_ns,
+        cpu_ns: *cpu_ns,
         own_ticks: status.own_ticks,
         reaped_ticks: status.reaped_ticks,
         resident_bytes: status.resident_bytes,
@@ -116,7 +127,7 @@ fn look(given: &Given, pid: i32) -> Option<ProcessFacts> {
         // Opening a terminal is not for free, and needed only where nothing better is to be had.
         echoes: hides.then(|| foreign::echoes(status.terminal)).flatten(),
         threads,
-    })
+    }
 }
 
 fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> Doing {

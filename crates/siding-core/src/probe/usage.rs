@@ -4,7 +4,7 @@ use siding_model::evidence::{ProcessFacts, Sample};
 use siding_model::limits::{Connection, ProcessUse};
 use siding_model::process::ProcRef;
 
-use super::sample::{self, MOST};
+use super::sample::{self, Glance, MOST};
 use crate::sys::threads::{self, Status};
 use crate::sys::{diag, procfs, sockets};
 
@@ -22,20 +22,23 @@ pub struct Wanted {
 
 /// Looks at everything below a process, as [`super::below`] does.
 #[must_use]
-pub fn uses_below(root: i32, wanted: Wanted, skip: impl FnMut(i32) -> bool) -> Vec<ProcessUse> {
-    sample::walk(root, skip, |pid| {
-        let status = threads::status(pid).filter(|status| !sample::has_ended(status))?;
-        Some((of_status(pid, &status, wanted), sample::tids(pid, &status)))
+pub fn uses_below(
+    root: i32,
+    wanted: Wanted,
+    skip: impl FnMut(i32, &Status) -> bool,
+) -> Vec<ProcessUse> {
+    sample::walk(root, skip, |pid, glance| {
+        (of_status(pid, &glance.status, wanted), sample::tids(pid, &glance.status))
     })
 }
 
 /// Looks at these processes.
 #[must_use]
 pub fn uses_of(pids: &[i32], wanted: Wanted) -> Vec<ProcessUse> {
-    let living = pids.iter().take(MOST).filter_map(|pid| {
-        let status = threads::status(*pid).filter(|status| !sample::has_ended(status))?;
-        Some(of_status(*pid, &status, wanted))
-    });
+    let living = pids
+        .iter()
+        .take(MOST)
+        .filter_map(|pid| Some(of_status(*pid, &Glance::at(*pid)?.status, wanted)));
     living.collect()
 }
 

@@ -25,6 +25,17 @@ pub struct Status {
     pub start_ticks: u64,
     /// Resident memory, in bytes.
     pub resident_bytes: u64,
+    /// Its name, ended by zeros (`TASK_COMM_LEN`).
+    name: [u8; 16],
+}
+
+impl Status {
+    /// Whether this is its name.
+    #[must_use]
+    pub fn is_named(&self, name: &[u8]) -> bool {
+        let length = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
+        self.name[..length] == *name
+    }
 }
 
 /// Reads a small file of `/proc` into `buffer`. One read gives all of it.
@@ -43,8 +54,13 @@ pub fn status(pid: i32) -> Option<Status> {
 
 fn parse(bytes: &[u8]) -> Option<Status> {
     // The name may hold anything, also `)` and spaces; the last `)` ends it.
-    let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
-    let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
+    let end = bytes.iter().rposition(|&byte| byte == b')')?;
+    let begin = bytes.iter().position(|&byte| byte == b'(')? + 1;
+    let mut name = [0; 16];
+    for (place, byte) in name.iter_mut().zip(bytes.get(begin..end)?) {
+        *place = *byte;
+    }
+    let text = std::str::from_utf8(bytes.get(end + 2..)?).ok()?;
     // Field 3 of proc_pid_stat(5) comes first.
     let mut fields = [""; 22];
     for (place, field) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
@@ -63,6 +79,7 @@ fn parse(bytes: &[u8]) -> Option<Status> {
         threads: field(20).parse().ok()?,
         start_ticks: ticks(22)?,
         resident_bytes: ticks(24)?.saturating_mul(rustix::param::page_size() as u64),
+        name,
     })
 }
 
