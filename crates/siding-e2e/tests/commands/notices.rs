@@ -143,8 +143,12 @@ fn a_result_that_was_taken_is_no_news() {
 #[test]
 fn an_end_that_was_taken_leaves_what_it_did_not_say() {
     let sandbox = sandbox();
-    let monitor = ["monitor", "--json", "--match", "FAIL", "--", "echo FAIL one; echo ok"];
+    // What had ended at once would have been in the answer.
+    let text = format!("{}; echo FAIL one; echo ok", until_file("go"));
+    let monitor = ["monitor", "--json", "--match", "FAIL", "--", &text];
     let id = id(&ok(&sandbox, &monitor).json());
+    make_file(&sandbox, "go");
+    await_end(&sandbox, &id);
     for call in [&["wait", &id][..], &["stop", &id], &["show", &id]] {
         let _done = ok(&sandbox, call);
         let left = notices(&sandbox, &[]);
