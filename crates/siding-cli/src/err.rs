@@ -2,6 +2,9 @@
 //! nowhere to tell of it. The macros of the standard library end the program then.
 
 use std::io::Write;
+use std::os::fd::AsFd as _;
+
+use siding_core::sys::poll;
 
 use crate::render::out::Reader;
 
@@ -14,9 +17,16 @@ macro_rules! errln {
     };
 }
 
+/// How long a reader may take nothing, in milliseconds: a message is not worth more than that.
+const READER_MS: u64 = 5_000;
+
 /// Writes text to standard error. Returns whether somebody reads it.
 pub(crate) fn print(text: &str) -> Reader {
-    match std::io::stderr().lock().write_all(text.as_bytes()) {
+    let stderr = std::io::stderr();
+    if poll::writable(stderr.as_fd(), READER_MS).is_ok_and(|is_writable| !is_writable) {
+        return Reader::Gone;
+    }
+    match stderr.lock().write_all(text.as_bytes()) {
         Ok(()) => Reader::There,
         Err(_) => Reader::Gone,
     }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
+use siding_model::process::Mono;
 use siding_model::protocol::Request;
 use siding_model::spec::Stdin;
 
@@ -66,6 +67,9 @@ pub enum InputError {
     },
 }
 
+/// Time between two words to the shim that somebody has written, in milliseconds.
+const TELL_MS: u64 = 1_000;
+
 /// The writing end of a task's input.
 #[derive(Debug)]
 pub struct Input<'r> {
@@ -75,6 +79,8 @@ pub struct Input<'r> {
     fifo: OwnedFd,
     /// The task's shim, once it was told something.
     shim: Option<Watch<'r>>,
+    /// When it was told that somebody has written.
+    told: Option<Mono>,
 }
 
 impl<'r> Input<'r> {
@@ -99,7 +105,7 @@ impl<'r> Input<'r> {
         let fifo =
             dir.place().and_then(|place| file::open_at(place, INPUT_FIFO, file::Open::FifoWrite));
         match fifo {
-            Ok(fifo) => Ok(Self { root, program, id, fifo, shim: None }),
+            Ok(fifo) => Ok(Self { root, program, id, fifo, shim: None, told: None }),
             Err(error) if is_closed(&error) => Err(InputError::Closed { id }),
             Err(source) => Err(InputError::Io { doing: "open", id, source }),
         }
@@ -128,8 +134,13 @@ impl<'r> Input<'r> {
                 }
             }
         }
-        // An older shim knows no such request, and the bytes are with the task in any case.
-        let _written_all_the_same = self.tell_shim(&Request::InputWritten);
+        // Not for each block of a file: no task is noted as silent so soon after.
+        let now = clock::mono();
+        if self.told.is_none_or(|told| now.ms_since(told) >= TELL_MS) {
+            self.told = Some(now);
+            // An older shim knows no such request, and the bytes are with the task in any case.
+            let _written_all_the_same = self.tell_shim(&Request::InputWritten);
+        }
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use crate::tree;
 use record::{FORMAT, Owner, SessionRecord, fold};
 
 pub use record::Session;
-pub use turns::{Begun, begin_turn, hold};
+pub use turns::{Begun, begin_turn, has_hooks, hold, note_hooks};
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -145,11 +145,14 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
     Ok(session)
 }
 
-/// Whether two sessions are of one program: the same one, or both its own.
+/// Whether two sessions are of one program that lives: the same one, or both its own.
 #[must_use]
 pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
-    let read = |id| read(root, id).ok().flatten();
-    one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one.shares_owner(&other))
+    let owner = |id| {
+        let boot = procfs::boot_id().ok()?;
+        read(root, id).ok().flatten()?.living_owner(&boot)
+    };
+    one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
 /// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
@@ -199,7 +202,7 @@ pub fn owned_by(root: &Root, owner: ProcRef) -> Result<Vec<Session>, SessionErro
     let boot = procfs::boot_id()
         .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
     let mut sessions = all(root)?;
-    sessions.retain(|session| session.is_owned_by(owner, &boot) && session.is_live(&boot));
+    sessions.retain(|session| !session.closed && session.living_owner(&boot) == Some(owner));
     Ok(sessions)
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siding_core::notices::Outbox;
-use siding_core::session;
+use siding_core::session::{self, Session};
 use siding_core::sys::procfs;
 use siding_model::id::TaskId;
 use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
@@ -60,21 +60,20 @@ pub(crate) fn add(host: &Host, answer: &mut Answer) {
         return;
     }
     let (text, ids) = words(look.notices);
+    // Said where no task can say it: what a task wrote may look like news.
+    answer.said.push("news of this session's background tasks is in the last block".to_owned());
     telling.extend(ids.iter().copied());
     answer.news = Some(text);
     answer.receipts.push(Receipt::News(News { ids, telling: host.telling.clone() }));
 }
 
-/// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner,
-/// under the name of a conversation. Ours, and one that adoption has opened, is named after the owner.
+/// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner.
 fn hooks_tell(host: &Host) -> bool {
     let own = procfs::boot_id().ok().zip(session::read(&host.root, &host.session).ok().flatten());
-    let Some(owner) = own.and_then(|(boot, session)| session.living_owner(&boot)) else {
-        return false;
-    };
-    let named_after = format!("-{}-{}", owner.pid, owner.start_ticks);
-    let sessions = session::owned_by(&host.root, owner).unwrap_or_default();
-    sessions.iter().any(|one| !one.id.as_str().ends_with(&named_after))
+    let owner = own.and_then(|(boot, session)| session.living_owner(&boot));
+    let sessions = owner.and_then(|owner| session::owned_by(&host.root, owner).ok());
+    let has_hooks = |one: &Session| session::has_hooks(&host.root, &one.id);
+    sessions.is_some_and(|all| all.iter().any(has_hooks))
 }
 
 /// Returns as many notices as there is room for, in order, and which these are.

@@ -6,6 +6,7 @@ use siding_core::output::{self, Choose, Query, Size, Stream};
 use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_model::advice::{self, Dialect};
+use siding_model::limits::OnLimit;
 use siding_model::record::StopReport;
 use siding_model::report::TaskView;
 use siding_model::text::one_line;
@@ -40,8 +41,18 @@ pub(crate) fn with_output(host: &Host, standing: &Standing, max: usize) -> Resul
     if view.output.bytes == 0 {
         answer.said.push("no output".to_owned());
     }
+    answer.said.extend(limits(&view, standing));
     answer.output = Some(excerpt.text);
     Ok(answer)
+}
+
+/// Returns the limits that a task has passed and was not ended for, a line each.
+pub(crate) fn limits(view: &TaskView, standing: &Standing) -> Vec<String> {
+    match standing.state.spec.limits.on_limit {
+        OnLimit::Notice => view.breaches.iter().map(|one| one_line(&one.detail, LINE)).collect(),
+        // Told as its end.
+        OnLimit::Stop => Vec::new(),
+    }
 }
 
 /// Returns the last line that a task wrote, if it wrote any.

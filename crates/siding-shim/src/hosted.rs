@@ -127,7 +127,7 @@ impl Keeper {
         let Pump::Hosted(hosted) = &self.pump else { return None };
         let pause_ms = if self.callers.are_followers() {
             FOLLOWED_MS
-        } else if self.state.stalled.is_some() && self.state.may_resume() {
+        } else if hosted.is_hosts && self.state.stalled.is_some() && self.state.may_resume() {
             STALLED_MS
         } else {
             return None;
@@ -145,9 +145,13 @@ impl Keeper {
         }
         hosted.looked = now;
         if hosted.has_grown(|| kin.numbers(root, state)) {
+            let is_output = hosted.is_hosts;
             self.output_moved();
-            // Where the host gave a pipe, nothing else tells.
-            self.resume(now);
+            // What is written to a pipe, a log or a socket all looks the same: no word that a silence
+            // on the pipe is over.
+            if is_output {
+                self.resume(now);
+            }
         }
     }
 }

@@ -202,8 +202,8 @@ impl Meter {
         let enough = limit - limit / 10;
         let group = self.group.as_ref().filter(|_| limit > 0).and_then(Memory::of);
         let counted = group.and_then(|group| group.used(enough));
-        let missing = self.limits.missing(usage.available_bytes);
-        let may_make_up = missing.is_some_and(|missing| resident >= missing);
+        let least = self.limits.blamed_from(usage.available_bytes);
+        let may_make_up = least.is_some_and(|least| resident >= least);
         match counted {
             Some(bytes) if bytes >= enough => Some(bytes),
             _ if may_make_up => Some(probe::shared_once(&usage.processes)),

@@ -220,7 +220,7 @@ impl Scene<'_> {
     }
 
     fn judge(&self, first: &Sample, second: &Sample, tail: &Tail) -> Judgement {
-        judge(first, second, self.leader(), tail)
+        judge(first, second, tail)
     }
 
     fn leader(&self) -> Option<i32> {

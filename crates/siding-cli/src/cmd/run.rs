@@ -181,7 +181,6 @@ impl Args {
         };
         let (task, left) = match followed.end {
             follow::End::Over(task) => (*task, None),
-            follow::End::Returned => (Task::read(&root, plan.spec.task_id)?, None),
             follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
         };
         let reader = if self.json {
@@ -189,10 +188,21 @@ impl Args {
         } else {
             self.print_text(&root, &task, &plan)?
         };
+        // A hand-over says that there is more to come.
+        let is_cut = !task.state.is_live() && followed.unshown > 0;
+        if is_cut && left.is_none() {
+            let unshown = followed.unshown;
+            let id = task.state.spec.task_id;
+            render::say(&format!(
+                "nobody has read the last {unshown} bytes; `siding output {id}` shows them"
+            ));
+        }
         if left.is_none() && reader == out::Reader::There {
-            context::returned(&root, &task);
+            if !is_cut {
+                context::returned(&root, &task);
+            }
             // What is told next is that `siding output` shows what is new.
-            if task.state.is_live()
+            if (task.state.is_live() || is_cut)
                 && let Some(shown) = followed.shown
             {
                 context::note_seen(&task.dir, &context::session(), shown);

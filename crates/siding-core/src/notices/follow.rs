@@ -256,7 +256,9 @@ impl<'o, 'r> Follower<'o, 'r> {
         let is_owners = |owner: &PidFd| {
             let session = session::read(self.outbox.root(), id).ok().flatten();
             let boot = procfs::boot_id().ok();
-            session.zip(boot).is_some_and(|(it, boot)| it.is_owned_by(owner.process, &boot))
+            session
+                .zip(boot)
+                .is_some_and(|(it, boot)| it.living_owner(&boot) == Some(owner.process))
         };
         id == self.outbox.session() || self.owner.as_ref().is_some_and(is_owners)
     }

@@ -76,16 +76,18 @@ fn is_over(root: &Root, survey: &Survey, id: &SessionId, limits: &Limits) -> Opt
     // What cannot be read is left for a person, or for the newer siding that wrote it.
     let session = session::read(root, id).ok()?;
     let boot = &survey.boot;
-    let may_live = |it: &session::Session| it.is_live(boot) || it.may_live_elsewhere(boot);
-    if session.as_ref().is_some_and(may_live) {
+    if session.as_ref().is_some_and(|it| it.is_live(boot)) {
         return None;
     }
+    // Nobody here sees whether such a one lives. Whoever uses it leaves something in its directory.
+    let is_elsewhere = session.as_ref().is_some_and(|it| it.may_live_elsewhere(boot));
+    let age = if is_elsewhere { limits.age.saturating_mul(2) } else { limits.age };
     // The end of an owner is not on record, so its files must be as old too. One without a record
     // has only its files: somebody was told of a task and then it went.
     let dir = root.session_dir(id.as_str(), false).ok()?;
     let changed = machine::changed(&dir).ok()?;
     let last = session.map_or(changed, |session| session.last.max(changed));
-    retention::is_older(last, limits.age, clock::wall()).then_some(last)
+    retention::is_older(last, age, clock::wall()).then_some(last)
 }
 
 /// Something that was set aside.

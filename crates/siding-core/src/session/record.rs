@@ -99,11 +99,6 @@ impl Session {
         self.owners.iter().any(|owner| owner.process == process && owner.is_here(boot))
     }
 
-    /// Whether a process owns both.
-    pub(super) fn shares_owner(&self, other: &Self) -> bool {
-        self.owners.iter().any(|owner| other.owners.contains(owner))
-    }
-
     /// Returns the newest owner that lives.
     #[must_use]
     pub fn living_owner(&self, boot: &BootId) -> Option<ProcRef> {

@@ -17,6 +17,10 @@ const HOLDS: &str = "holds";
 /// Counts the turns that a person began.
 const TURNS: &str = "turns";
 
+/// How far the time of a file may be behind the clock, in milliseconds: a tick of the kernel
+/// (`CONFIG_HZ` 100).
+const TICK_MS: i64 = 10;
+
 /// A turn that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
@@ -49,6 +53,23 @@ pub fn hold(root: &Root, id: &SessionId, anew: bool, most: u64) -> Result<bool, 
     Ok(true)
 }
 
+/// Notes that a host's hooks tell the session's agent what is new.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn note_hooks(root: &Root, id: &SessionId) -> Result<(), SessionError> {
+    let dir = root.session_dir(id.as_str(), false)?;
+    let counter = counter(&dir, TURNS);
+    counter.map(drop).map_err(|source| io_error(id, "note that hooks tell it", source))
+}
+
+/// Whether a host's hooks tell the session's agent what is new: they count its turns.
+#[must_use]
+pub fn has_hooks(root: &Root, id: &SessionId) -> bool {
+    root.session_dir(id.as_str(), false).is_ok_and(|dir| file::facts_at(dir, TURNS).is_ok())
+}
+
 /// Counts a turn that a person has begun.
 ///
 /// # Errors
@@ -60,7 +81,7 @@ pub fn begin_turn(root: &Root, id: &SessionId) -> Result<Begun, SessionError> {
     let (counter, before) = counter(&dir, TURNS).map_err(io)?;
     let last = match before {
         0 => None,
-        _ => Some(Wall(file::written_at(&dir, TURNS).map_err(io)?)),
+        _ => Some(Wall(file::written_at(&dir, TURNS).map_err(io)?).plus_ms(TICK_MS)),
     };
     file::write_all_at(&counter, b".", before).map_err(io)?;
     Ok(Begun { before, last })

@@ -163,6 +163,26 @@ fn a_result_taken_in_another_session_of_the_host_is_no_news() {
     finish(&sandbox);
 }
 
+/// PAINS C7: a conversation that another process has resumed is told there, and not in whatever
+/// conversation its first process has now.
+#[test]
+fn what_another_process_has_taken_over_is_not_told_in_another_conversation() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let other = json!({"session_id": "other", "source": "clear"});
+    assert_eq!(facts(&sandbox, "session-start", other.clone()), "");
+    let host = sandbox.puppet(&words("--quiet hang")).spawn();
+    let pid = host.process().pid.to_string();
+    let open = ["session", "open", SESSION, "--owner-pid", &pid];
+    let _open = sandbox.siding(&open).run().expect_code(0);
+    let id = ended(&sandbox, "exit 7");
+    assert_eq!(facts(&sandbox, "post-tool-use", other), "");
+    assert!(facts(&sandbox, "post-tool-use", json!({})).contains(&id), "its own is told");
+    host.process().kill();
+    let _closed = sandbox.siding(&["session", "close", "claude-other"]).run().expect_code(0);
+    finish(&sandbox);
+}
+
 #[track_caller]
 fn begin_beside(sandbox: &siding_e2e::Sandbox, id: &str) {
     let said = facts(sandbox, "session-start", json!({"source": "clear"}));

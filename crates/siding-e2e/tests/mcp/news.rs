@@ -17,6 +17,7 @@ fn ended(sandbox: &Sandbox, client: &mut Client, commands: &[&str]) -> Vec<Strin
         // From without, so that nobody was told by it.
         let _ended = sandbox.siding(&["wait", id]).run().expect_code(0);
     }
+    std::fs::remove_file(sandbox.path("go")).expect("it was written");
     ids
 }
 
@@ -76,10 +77,28 @@ fn where_hooks_tell_the_tools_do_not() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
     let owner = std::process::id().to_string();
-    let open = ["session", "open", "claude-7", "--owner-pid", &owner];
+    let open = ["session", "open", "work", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
+    let ids = ended(&sandbox, &mut client, &["exit 4"]);
+    assert!(client.call("list", json!({})).news.contains(&ids[0]), "no hook tells this one");
+    let start = json!({"session_id": "7", "source": "startup"}).to_string();
+    let hook = sandbox.siding(&["hook", "session-start"]).stdin(start);
+    let _opened = hook.run().expect_code(0);
     let ids = ended(&sandbox, &mut client, &["exit 5"]);
     assert!(client.call("list", json!({})).news.is_empty());
     assert_eq!(notices_of(&sandbox, &ids[0])[0]["kind"], "ended");
+    client.leave();
+}
+
+/// A limit that a command passes in the foreground is said by its own answer.
+#[test]
+fn a_limit_that_was_passed_is_in_the_answer() {
+    let sandbox = sandbox();
+    let server = sandbox.siding(&["mcp"]).env("SIDING_MAX_PROCESSES", "2").stdin_open().spawn();
+    let mut client = Client::over(server).initialize();
+    let look = r#"until grep -q '"record":"limit"' "$SIDING_STATE_DIR"/tasks/*/journal; do sleep .1; done"#;
+    let told =
+        client.call("run", json!({"command": format!("sleep 60 & sleep 60 & {look}; kill %1 %2")}));
+    assert!(told.said.contains("max-processes: "), "{told:?}");
     client.leave();
 }

@@ -5,7 +5,7 @@ use std::io::{PipeReader, Read as _};
 
 use rustix::fs::OFlags;
 use rustix::process::Signal;
-use siding_e2e::{Running, Sandbox, eventually, processes};
+use siding_e2e::{Running, Sandbox, eventually, eventually_some, processes};
 
 use crate::support::{Task, make_file, sandbox, until_file};
 
@@ -138,4 +138,48 @@ fn a_message_that_nobody_reads_is_no_panic() {
     assert_eq!(done.out(), "1\n141\n");
     make_file(&sandbox, "go");
     assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
+}
+
+/// PAINS C3: what ended while its reader took nothing has not told its caller all.
+#[test]
+fn an_end_behind_a_reader_who_takes_nothing_is_still_news() {
+    let sandbox = sandbox();
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let text = format!("head -c 1000000 /dev/zero | tr '\\0' x; {}; exit 0", until_file("go"));
+    let run = ["run", "--budget", "1s", "--", &text];
+    let call = sandbox.siding(&run).stdout_to(writer).spawn();
+    let task = eventually_some("it runs", || {
+        (sandbox.task_ids().len() == 1).then(|| Task::only(&sandbox))
+    });
+    eventually("its budget is over", || task.journal().contains("placed"));
+    make_file(&sandbox, "go");
+    let done = call.wait().expect_code(0);
+    assert!(done.err().contains("nobody has read the last "), "{done}");
+    let mut shown = Vec::new();
+    reader.read_to_end(&mut shown).expect("the own pipe");
+    assert!(shown.len() < 1_000_000, "all of it");
+    let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+    assert_eq!(notices[0]["kind"], "ended", "{notices}");
+    task.expect_gone();
+}
+
+/// A reader who is slow gets all, also what comes after the budget while he reads.
+#[test]
+fn a_slow_reader_gets_what_comes_meanwhile() {
+    let sandbox = sandbox();
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let text = format!("head -c 1000000 /dev/zero | tr '\\0' x; {}; echo DONE", until_file("go"));
+    let run = ["run", "--budget", "1s", "--", &text];
+    let call = sandbox.siding(&run).stdout_to(writer).spawn();
+    let task = eventually_some("it runs", || {
+        (sandbox.task_ids().len() == 1).then(|| Task::only(&sandbox))
+    });
+    eventually("its budget is over", || task.journal().contains("placed"));
+    make_file(&sandbox, "go");
+    eventually("it has ended", || task.journal().contains(r#""record":"closed""#));
+    let mut shown = Vec::new();
+    reader.read_to_end(&mut shown).expect("the own pipe");
+    let _done = call.wait().expect_code(0);
+    assert!(shown.ends_with(b"DONE\n") && shown.len() == 1_000_005, "{} bytes", shown.len());
+    task.expect_gone();
 }

@@ -125,6 +125,7 @@ pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<
     let wanted = one_line(&wanted(&state.spec.wait_for), LINE);
     let waited = Waited { verdict, hits, waited_ms };
     let mut answer = words(host, &[task_id], &waited, &wanted, bound)?;
+    answer.said.extend(text::limits(&host.view(&standing, Detail::Brief), &standing));
     answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }

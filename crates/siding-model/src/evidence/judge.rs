@@ -60,8 +60,8 @@ pub fn is_suspicious(sample: &Sample) -> bool {
 ///
 /// Nothing is called certain that is not the same in both.
 #[must_use]
-pub fn judge(first: &Sample, second: &Sample, leader: Option<i32>, tail: &Tail) -> Judgement {
-    let case = Case { first, second, leader, tail, all: class::of_sample(second) };
+pub fn judge(first: &Sample, second: &Sample, tail: &Tail) -> Judgement {
+    let case = Case { first, second, tail, all: class::of_sample(second) };
     let found = case
         .reader()
         .or_else(|| case.stopped())
@@ -75,7 +75,6 @@ pub fn judge(first: &Sample, second: &Sample, leader: Option<i32>, tail: &Tail) 
 struct Case<'s> {
     first: &'s Sample,
     second: &'s Sample,
-    leader: Option<i32>,
     tail: &'s Tail,
     all: Vec<Classed<'s>>,
 }
@@ -119,18 +118,18 @@ impl<'s> Case<'s> {
     }
 
     /// Whether somebody works whom a reader does not hold up: another thread of its process, what
-    /// it has started, or anybody who does not wait for it. A shell that was given as the command
-    /// asks on behalf of all, whatever it has in its background.
+    /// such a process has started, or anybody who does not wait for it. A process whose only thread
+    /// reads asks on behalf of all that it has in its background.
     fn is_aside(&self, reader: &Classed<'s>) -> bool {
         let pid = reader.process.process.pid;
-        let is_shell = Some(pid) == self.leader && reader.process.threads.len() == 1;
+        let is_all_of_it = reader.process.threads.len() == 1;
         let above = self.path(pid);
-        let waits = |other: i32| other != pid && above.contains(&other);
-        !is_shell
-            && self
-                .all
-                .iter()
-                .any(|other| other.class.is_work() && !waits(other.process.process.pid))
+        let waits = |other: i32| {
+            other != pid && above.contains(&other)
+                || is_all_of_it && self.path(other).contains(&pid)
+        };
+        let works = |other: &Classed<'s>| other.class.is_work();
+        self.all.iter().any(|other| works(other) && !waits(other.process.process.pid))
     }
 
     /// Whether anybody works who is no kin of a process that was stopped.

@@ -40,6 +40,10 @@ pub struct Limits {
     pub on_limit: OnLimit,
 }
 
+/// What a task may use and not be told that the machine is short, in bytes, or a sixteenth of what
+/// is to be left: where a little is missing, everybody could make up for it.
+const SPARED: u64 = 64 << 20;
+
 impl Limits {
     /// Whether nothing is limited.
     #[must_use]
@@ -62,11 +66,13 @@ impl Limits {
         (limit > 0).then_some(limit)
     }
 
-    /// Returns how much the machine lacks, in bytes. `None` when it lacks nothing, nobody looked,
-    /// or it was not asked for.
+    /// Returns how much a task has to use, in bytes, to be told that the machine is short: what is
+    /// missing, and more than the small ones use. `None` when nothing is missing, nobody looked, or
+    /// it was not asked for.
     #[must_use]
-    pub fn missing(&self, available: Option<u64>) -> Option<u64> {
-        self.min_available.checked_sub(available?).filter(|missing| *missing > 0)
+    pub fn blamed_from(&self, available: Option<u64>) -> Option<u64> {
+        let missing = self.min_available.checked_sub(available?).filter(|missing| *missing > 0)?;
+        Some(missing.max(SPARED.min(self.min_available / 16)))
     }
 
     /// Whether connections have to be looked at.

@@ -37,12 +37,12 @@ impl Shortage {
         };
         let enough = limits.min_available / 100 * BACK_PERCENT;
         let used = usage.memory_bytes();
-        let Some(missing) = limits.missing(Some(available)) else {
+        let Some(least) = limits.blamed_from(Some(available)) else {
             self.is_told &= available < enough;
             return (None, available < enough);
         };
-        if used < missing || self.is_told || self.times >= MOST_TOLD {
-            return (None, used >= missing);
+        if used < least || self.is_told || self.times >= MOST_TOLD {
+            return (None, used >= least);
         }
         self.is_told = true;
         self.times += 1;

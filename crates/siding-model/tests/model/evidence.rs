@@ -66,7 +66,7 @@ fn tree(children: Vec<ProcessFacts>) -> Vec<ProcessFacts> {
 
 fn judged(processes: &[ProcessFacts], output: &str) -> Judgement {
     let tail = Tail::read(output.as_bytes());
-    judge(&sample(1_000, processes), &sample(3_000, processes), Some(LEADER), &tail)
+    judge(&sample(1_000, processes), &sample(3_000, processes), &tail)
 }
 
 fn child(doing: Doing) -> ProcessFacts {
@@ -128,9 +128,12 @@ fn a_reader_beside_work_of_its_own_is_no_wait() {
     assert_eq!(verdict(beside(asleep(Call::Sleep, &[])), "Continue? [y/N] "), likely);
     let hard = (Verdict::InputWait, None, Certainty::Hard);
     assert_eq!(verdict(beside(asleep(Call::Futex, &[])), ""), hard);
-    // The shell itself asks, with a job in its background.
-    let job = process(101, LEADER, vec![asleep(Call::Sleep, &[])]);
-    assert_eq!(judged(&[process(LEADER, 1, vec![reader()]), job], "").verdict, Verdict::InputWait);
+    // A shell asks, with a job in its background: the command's own, or that of a script.
+    let job = |parent| process(102, parent, vec![asleep(Call::Sleep, &[])]);
+    let own = [process(LEADER, 1, vec![reader()]), job(LEADER)];
+    assert_eq!(judged(&own, "").verdict, Verdict::InputWait);
+    let script = vec![process(101, LEADER, vec![reader()]), job(101)];
+    assert_eq!(verdict(script, ""), hard);
 }
 
 /// PAINS E8: what resembles a wait for input and is none.
@@ -174,7 +177,7 @@ fn a_polling_loop_is_not_blocked() {
     let tail = Tail::read(b"");
     for (first, second) in [(Some(7), Some(8)), (None, None)] {
         let (first, second) = (sample(0, &poll(first)), sample(150, &poll(second)));
-        assert_eq!(judge(&first, &second, None, &tail).verdict, Verdict::Quiet);
+        assert_eq!(judge(&first, &second, &tail).verdict, Verdict::Quiet);
     }
 }
 
@@ -183,11 +186,11 @@ fn one_sample_or_any_processor_time_proves_no_wait_for_input() {
     let reader = tree(vec![child(reads(Object::Input))]);
     let tail = Tail::read(b"");
     let before = tree(vec![child(asleep(Call::Other, &[]))]);
-    let found = judge(&sample(0, &before), &sample(2_000, &reader), Some(LEADER), &tail);
+    let found = judge(&sample(0, &before), &sample(2_000, &reader), &tail);
     assert_eq!((found.verdict, found.is_urgent()), (Verdict::Quiet, false));
     let mut ran = reader.clone();
     ran[1].own_ticks += 1;
-    let found = judge(&sample(0, &reader), &sample(2_000, &ran), Some(LEADER), &tail);
+    let found = judge(&sample(0, &reader), &sample(2_000, &ran), &tail);
     assert_eq!(found.verdict, Verdict::Quiet);
 }
 
@@ -268,14 +271,14 @@ fn processor_time_is_that_of_the_whole_tree() {
         all
     };
     let tail = Tail::read(b"");
-    let found = judge(&sample(0, &busy(0)), &sample(1_000, &busy(98)), Some(LEADER), &tail);
+    let found = judge(&sample(0, &busy(0)), &sample(1_000, &busy(98)), &tail);
     assert_eq!((found.verdict, found.cpu_permille), (Verdict::Busy, 980));
     assert_eq!((found.certainty, found.path.last()), (Certainty::Hard, Some(&101)));
     // A loop of short programs: what they have used is their parent's when they have ended.
     let mut parent = tree(vec![child(asleep(Call::Child, &[]))]);
     let before = sample(0, &parent);
     parent[1].reaped_ticks = 50;
-    assert_eq!(judge(&before, &sample(1_000, &parent), None, &tail).verdict, Verdict::Busy);
+    assert_eq!(judge(&before, &sample(1_000, &parent), &tail).verdict, Verdict::Busy);
 }
 
 fn any_object() -> impl Strategy<Value = Object> {
@@ -352,7 +355,7 @@ proptest! {
         let advice = found.advice(fixed::task_id(), Stdin::Null);
         prop_assert!(advice.ends_with('.') && !advice.contains("siding input"));
         // A first sample in which nothing was there proves nothing.
-        let alone = judge(&sample(0, &[]), &sample(1, &all), Some(LEADER), &Tail::read(b""));
+        let alone = judge(&sample(0, &[]), &sample(1, &all), &Tail::read(b""));
         prop_assert!(!alone.is_urgent());
     }
 }

@@ -60,6 +60,14 @@ impl Conversation {
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
         let sessions = session::owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
+        // One that another process has opened since is both's. Its other sessions are not ours.
+        let boot = context::boot()?;
+        let is_ours = |one: session::Session| one.is_owned_by(self.owner, &boot);
+        if !ids.contains(&self.session)
+            && session::live(&self.root, &self.session).is_ok_and(is_ours)
+        {
+            ids.push(self.session.clone());
+        }
         ids.sort_by_key(|id| *id != self.session);
         Ok(ids)
     }

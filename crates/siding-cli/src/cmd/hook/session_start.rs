@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use siding_core::reap::Step;
+use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_model::id::SessionId;
 
@@ -28,6 +29,7 @@ const CODEX_ENV_FILE: &str = "CODEX_ENV_FILE";
 pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, Failure> {
     // First, so that what a resumed conversation left is its own again.
     conversation.open()?;
+    session::note_hooks(&conversation.root, &conversation.session)?;
     adoption(host, &conversation.session).unwrap_or_else(|failure| {
         failure.report();
     });

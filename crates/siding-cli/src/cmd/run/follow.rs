@@ -36,12 +36,19 @@ pub(super) enum Show {
 /// Why the wait is over.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The command or its shell is over: this is how the task stands.
+    /// There is nothing more to wait for: this is how the task stands.
     Over(Box<Task>),
-    /// Its budget is over, or it is in the background as was asked, perhaps once it was ready.
-    Returned,
     /// This caller was told to leave. The task goes on.
     Left(Signal),
+}
+
+/// What the wait came to, while the rest of the output is not shown yet.
+#[derive(Debug)]
+enum Came {
+    /// The command or its shell is over: this is how the task stood.
+    Over(Box<Task>),
+    /// Its budget is over, or it is in the background as was asked, perhaps once it was ready.
+    Back,
 }
 
 /// What came of the wait.
@@ -50,6 +57,8 @@ pub(super) struct Followed {
     pub(super) end: End,
     /// Offset behind the output that the caller was given, `None` when it was to be given none.
     pub(super) shown: Option<u64>,
+    /// Bytes that the command had written by then and nobody took.
+    pub(super) unshown: u64,
 }
 
 /// Waits.
@@ -68,11 +77,12 @@ pub(super) fn follow(
     let mut follower =
         Follower { watch, signals, live, foreground, budget, is_running: false, interrupts: 0 };
     let end = follower.wait()?;
+    let unshown = follower.live.as_ref().map_or(0, Live::left);
     let shown = follower.live.map(|live| {
         live.finish();
         live.shown()
     });
-    Ok(Followed { end, shown })
+    Ok(Followed { end, shown, unshown })
 }
 
 struct Follower<'f, 'r> {
@@ -107,15 +117,27 @@ enum Told {
 impl Follower<'_, '_> {
     fn wait(&mut self) -> Result<End, Failure> {
         let started = clock::mono();
-        // What the wait came to, while the rest of the output is not shown yet.
-        let mut end: Option<End> = None;
+        let mut end: Option<Came> = None;
         loop {
             if end.is_none() && self.watch.is_over() {
-                end = Some(End::Returned);
+                end = Some(Came::Back);
                 self.measure()?;
             }
-            if let Some(end) = end.take_if(|_| !self.has_more()) {
-                return Ok(end);
+            match end.take_if(|_| !self.has_more()) {
+                Some(Came::Over(task)) => return Ok(End::Over(task)),
+                Some(Came::Back) => {
+                    let task = self.standing()?;
+                    if task.state.is_live() {
+                        return Ok(End::Over(task));
+                    }
+                    // It has ended meanwhile, and what it wrote until then is not shown yet.
+                    self.measure()?;
+                    if !self.has_more() {
+                        return Ok(End::Over(task));
+                    }
+                    end = Some(Came::Over(task));
+                }
+                None => {}
             }
             let left = match end {
                 // A caller who asked for the background waits for the exec all the same, so that
@@ -124,7 +146,7 @@ impl Follower<'_, '_> {
                     .budget
                     .filter(|_| self.is_running)
                     .map(|budget| budget.saturating_sub(clock::mono().ms_since(started))),
-                Some(End::Over(_)) if self.interrupts == 0 => None,
+                Some(Came::Over(_)) if self.interrupts == 0 => None,
                 Some(_) => Some(READER_MS),
             };
             let ready = self.poll(end.is_none(), left)?;
@@ -140,7 +162,7 @@ impl Follower<'_, '_> {
             match told {
                 Told::Leave(signal) => return Ok(End::Left(signal)),
                 // There is nothing to stop any more, only something to show.
-                Told::Stop if matches!(end, Some(End::Over(_))) || self.watch.is_over() => {
+                Told::Stop if matches!(end, Some(Came::Over(_))) || self.watch.is_over() => {
                     return Ok(End::Left(Signal::INT));
                 }
                 // Also when it was in the background already: to the person it never left.
@@ -150,12 +172,20 @@ impl Follower<'_, '_> {
                     end = Some(self.hand_over(Why::Budget)?);
                 }
                 Told::Nothing => {
-                    if let Some(end) = end.take_if(|_| left.is_some() && !ready.reader) {
-                        return Ok(end);
+                    // Nobody takes the rest.
+                    if end.take_if(|_| left.is_some() && !ready.reader).is_some() {
+                        self.measure()?;
+                        return Ok(End::Over(self.standing()?));
                     }
                 }
             }
         }
+    }
+
+    /// Returns how the task stands now.
+    fn standing(&self) -> Result<Box<Task>, Failure> {
+        let (dir, story) = self.watch.story()?;
+        Ok(Box::new(Task::of(dir, story)))
     }
 
     /// Whether there is output to be shown.
@@ -188,7 +218,7 @@ impl Follower<'_, '_> {
     }
 
     /// Takes the next message. Returns what the wait came to by it.
-    fn hear(&mut self) -> Result<Option<End>, Failure> {
+    fn hear(&mut self) -> Result<Option<Came>, Failure> {
         let heard = run::hear(self.watch)?;
         if let Some(live) = &mut self.live {
             match heard {
@@ -202,7 +232,7 @@ impl Follower<'_, '_> {
             }
         }
         Ok(match heard {
-            Heard::Over(dir, story) => Some(End::Over(Box::new(Task::of(dir, *story)))),
+            Heard::Over(dir, story) => Some(Came::Over(Box::new(Task::of(dir, *story)))),
             // It goes on, as was asked for.
             Heard::Ready(..) => Some(self.hand_over(Why::Asked)?),
             Heard::Running | Heard::Again => {
@@ -214,7 +244,7 @@ impl Follower<'_, '_> {
     }
 
     /// Puts the task into the background. What it has written by then is still to be shown.
-    fn hand_over(&mut self, why: Why) -> Result<End, Failure> {
+    fn hand_over(&mut self, why: Why) -> Result<Came, Failure> {
         // Once: an interrupt may call it back.
         self.budget = None;
         if self.foreground {
@@ -222,7 +252,7 @@ impl Follower<'_, '_> {
             self.watch.ask(&Request::Place { why }, PLACE_MS)?;
         }
         self.measure()?;
-        Ok(End::Returned)
+        Ok(Came::Back)
     }
 
     /// An interrupt ends the command, a second one at once. Being ended or hung up on leaves it

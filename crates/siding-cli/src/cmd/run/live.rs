@@ -69,6 +69,11 @@ impl Live {
         self.shown
     }
 
+    /// Returns how much is known to be written and was not given, where it can be.
+    pub(super) const fn left(&self) -> u64 {
+        if self.is_open { self.until.saturating_sub(self.shown) } else { 0 }
+    }
+
     /// Returns what to write to, if there is something to show.
     pub(super) fn wants(&self) -> Option<BorrowedFd<'_>> {
         (self.is_open && self.shown < self.until).then(|| self.stdout.as_fd())

@@ -43,7 +43,9 @@ fn sessions_that_are_over_are_forgotten() {
         dead_session(&place, name, owner, ago);
     }
     let there = serde_json::json!({ "boot": "theirs", "machine": "theirs", "owner": GONE });
-    old_session(&place, "elsewhere", WEEKS, there);
+    // A third of that is longer than others are kept.
+    old_session(&place, "elsewhere", WEEKS / 3, there.clone());
+    old_session(&place, "never-heard-of", WEEKS, there);
     dead_session(&place, "damaged", GONE, WEEKS);
     std::fs::write(place.path("sessions/damaged/journal"), "x").expect("written");
     // It holds a record, and what it is about cannot be read.
@@ -61,9 +63,12 @@ fn sessions_that_are_over_are_forgotten() {
     };
     let before = contents(place.root.path());
     let foreseen: Vec<_> = place.foresee().iter().filter_map(name).collect();
-    assert_eq!((&foreseen[..], contents(place.root.path())), (&["old".to_owned()][..], before));
+    assert_eq!(
+        (&foreseen[..], contents(place.root.path())),
+        (&["never-heard-of".to_owned(), "old".to_owned()][..], before)
+    );
     let done: Vec<_> = place.act().iter().filter_map(name).collect();
-    assert_eq!(done, ["old"]);
+    assert_eq!(done, ["never-heard-of", "old"]);
     let left = place.root.sessions().expect("lists");
     let kept =
         ["cli", "damaged", "elsewhere", "has-ended", "has-task", "lives", "resumed", "young"];
