@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use siding_model::process::Wall;
+
 use super::*;
 
 #[test]
@@ -82,5 +84,23 @@ fn an_owner_that_cannot_be_seen_from_here_may_live() {
         assert_eq!(session.is_live(&boot), is_live, "{what}");
         assert_eq!(session.is_owned_by(own, &boot), is_live, "{what}");
         assert_eq!(session.may_live_elsewhere(&boot), may_live, "{what}");
+    }
+}
+
+#[test]
+fn a_turn_began_at_its_moment_and_not_a_clock_tick_away() {
+    let sandbox = tempfile::tempdir().expect("a directory");
+    let root = Root::open(&sandbox.path().join("state")).expect("a state directory");
+    let id: SessionId = "agent".parse().expect("a name");
+    let own = i32::try_from(std::process::id()).expect("small");
+    open(&root, &id, own).expect("opened");
+    for before in 0..50 {
+        let from = clock::wall();
+        let begun = begin_turn(&root, &id).expect("counted");
+        assert_eq!(begun.before, before);
+        let to = clock::wall();
+        let dir = root.session_dir(id.as_str(), false).expect("its directory");
+        let noted = Wall(file::written_at(&dir, "turns").expect("there"));
+        assert!(from <= noted && noted <= to, "{from:?} {noted:?} {to:?}");
     }
 }

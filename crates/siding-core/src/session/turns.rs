@@ -10,16 +10,12 @@ use siding_model::process::Wall;
 
 use super::{SessionError, io_error};
 use crate::store::Root;
-use crate::sys::file;
+use crate::sys::{clock, file};
 
 /// Counts the turns that were held in a row.
 const HOLDS: &str = "holds";
 /// Counts the turns that a person began.
 const TURNS: &str = "turns";
-
-/// How far the time of a file may be behind the clock, in milliseconds: a tick of the kernel
-/// (`CONFIG_HZ` 100).
-const TICK_MS: i64 = 10;
 
 /// A turn that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +77,11 @@ pub fn begin_turn(root: &Root, id: &SessionId) -> Result<Begun, SessionError> {
     let (counter, before) = counter(&dir, TURNS).map_err(io)?;
     let last = match before {
         0 => None,
-        _ => Some(Wall(file::written_at(&dir, TURNS).map_err(io)?).plus_ms(TICK_MS)),
+        _ => Some(Wall(file::written_at(&dir, TURNS).map_err(io)?)),
     };
+    let now = clock::wall();
     file::write_all_at(&counter, b".", before).map_err(io)?;
+    file::set_written_at(&counter, now.0).map_err(io)?;
     Ok(Begun { before, last })
 }
 

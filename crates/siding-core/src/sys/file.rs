@@ -6,7 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps,
+    UTIME_OMIT,
+};
 
 /// What to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,6 +287,21 @@ pub fn written_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
     let stat = rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?;
     let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Ok(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
+}
+
+/// Notes that a file was last written to at this moment, in milliseconds since 1970. The kernel's own
+/// note is a clock tick late.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn set_written_at(fd: impl AsFd, wall_ms: i64) -> io::Result<()> {
+    let written = Timespec {
+        tv_sec: wall_ms.div_euclid(1000),
+        tv_nsec: wall_ms.rem_euclid(1000) * 1_000_000,
+    };
+    let read = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    Ok(rustix::fs::futimens(fd, &Timestamps { last_access: read, last_modification: written })?)
 }
 
 fn facts_of(stat: &rustix::fs::Stat) -> Facts {

@@ -46,7 +46,7 @@ fn reminder(conversation: &Conversation) -> Result<Option<String>, Failure> {
     let was_looked_at =
         |task: &Task| sessions.iter().any(|of| output::seen(&task.dir, of).is_ok_and(|to| to > 0));
     let is_unseen = |task: &Task| {
-        turn.last.is_some_and(|last| last < task.state.started_wall) && !was_looked_at(task)
+        turn.last.is_some_and(|last| last <= task.state.started_wall) && !was_looked_at(task)
     };
     let unseen = running(root, &sessions, is_unseen)?;
     Ok(unseen.map(|unseen| {
