@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use siding_core::store::TaskDir;
 use siding_core::sys::memory::Pages;
 use siding_core::sys::{clock, file};
+use siding_model::evidence::FIRST_LOOK_MS;
 use siding_model::process::Mono;
 use siding_model::record::{Gap, OutputTotals};
 
@@ -29,8 +30,11 @@ const PIPE_MOST: u64 = 1 << 20;
 const BUFFER: usize = 256 << 10;
 /// Reads in one turn, so that a flood never keeps the shim from its other duties: 8 MiB.
 const READS_PER_TURN: usize = 32;
-/// Silence after which the FIFO shrinks and the buffer goes.
-const QUIET_AFTER_MS: u64 = 1000;
+/// Silence after which the FIFO shrinks and the buffer goes, in milliseconds: with the first look at
+/// the silent task, so that the shim wakes once for both. A little behind it, since the two are not
+/// counted from the very same moment, and from so much before.
+const QUIET_AFTER_MS: u64 = FIRST_LOOK_MS + QUIET_SLACK_MS;
+const QUIET_SLACK_MS: u64 = 50;
 /// The middle is released in steps of this many bytes; it is a multiple of every block size.
 const RELEASE_STEP: u64 = 4 << 20;
 /// Block size that holes are aligned to. Larger blocks are released when a step covers them.
@@ -146,7 +150,8 @@ impl Fifo {
 
     /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
     pub(crate) fn rest(&mut self, now: Mono) -> bool {
-        let rests = self.quiet_at.take_if(|at| now >= *at).is_some();
+        let soon = now.plus_ms(2 * QUIET_SLACK_MS);
+        let rests = self.quiet_at.take_if(|at| soon >= *at).is_some();
         if rests {
             (self.buffer, self.flood) = (None, None);
             // Refused when something came just now; then the next rest does it.

@@ -17,4 +17,4 @@ pub use facts::{Asleep, Call, Doing, Object, ProcessFacts, Sample, ThreadFacts, 
 pub use judge::{Judgement, is_suspicious, judge};
 pub use verdict::{Certainty, Evidence, Link, Stalled, Verdict, WaitingOn};
 pub use view::{AttentionView, WhyView};
-pub use watch::{Found, Watch};
+pub use watch::{FIRST_LOOK_MS, Found, Watch};

@@ -9,7 +9,7 @@ use crate::process::Mono;
 
 /// First look after this much silence, in milliseconds; also the time for which evidence that
 /// calls for somebody must have held.
-const FIRST_MS: u64 = 2_000;
+pub const FIRST_LOOK_MS: u64 = 2_000;
 /// By how much the time between two looks grows.
 const GROWTH: u64 = 6;
 /// Longest time between two looks, in milliseconds.
@@ -48,7 +48,7 @@ impl Watch {
     #[must_use]
     pub const fn new(after_ms: u64, silent_since: Mono, is_told: bool) -> Self {
         let since = silent_since;
-        Self { after_ms, silent_since, since, step_ms: FIRST_MS, looked: None, is_told }
+        Self { after_ms, silent_since, since, step_ms: FIRST_LOOK_MS, looked: None, is_told }
     }
 
     /// Notes that the task has written.
@@ -78,7 +78,7 @@ impl Watch {
         let end = self.since.plus_ms(self.after_ms);
         let Some(looked) = self.looked else {
             // There must be two looks before anything is said.
-            return Some(self.since.plus_ms(FIRST_MS.min(self.after_ms / 2)));
+            return Some(self.since.plus_ms(FIRST_LOOK_MS.min(self.after_ms / 2)));
         };
         let next = looked.plus_ms(self.step_ms);
         Some(if looked < end { next.min(end) } else { next })
@@ -90,10 +90,10 @@ impl Watch {
         let silence_is_over = now.ms_since(self.since) >= self.after_ms;
         self.step_ms = match found {
             Found::Patience => self.step_ms.saturating_mul(GROWTH).min(LAST_MS),
-            Found::Suspicion | Found::Certainty { .. } => FIRST_MS,
+            Found::Suspicion | Found::Certainty { .. } => FIRST_LOOK_MS,
         };
         let holds = match found {
-            Found::Certainty { since } => now.ms_since(since) >= FIRST_MS,
+            Found::Certainty { since } => now.ms_since(since) >= FIRST_LOOK_MS,
             Found::Patience | Found::Suspicion => false,
         };
         self.is_told = !is_first && (holds || silence_is_over);
@@ -181,7 +181,7 @@ mod tests {
                 let found = match found {
                     0 => Found::Patience,
                     1 => Found::Suspicion,
-                    _ => Found::Certainty { since: Mono(at.0.saturating_sub(FIRST_MS)) },
+                    _ => Found::Certainty { since: Mono(at.0.saturating_sub(FIRST_LOOK_MS)) },
                 };
                 let told = watch.looked(at, found);
                 prop_assert!(!told || looks > 1, "on one sample");

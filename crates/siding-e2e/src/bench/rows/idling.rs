@@ -23,8 +23,8 @@ const TASKS: usize = 1000;
 /// Shells to compare with.
 const SHELLS: usize = 20;
 /// What a shim does about its start is over long before: it lets go of everything it needs for a
-/// flow of output after one second.
-const SETTLE: Duration = Duration::from_secs(2);
+/// flow of output with its first look at a silence, after two seconds.
+const SETTLE: Duration = Duration::from_secs(3);
 
 fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let place = bench.stage.place(NAME)?;
