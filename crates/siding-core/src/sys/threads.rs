@@ -189,6 +189,8 @@ fn list_of_children(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -220,8 +222,9 @@ mod tests {
         let found = children(pid, pid);
         drop(shell.stdin.take());
         let _ended = shell.wait();
-        assert_eq!(found.len(), CROWD);
-        assert!(found.iter().all(|child| *child > 1) && found.is_sorted());
+        // Not in the order of their numbers: these begin again at the last.
+        let distinct: BTreeSet<i32> = found.iter().copied().filter(|child| *child > 1).collect();
+        assert_eq!((found.len(), distinct.len()), (CROWD, CROWD));
     }
 
     #[test]
