@@ -1,5 +1,6 @@
 //! What a client hears while it waits, and what follows when it does not want to wait any more.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,23 +12,31 @@ fn is_progress(message: &Value) -> bool {
     message["method"] == "notifications/progress"
 }
 
+/// Returns a command that ends once a file is there.
+fn until_there(file: &Path) -> String {
+    format!("until [ -e {} ]; do sleep 0.05; done", file.display())
+}
+
 // PAINS D3: clients give up after a while of silence.
 #[test]
 fn a_wait_tells_how_far_it_is() {
     let sandbox = sandbox();
     for new in [false, true] {
         let mut client = if new { Client::new(&sandbox, json!({})) } else { Client::old(&sandbox) };
-        let command = format!("echo '{new} step one'; sleep 1.6; exit 3");
+        let told = sandbox.path(&format!("told-{new}"));
+        let command = format!("echo '{new} step one'; {}; exit 3", until_there(&told));
         let id = client.start(&command);
         let params = json!({
             "name": "wait", "arguments": { "ids": [id] }, "_meta": { "progressToken": "p7" },
         });
         let request = client.begin("tools/call", params);
-        let told = client.until("progress is told", is_progress);
-        assert_eq!(told["params"]["progressToken"], "p7", "{told}");
-        assert!(told["params"]["progress"].as_f64().is_some_and(|done| done > 0.5), "{told}");
-        let message = told["params"]["message"].as_str().expect("words");
-        assert!(message.contains(&id) && message.contains("step one"), "{told}");
+        let progress = client.until("progress is told", is_progress);
+        let params = &progress["params"];
+        assert_eq!(params["progressToken"], "p7", "{progress}");
+        assert!(params["progress"].as_f64().is_some_and(|done| done > 0.5), "{progress}");
+        let message = params["message"].as_str().expect("words");
+        assert!(message.contains(&id) && message.contains("step one"), "{progress}");
+        std::fs::write(&told, "").expect("written");
         let answer = client.answer(request);
         assert!(answer.to_string().contains("exited 3"), "{answer}");
         client.leave();
@@ -38,13 +47,15 @@ fn a_wait_tells_how_far_it_is() {
 fn a_run_tells_how_far_it_is_too() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
+    let told = sandbox.path("told");
+    let command = format!("echo going; {}", until_there(&told));
     let params = json!({
-        "name": "run", "arguments": { "command": "echo going; sleep 1.6" },
-        "_meta": { "progressToken": 3 },
+        "name": "run", "arguments": { "command": command }, "_meta": { "progressToken": 3 },
     });
     let request = client.begin("tools/call", params);
-    let told = client.until("progress is told", is_progress);
-    assert_eq!(told["params"]["progressToken"], 3, "{told}");
+    let progress = client.until("progress is told", is_progress);
+    assert_eq!(progress["params"]["progressToken"], 3, "{progress}");
+    std::fs::write(&told, "").expect("written");
     let _answer = client.answer(request);
     client.leave();
 }
