@@ -13,7 +13,7 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{Folded, JournalError, TaskState};
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::{BootId, ProcRef};
+use siding_model::process::{BootId, ProcRef, Wall};
 use siding_model::protocol::Message;
 use siding_model::record::{Closed, OutputTotals, Record};
 
@@ -25,7 +25,7 @@ use crate::monitor;
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, procfs};
+use crate::sys::{clock, machine, procfs};
 use crate::tree::{self, SharedLook};
 use crate::wait;
 
@@ -69,6 +69,11 @@ pub enum Found {
         why: JournalError,
     },
 }
+
+/// Age in milliseconds from which on a task without a record and without a live mark is a
+/// leftover. Between the making of its directory and the taking of its lock lie microseconds, and on a
+/// busy machine everything that others do in between.
+const UNBORN_AGE_MS: i64 = 60_000;
 
 /// Why a task could not be recovered.
 #[derive(Debug, thiserror::Error)]
@@ -279,6 +284,9 @@ impl<'r> Recovery<'r> {
 
     fn unborn(&self, dir: TaskDir) -> Result<Found, RecoverError> {
         let id = dir.id();
+        if is_being_made(self.root, &dir) {
+            return Ok(Found::Busy);
+        }
         let Some(locked) = dir.try_lock().map_err(|source| io_error(id, "lock it", source))? else {
             return Ok(Found::Busy);
         };
@@ -301,6 +309,13 @@ impl<'r> Recovery<'r> {
             None => Ok(Found::Busy),
         }
     }
+}
+
+/// Whether somebody may just be making this task, of which nothing is on record: it has no live mark,
+/// which comes with its lock, and is young.
+pub(crate) fn is_being_made(root: &Root, dir: &TaskDir) -> bool {
+    let is_old = |at: Wall| clock::wall().0.saturating_sub(at.0) >= UNBORN_AGE_MS;
+    !root.is_marked_live(dir.id()) && !machine::changed(dir).is_ok_and(is_old)
 }
 
 /// Waits until a new shim says that it has taken over.

@@ -10,6 +10,7 @@ use siding_model::size::Bytes;
 use super::{ReapError, Standing, Step, Survey};
 use crate::cgroup::Group;
 use crate::notices::Acks;
+use crate::recover::is_being_made;
 use crate::session;
 use crate::store::{Root, StoreError};
 use crate::sys::{clock, file, procfs};
@@ -17,10 +18,6 @@ use crate::sys::{clock, file, procfs};
 /// Directories of the root (`docs/format.md`) that are read here entry by entry.
 pub(super) const ASIDE: &str = "aside";
 const SAME: &str = "same";
-
-/// Age in milliseconds from which on a task without a record and without a live mark is a
-/// leftover. Between the making of its directory and the taking of its lock lie microseconds.
-const UNBORN_AGE_MS: i64 = 60_000;
 
 /// Removes the control groups that ended tasks have left.
 pub(super) fn groups(root: &Root, survey: &Survey) -> Vec<Step> {
@@ -173,20 +170,11 @@ pub(super) fn unborn(root: &Root, survey: &Survey) -> Vec<Step> {
 
 /// Returns the tasks that were never recorded, are not marked live, and are not just being made.
 pub(super) fn unborn_ids(root: &Root, survey: &Survey) -> Vec<TaskId> {
-    let now = clock::wall();
-    let is_old = |id: TaskId| {
-        let changed = root.task(id).and_then(|dir| {
-            let path = dir.path().to_owned();
-            crate::sys::machine::changed(&dir).map_err(|source| StoreError::Io {
-                doing: "look at",
-                path,
-                source,
-            })
-        });
-        changed.is_ok_and(|at| now.0.saturating_sub(at.0) >= UNBORN_AGE_MS)
-    };
+    // One that cannot be opened is not removed either.
+    let is_left = |id: &TaskId| root.task(*id).is_ok_and(|dir| !is_being_made(root, &dir));
     let unborn = survey.tasks.iter().filter(|(_, standing)| matches!(standing, Standing::Unborn));
-    unborn.map(|(id, _)| *id).filter(|id| !root.is_marked_live(*id) && is_old(*id)).collect()
+    let unmarked = unborn.map(|(id, _)| *id).filter(|id| !root.is_marked_live(*id));
+    unmarked.filter(is_left).collect()
 }
 
 /// Removes claims on commands whose task does not run.

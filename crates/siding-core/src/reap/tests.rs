@@ -16,6 +16,7 @@ use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
 
 use super::*;
 use crate::journal_file::JournalFile;
+use crate::recover::{Found, Recovery};
 use crate::sys::{clock, limit};
 
 /// Never executed: no test here has anything to rescue.
@@ -186,11 +187,19 @@ fn what_is_just_being_made_is_left_alone() {
     let place = Place::new();
     let young = place.root.new_id().expect("an id");
     drop(place.root.create_task(young));
+    // Nor by a command that lists tasks meanwhile: whoever makes it has not taken its lock yet.
+    let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
+    let found = recovery.task(young).expect("works");
+    assert!(matches!(found, Found::Busy), "{found:?}");
     let locked = place.root.new_id().expect("an id");
     let _held = place.root.create_task(locked).expect("a directory");
     make_old(&place.path(&format!("tasks/{locked}")));
     assert_eq!(place.act(), []);
     assert_eq!(place.root.all_tasks().expect("lists").len(), 2);
+    make_old(&place.path(&format!("tasks/{young}")));
+    let found = recovery.task(young).expect("works");
+    assert!(matches!(found, Found::Unborn), "{found:?}");
+    assert_eq!(place.root.all_tasks().expect("lists"), [locked]);
 }
 
 #[test]
