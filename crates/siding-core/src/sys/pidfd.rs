@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
@@ -34,7 +35,12 @@ impl PidFd {
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(gone)?;
-        let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        let fd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            // The number is a thread's now. Linux 6.1 says the same of one that was reaped while
+            // somebody is left in its group or session (6.18 says `ESRCH` then).
+            Err(Errno::NOENT | Errno::INVAL) => return Err(gone()),
+            opened => opened?,
+        };
         match procfs::stat(process.pid) {
             Some(stat) if stat.start_ticks == process.start_ticks => Ok(Self { fd, process }),
             None if !super::poll::ready(fd.as_fd()) => {
@@ -171,3 +177,52 @@ const PIDFD_INFO_EXIT: u64 = 1 << 3;
 const PIDFD_GET_INFO: libc::c_ulong =
     3 << 30 | (size_of::<PidfdInfo>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn is_gone(process: ProcRef) -> bool {
+        matches!(PidFd::living(process), Ok(None))
+    }
+
+    #[test]
+    fn who_was_reaped_is_gone_although_its_group_is_not_empty() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 3<&0; (read -r _ <&3) & echo $!"]).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut leader = command.spawn().expect("there is a shell");
+        let end_of_member = leader.stdin.take();
+        let mut line = String::new();
+        let out = leader.stdout.take().expect("is piped");
+        BufReader::new(out).read_line(&mut line).expect("text");
+        let member = PidFd::of_number(line.trim().parse().expect("a number")).expect("it lives");
+        let process = procfs::identify(i32::try_from(leader.id()).expect("fits"));
+        let process = process.expect("it was not reaped");
+        let _status = leader.wait().expect("an own child");
+        assert!(!member.is_dead() && is_gone(process));
+        drop(end_of_member);
+        let _ends = super::super::poll::wait(&[member.as_fd()], Some(20_000)).expect("can wait");
+        assert!(member.is_dead());
+    }
+
+    #[test]
+    fn the_number_of_a_thread_is_no_process() {
+        let own = procfs::own().expect("this process");
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("is heard");
+            let _hung_up = ended.recv();
+        });
+        let thread_number = told.recv().expect("is told");
+        assert!(is_gone(ProcRef { pid: thread_number, ..own }) && !is_gone(own));
+        drop(end);
+        thread.join().expect("ends");
+    }
+}

@@ -44,7 +44,7 @@
 //! | `beat FILE` | appends a byte every 20 ms for ever |
 //! | `burn [--for MS]` | keeps a CPU busy for ever, or so long |
 //! | `grow BYTES` | allocates and touches memory, and keeps it |
-//! | `hold-fds N` | opens N descriptors, raising the soft limit as far as it goes |
+//! | `hold-fds N` | opens N descriptors, raising the soft limit as far as it goes; all but one where that is less |
 //! | `listen PORTFILE [--port N]` | listens on 127.0.0.1, by default on any port, writes the port to the file, and keeps listening |
 //! | `fill BYTES [--line LEN \| --block LEN]` | writes [`siding_e2e::fill`]'s bytes to stdout, 80-byte lines by default; `k`, `M`, `G` |
 //! | `read-stdin` | echoes stdin; announces `eof bytes=N` on stdout too |

@@ -113,6 +113,18 @@ fn it_holds_descriptors_memory_and_a_port() {
     let _connection = std::net::TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
 }
 
+/// The kernel's own hard limit is 4096, and who has not raised it gets no more.
+#[test]
+fn it_goes_on_when_it_holds_all_it_may() {
+    let sandbox = Sandbox::new();
+    let line = sandbox.puppet_line(&words("hold-fds 100 mark full"));
+    let script = format!("ulimit -n 32; exec {line}");
+    let _done = sandbox.host("bash", &["-c", &script]).run().expect_code(0);
+    let held = sandbox.announced("hold-fds").field::<u64>("held");
+    assert!((20..32).contains(&held), "{held}");
+    let _goes_on = sandbox.marked("full");
+}
+
 #[test]
 fn it_burns_as_long_as_told() {
     let done = perform(&words("burn --for 50 sleep 50 exit 1")).expect_code(1);
