@@ -103,8 +103,11 @@ pub(crate) enum LoopKind {
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) name: String,
-    /// `None` for an array, whose words are in `words`.
+    /// `None` for an array, and for an element whose number has to be worked out.
     pub(crate) value: Option<Word>,
+    /// Of an array.
+    pub(crate) elements: Option<Vec<Word>>,
+    /// Words in its subscript.
     pub(crate) words: Vec<Word>,
     pub(crate) appends: bool,
 }
@@ -136,7 +139,7 @@ pub(crate) struct Word {
 pub(crate) enum Piece {
     /// Characters, quotes and backslashes taken out.
     Text { text: String, at: Option<usize> },
-    /// `$NAME`, `${NAME:-…}` and `${NAME:?…}`.
+    /// `$NAME`, `${NAME:-…}`, `${NAME:?…}`, and without a name `${…:+…}`.
     Variable { name: String, default: Option<Word>, is_required: bool, is_quoted: bool },
     /// `$(…)`, `` `…` `` and `${ …; }`.
     Output { body: Vec<Statement>, is_quoted: bool },
