@@ -152,6 +152,13 @@ pub(crate) enum Piece {
 }
 
 impl Word {
+    /// Whether there may be commands in it.
+    pub(crate) fn has_commands(&self) -> bool {
+        self.pieces.iter().any(|piece| {
+            !matches!(piece, Piece::Text { .. } | Piece::Variable { default: None, .. })
+        })
+    }
+
     /// Returns the word as the shell makes it, when that is known before anything runs.
     pub(crate) fn fixed(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {

@@ -58,10 +58,12 @@ impl Walker {
             self.assign(assignments, place);
             return;
         }
-        // `curl -d "$(cat x)"` reads what is written there.
-        let mut inside = place.clone();
-        inside.downstream.extend(words[0].fixed());
-        self.words(words, &inside);
+        if words.iter().any(Word::has_commands) {
+            // `curl -d "$(cat x)"` reads what is written there.
+            let mut inside = place.clone();
+            inside.downstream.extend(words[0].fixed());
+            self.words(words, &inside);
+        }
         let choices = expand::choices(words, &self.variables).min(CHOICES_MAX);
         let ways: Vec<Vec<Field>> = (0..choices)
             .map(|choice| {
