@@ -103,8 +103,11 @@ pub(crate) enum LoopKind {
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) name: String,
-    /// `None` for an array, whose words are in `words`.
+    /// `None` for an array, and for an element whose number has to be worked out.
     pub(crate) value: Option<Word>,
+    /// Of an array.
+    pub(crate) elements: Option<Vec<Word>>,
+    /// Words in its subscript.
     pub(crate) words: Vec<Word>,
     pub(crate) appends: bool,
 }
@@ -136,7 +139,7 @@ pub(crate) struct Word {
 pub(crate) enum Piece {
     /// Characters, quotes and backslashes taken out.
     Text { text: String, at: Option<usize> },
-    /// `$NAME`, `${NAME:-…}` and `${NAME:?…}`.
+    /// `$NAME`, `${NAME:-…}`, `${NAME:?…}`, and without a name `${…:+…}`.
     Variable { name: String, default: Option<Word>, is_required: bool, is_quoted: bool },
     /// `$(…)`, `` `…` `` and `${ …; }`.
     Output { body: Vec<Statement>, is_quoted: bool },
@@ -149,6 +152,13 @@ pub(crate) enum Piece {
 }
 
 impl Word {
+    /// Whether there may be commands in it.
+    pub(crate) fn has_commands(&self) -> bool {
+        self.pieces.iter().any(|piece| {
+            !matches!(piece, Piece::Text { .. } | Piece::Variable { default: None, .. })
+        })
+    }
+
     /// Returns the word as the shell makes it, when that is known before anything runs.
     pub(crate) fn fixed(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {

@@ -7,18 +7,24 @@
 
 mod call;
 mod code;
+mod encoded;
 mod expand;
+mod found;
 mod lists;
+mod literals;
 mod output;
+mod places;
 mod programs;
 mod shells;
 mod simple;
 mod values;
 mod variables;
 mod walk;
+mod within;
 mod wrappers;
+mod written;
 
 pub(crate) use call::{Call, Seen, Shape};
-pub(crate) use expand::{ANY, SURE};
+pub(crate) use expand::{ANY, FOUND, NEXT, SURE};
 pub(crate) use programs::is_known;
 pub(crate) use walk::walk;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::ast::Span;
 use crate::parse::TEXT_MAX;
 use crate::rules::{Rule, Rules};
-use crate::unwrap::{Call, Seen, is_known, walk};
+use crate::unwrap::{ANY, Call, FOUND, NEXT, SURE, Seen, is_known, walk};
 
 mod look;
 
@@ -117,6 +117,8 @@ pub fn judge(text: &str, rules: &Rules, how: How) -> Judgement {
 fn finding(rule: &Rule, seen: &Seen, text: &str) -> Finding {
     let (span, guess) = match seen {
         Seen::Call(call) => (call.span, call.guessed_from.as_deref()),
+        Seen::Set { text } => (text.span, None),
+        Seen::Read { from, .. } => (from.span, None),
         Seen::Write { to, .. } => (to.span, None),
         Seen::Shape { span, .. } => (*span, None),
     };
@@ -145,12 +147,16 @@ pub fn seen_calls(text: &str) -> Vec<(Span, String)> {
         let words = call.args.iter().map(|arg| arg.text.as_str());
         let line =
             std::iter::once(call.program.as_str()).chain(words).collect::<Vec<_>>().join(" ");
-        line.replace(['\u{E000}', '\u{E001}'], "?")
+        line.replace([ANY, SURE, FOUND, NEXT], "?")
     };
     let (seen, _) = walk(text);
     let calls = seen.iter().filter_map(|seen| match seen {
         Seen::Call(call) if call.guessed_from.is_none() => Some((call.span, shown(call))),
-        Seen::Call(_) | Seen::Write { .. } | Seen::Shape { .. } => None,
+        Seen::Call(_)
+        | Seen::Set { .. }
+        | Seen::Read { .. }
+        | Seen::Write { .. }
+        | Seen::Shape { .. } => None,
     });
     calls.collect()
 }

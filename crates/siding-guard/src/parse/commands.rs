@@ -183,7 +183,8 @@ impl Reader<'_> {
     }
 
     fn assignment(&mut self, assignment: &shuck_ast::Assignment) -> Assignment {
-        let mut words = self.reference(&assignment.target);
+        let words = self.reference(&assignment.target);
+        let mut elements = None;
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
             AssignmentValue::Compound(array) => {
@@ -196,14 +197,17 @@ impl Reader<'_> {
                     let place = self.span(array.span);
                     self.fault(place, "`(` is never closed");
                 }
-                words.extend(array.elements.iter().map(|element| self.word(&element.value().word)));
+                let all = array.elements.iter().map(|element| self.word(&element.value().word));
+                elements = Some(all.collect());
                 None
             }
         };
-        let name = assignment.target.name.to_string();
+        let element = self.element(&assignment.target);
         // An element of an array is not the variable's value.
-        let value = value.filter(|_| assignment.target.subscript.is_none());
-        Assignment { name, value, words, appends: assignment.append }
+        let is_named = assignment.target.subscript.is_none() || element.is_some();
+        let name = element.unwrap_or_else(|| assignment.target.name.to_string());
+        let value = value.filter(|_| is_named);
+        Assignment { name, value, elements, words, appends: assignment.append }
     }
 
     fn redirect(&mut self, redirect: &shuck_ast::Redirect) -> Redirect {

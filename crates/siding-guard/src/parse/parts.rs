@@ -15,6 +15,15 @@ impl Reader<'_> {
         word.map(|word| self.word(word)).into_iter().collect()
     }
 
+    /// Returns the name of an element, `a[0]`, or of all of them, `a[@]`. `None` where the number
+    /// has to be worked out, and without one.
+    pub(super) fn element(&self, reference: &VarRef) -> Option<String> {
+        let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
+        let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());
+        let is_plain = is_number || matches!(subscript, "@" | "*");
+        is_plain.then(|| format!("{}[{subscript}]", reference.name))
+    }
+
     pub(super) fn pattern(&mut self, pattern: &Pattern) -> Vec<Word> {
         let mut words = vec![];
         for (part, _) in pattern.parts_with_spans() {

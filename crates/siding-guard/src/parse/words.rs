@@ -78,12 +78,16 @@ impl Reader<'_> {
                 {
                     out.push(Piece::Variable { name, default, is_required: false, is_quoted });
                 } else if matches!(**operator, ParameterOp::Error) && words.is_empty() {
-                    out.push(Piece::Variable { name, default: None, is_required: true, is_quoted });
+                    out.push(Piece::Variable { name, default, is_required: true, is_quoted });
                 } else {
                     words.extend(default);
                     words.extend(self.operator(operator));
                     out.push(Piece::Unknown { words });
                 }
+            }
+            WordPart::ArrayAccess(reference) if self.element(reference).is_some() => {
+                let name = self.element(reference).unwrap_or_default();
+                out.push(Piece::Variable { name, default: None, is_required: false, is_quoted });
             }
             other @ (WordPart::ZshQualifiedGlob(_)
             | WordPart::ArithmeticExpansion { .. }
@@ -163,9 +167,10 @@ impl Reader<'_> {
     fn parameter(&mut self, expansion: &ParameterExpansion, is_quoted: bool) -> Piece {
         match expansion.bourne() {
             Some(BourneParameterExpansion::Access { reference })
-                if reference.subscript.is_none() =>
+                if reference.subscript.is_none() || self.element(reference).is_some() =>
             {
-                let name = reference.name.to_string();
+                let element = self.element(reference);
+                let name = element.unwrap_or_else(|| reference.name.to_string());
                 Piece::Variable { name, default: None, is_required: false, is_quoted }
             }
             Some(BourneParameterExpansion::Operation {
@@ -181,7 +186,12 @@ impl Reader<'_> {
                 }
                 // `${x:?message}` is the variable's value, or nothing runs.
                 if matches!(**operator, ParameterOp::Error) {
-                    return Piece::Variable { name, default: None, is_required: true, is_quoted };
+                    return Piece::Variable { name, default, is_required: true, is_quoted };
+                }
+                // `${x:+word}` is the word, or nothing.
+                if matches!(**operator, ParameterOp::UseReplacement) {
+                    let name = String::new();
+                    return Piece::Variable { name, default, is_required: false, is_quoted };
                 }
                 let mut words: Vec<_> = default.into_iter().collect();
                 words.extend(self.operator(operator));

@@ -95,14 +95,23 @@ pub(super) struct RawMatcher {
     pub(super) args: Vec<String>,
     /// None of the words may be one of these.
     pub(super) not_args: Vec<String>,
-    /// The last of several words that are no options: where `cp` copies to.
+    /// The last of several words that are no options, or the value of `--target-directory`: where
+    /// `cp` copies to.
     pub(super) target: Vec<String>,
+    /// The words before that one: what `mv` moves away.
+    pub(super) sources: Vec<String>,
     /// Any words, options too.
     pub(super) words: Vec<String>,
     /// Any words, and what is given on standard input, in any case.
     pub(super) code: Vec<String>,
     /// Programs that write into its standard input.
     pub(super) from: Vec<String>,
+    /// Programs that read what it writes.
+    pub(super) to: Vec<String>,
+    /// Variables that are set, `NAME=value`.
+    pub(super) sets: Vec<String>,
+    /// Files that a redirection reads.
+    pub(super) reads: Vec<String>,
     /// Files that a redirection writes.
     pub(super) writes: Vec<String>,
     /// Files that a redirection empties first.
@@ -110,6 +119,8 @@ pub(super) struct RawMatcher {
     pub(super) shape: Option<Shape>,
     /// No words but options.
     pub(super) no_args: bool,
+    /// Its standard input is neither a pipe nor a file.
+    pub(super) terminal: bool,
     /// No `timeout` around it.
     pub(super) unbounded: bool,
 }

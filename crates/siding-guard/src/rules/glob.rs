@@ -1,6 +1,6 @@
 //! Patterns.
 
-use crate::unwrap::{ANY, SURE};
+use crate::unwrap::{ANY, FOUND, SURE};
 
 /// What `*` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {
     folds: bool,
+    is_place: bool,
     /// The characters before the first `*` or `?`; most texts differ there already.
     start: String,
     /// What stands between `start` and `end`, from the first `*` or `?` to the last.
@@ -40,7 +41,8 @@ enum Mark {
 
 impl Glob {
     /// Compiles a pattern: `*`, `?`, `\` before a character that stands for itself, `<any>` for
-    /// what is only known when the command runs, `<some>` for the same when it is not empty.
+    /// what is only known when the command runs, `<some>` for the same when it is not empty,
+    /// `<found>` for processes that were looked up by their names.
     pub(crate) fn new(pattern: &str, kind: Kind) -> Self {
         let mut marks = marks_of(pattern, kind);
         let is_one = |mark: &Mark| matches!(mark, Mark::One(_));
@@ -53,11 +55,18 @@ impl Glob {
         let rows = middle.split(|mark| !is_one(mark)).map(text_of);
         Self {
             folds: kind == Kind::Code,
+            is_place: pattern.starts_with(['.', '{', '[', '!', '\\']),
             start: text_of(&marks),
             within: rows.max_by_key(String::len).unwrap_or_default(),
             middle,
             end,
         }
+    }
+
+    /// Whether what matches is a place seen from the working directory: `.`, `*`, `.git`. In
+    /// another directory the same word is another place.
+    pub(crate) const fn is_place(&self) -> bool {
+        self.is_place
     }
 
     /// Returns the text that alone matches, if there is just one.
@@ -123,7 +132,10 @@ impl Glob {
 
 /// Reads a pattern.
 fn marks_of(pattern: &str, kind: Kind) -> Vec<Mark> {
-    let pattern = pattern.replace("<any>", &ANY.to_string()).replace("<some>", &SURE.to_string());
+    let pattern = pattern
+        .replace("<any>", &ANY.to_string())
+        .replace("<some>", &SURE.to_string())
+        .replace("<found>", &FOUND.to_string());
     let mut marks = vec![];
     let mut chars = pattern.chars().peekable();
     while let Some(c) = chars.next() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::file::RawMatcher;
 use super::glob::{Glob, Kind};
 use super::operands::{Looked, path};
-use crate::unwrap::{Call, Seen, Shape};
+use crate::unwrap::{Seen, Shape};
 
 /// One way in which a rule is about something. Everything that is given holds.
 #[derive(Debug, Clone)]
@@ -17,13 +17,18 @@ pub(crate) struct Matcher {
     args: Vec<Glob>,
     not_args: Vec<Glob>,
     target: Vec<Glob>,
+    sources: Vec<Glob>,
     words: Vec<Glob>,
     code: Vec<Glob>,
     from: Vec<Glob>,
+    to: Vec<Glob>,
+    sets: Vec<Glob>,
+    reads: Vec<Glob>,
     writes: Vec<Glob>,
     overwrites: Vec<Glob>,
     shape: Option<Shape>,
     no_args: bool,
+    terminal: bool,
     unbounded: bool,
 }
 
@@ -56,13 +61,18 @@ impl Matcher {
             args: all(&raw.args, Kind::Path)?,
             not_args: all(&raw.not_args, Kind::Path)?,
             target: all(&raw.target, Kind::Path)?,
+            sources: all(&raw.sources, Kind::Path)?,
             words: all(&raw.words, Kind::Text)?,
             code: all(&raw.code, Kind::Code)?,
             from: all(&raw.from, Kind::Text)?,
+            to: all(&raw.to, Kind::Text)?,
+            sets: all(&raw.sets, Kind::Text)?,
+            reads: all(&raw.reads, Kind::Path)?,
             writes: all(&raw.writes, Kind::Path)?,
             overwrites: all(&raw.overwrites, Kind::Path)?,
             shape: raw.shape,
             no_args: raw.no_args,
+            terminal: raw.terminal,
             unbounded: raw.unbounded,
         })
     }
@@ -70,6 +80,8 @@ impl Matcher {
     /// Whether there is anything that it can be about.
     pub(super) fn is_empty(&self) -> bool {
         self.program.is_empty()
+            && self.sets.is_empty()
+            && self.reads.is_empty()
             && self.writes.is_empty()
             && self.overwrites.is_empty()
             && self.shape.is_none()
@@ -79,9 +91,18 @@ impl Matcher {
         self.shape == Some(wanted)
     }
 
+    pub(crate) fn is_about_set(&self, text: &str) -> bool {
+        any(&self.sets, text)
+    }
+
+    pub(crate) fn is_about_read(&self, from: &str, directory: &str) -> bool {
+        any(&self.reads, &path(from, directory))
+    }
+
     pub(crate) fn is_about_write(&self, to: &str, directory: &str, appends: bool) -> bool {
         let to = path(to, directory);
-        any(&self.writes, &to) || !appends && any(&self.overwrites, &to)
+        let is_one = any(&self.writes, &to) || !appends && any(&self.overwrites, &to);
+        is_one && !any(&self.not_args, &to)
     }
 
     pub(crate) fn is_about_call(&self, looked: &Looked<'_>) -> bool {
@@ -94,10 +115,11 @@ impl Matcher {
         if !self.flags.iter().all(shortened)
             || self.without.iter().any(|names| looked.has(names, false))
             || self.no_args && !operands.is_empty()
+            || self.terminal && call.has_input
         {
             return false;
         }
-        self.has_words(call, operands)
+        self.has_words(looked, operands)
     }
 
     /// Returns the operands behind the subcommand, `None` for another one.
@@ -114,25 +136,38 @@ impl Matcher {
         Some(&operands[sub.len()..])
     }
 
-    fn has_words(&self, call: &Call, operands: &[&str]) -> bool {
-        let path = |word: &&str| path(word, &call.directory);
-        // As it is too: an operand need not be a path.
-        let is_one = |globs: &[Glob]| {
-            operands
-                .iter()
-                .any(|word| any(globs, &path(word)) || call.directory == "." && any(globs, word))
+    fn has_words<'l>(&self, looked: &'l Looked<'_>, operands: &[&'l str]) -> bool {
+        let call = looked.call;
+        let path = |word: &str| path(word, &call.directory);
+        // As it is too: an operand need not be a path, but a name, a number, a mode. `*` is always
+        // a place, and another one elsewhere.
+        let is_plain = |glob: &Glob| call.directory == "." || !glob.is_place();
+        let is_one = |globs: &[Glob], words: &[&str]| {
+            let fits = |word: &&str| {
+                let path = path(word);
+                globs.iter().any(|glob| glob.matches(&path) || is_plain(glob) && glob.matches(word))
+            };
+            !globs.is_empty() && words.iter().any(fits)
         };
         let in_words = |globs: &[Glob]| call.args.iter().any(|arg| any(globs, &arg.text));
-        let last = operands.last().filter(|_| operands.len() > 1);
-        (self.args.is_empty() || is_one(&self.args))
-            && !is_one(&self.not_args)
-            && (self.target.is_empty() || last.is_some_and(|word| any(&self.target, &path(word))))
+        let in_code = |text: &str| any(&self.code, &squeezed(text));
+        let (sources, target) = looked.moved(operands);
+        (self.args.is_empty() || is_one(&self.args, operands))
+            && !is_one(&self.not_args, operands)
+            && (self.target.is_empty() || target.is_some_and(|word| any(&self.target, &path(word))))
+            && (self.sources.is_empty() || is_one(&self.sources, sources))
             && (self.words.is_empty() || in_words(&self.words))
             && (self.code.is_empty()
-                || in_words(&self.code)
-                || call.stdin.as_deref().is_some_and(|text| any(&self.code, text)))
+                || call.args.iter().any(|arg| in_code(&arg.text))
+                || call.stdin.as_deref().is_some_and(in_code))
             && (self.from.is_empty() || call.upstream.iter().any(|name| any(&self.from, name)))
+            && (self.to.is_empty() || call.downstream.iter().any(|name| any(&self.to, name)))
     }
+}
+
+/// Returns code with one blank for each row of them, and for the comments of SQL and C.
+fn squeezed(code: &str) -> String {
+    code.replace("/**/", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn any(globs: &[Glob], text: &str) -> bool {
@@ -150,6 +185,8 @@ fn compiled(pattern: &str, kind: Kind) -> impl Iterator<Item = Glob> {
 pub(crate) fn concerns(matcher: &Matcher, seen: &Seen) -> bool {
     match seen {
         Seen::Call(_) => !matcher.program.is_empty(),
+        Seen::Set { .. } => !matcher.sets.is_empty(),
+        Seen::Read { .. } => !matcher.reads.is_empty(),
         Seen::Write { .. } => !matcher.writes.is_empty() || !matcher.overwrites.is_empty(),
         Seen::Shape { .. } => matcher.shape.is_some(),
     }

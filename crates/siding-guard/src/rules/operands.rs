@@ -15,13 +15,15 @@ pub(crate) struct Looked<'c> {
     options: Vec<&'c str>,
     /// Words that are no options and no values of options, in their order.
     pub(crate) operands: Vec<&'c str>,
+    /// The value of `--target-directory`.
+    target: Option<&'c str>,
 }
 
 impl<'c> Looked<'c> {
     pub(crate) fn new(call: &'c Call, values: &Values) -> Self {
         let of = |name: &str| values.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut own = of(&call.program);
-        let (mut options, mut operands) = (vec![], vec![]);
+        let (mut options, mut operands, mut target) = (vec![], vec![], None);
         let mut words = call.args.iter().map(|arg| arg.text.as_str());
         while let Some(word) = words.next() {
             if word == "--" {
@@ -37,11 +39,28 @@ impl<'c> Looked<'c> {
                 continue;
             }
             options.push(word);
+            let attached = word.strip_prefix("--target-directory=");
+            target = attached.or(target);
             if own.iter().any(|option| option == word) {
-                let _value = words.next();
+                let value = words.next();
+                let is_target = matches!(word, "-t" | "--target-directory");
+                target = value.filter(|_| is_target).or(target);
             }
         }
-        Self { call, options, operands }
+        Self { call, options, operands, target }
+    }
+
+    /// Returns what is moved or copied, and where to: the last of several operands if no option
+    /// names it.
+    pub(crate) fn moved<'o, 'l>(
+        &'l self,
+        operands: &'o [&'l str],
+    ) -> (&'o [&'l str], Option<&'l str>) {
+        match (self.target, operands) {
+            (Some(target), operands) => (operands, Some(target)),
+            (None, [sources @ .., last]) if !sources.is_empty() => (sources, Some(*last)),
+            (None, operands) => (operands, None),
+        }
     }
 
     /// Whether one of the names `-f|--force` is given. Also as one of several letters, with a

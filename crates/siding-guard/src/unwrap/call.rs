@@ -9,6 +9,10 @@ use crate::ast::Span;
 pub(crate) enum Seen {
     /// A program runs.
     Call(Call),
+    /// A variable is set.
+    Set { text: Arg },
+    /// A file is read by a redirection.
+    Read { from: Arg, directory: String },
     /// A file is written by a redirection.
     Write { to: Arg, appends: bool, directory: String },
     /// The text has a shape of its own.
@@ -24,6 +28,10 @@ pub(crate) struct Call {
     pub(crate) span: Span,
     /// Programs that write into its standard input, the nearest last.
     pub(crate) upstream: Vec<String>,
+    /// Programs that read what it writes.
+    pub(crate) downstream: Vec<String>,
+    /// Its standard input is a pipe or a file.
+    pub(crate) has_input: bool,
     /// What it reads from standard input, where that stands in the text.
     pub(crate) stdin: Option<String>,
     /// The directory it runs in, `.` when the text does not change it.

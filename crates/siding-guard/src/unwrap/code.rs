@@ -3,26 +3,48 @@
 use super::call::Shape;
 use super::expand::{Field, SURE};
 use super::lists;
+use super::values::is_command;
 use super::walk::{Place, Walker};
+use super::within;
 use super::wrappers::behind;
 
 /// Programs of which each word, options left out, is a text for a shell.
-const EVERY_WORD: &[&str] = &["concurrently", "hyperfine", "mprocs"];
+const EVERY_WORD: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];
 
 /// Programs with an option, or a word, whose value is a text for a shell.
 const TEXT_BEHIND: &[(&str, &[&str])] = &[
+    ("entr", &["-s"]),
     ("flock", &["-c", "--command"]),
+    ("fly", &["-C", "--command"]),
+    ("flyctl", &["-C", "--command"]),
+    ("gcloud", &["--command"]),
     ("git", &["-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter"]),
     ("nix-shell", &["--run", "--command"]),
     ("nodemon", &["-x", "--exec"]),
     ("npm", &["-c", "--call"]),
     ("npx", &["-c", "--call"]),
+    ("rsync", &["-e", "--rsh", "--rsync-path"]),
     ("runuser", &["-c", "--command", "--session-command"]),
+    ("scp", &["-S"]),
     ("script", &["-c", "--command"]),
     ("sg", &["-c"]),
     ("su", &["-c", "--command", "--session-command"]),
-    ("tar", &["--to-command"]),
+    (
+        "tar",
+        &[
+            "-F",
+            "-I",
+            "--checkpoint-action",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--to-command",
+            "--use-compress-program",
+        ],
+    ),
     ("vagrant", &["-c", "--command"]),
+    ("watchexec", &["-c", "--command"]),
+    ("zip", &["-TT", "--unzip-command"]),
     ("cargo", &["-s", "--shell"]),
 ];
 
@@ -33,6 +55,7 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
             text_behind(walker, args, options, place);
         }
     }
+    within::commands(walker, program, args, place);
     if EVERY_WORD.contains(&program) {
         for field in args.iter().filter(|field| !field.text.starts_with('-')) {
             walker.text_of(field, place);
@@ -42,7 +65,8 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
     match program {
         "eval" => eval(walker, args, place),
         "trap" | "batch" | "at" => {
-            if let Some(first) = args.first().filter(|first| program == "trap" && is_code(first)) {
+            let first = args.iter().find(|field| field.text != "--");
+            if let Some(first) = first.filter(|first| program == "trap" && is_code(first)) {
                 walker.text_of(first, place);
             }
             if let Some(stdin) = place.stdin.clone().filter(|_| program != "trap") {
@@ -72,11 +96,8 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
         "parallel" => lists::parallel(walker, args, place),
         "find" | "fd" | "fdfind" | "bfs" => lists::find(walker, program, args, place),
         "git" => git(walker, args, place),
-        "tmux" | "screen" => {
-            for field in args.iter().filter(|field| field.text.contains(' ')) {
-                walker.text_of(field, place);
-            }
-        }
+        "tmux" | "screen" => within::terminal(walker, program, args, place),
+        "make" | "gmake" => within::make(walker, args, place),
         "siding" => siding(walker, args, place),
         _ => return false,
     }
@@ -86,18 +107,35 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
 fn text_behind(walker: &mut Walker, args: &[Field], options: &[&str], place: &Place) {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();
-        if options.contains(&text)
+        if options.iter().any(|option| is_option(text, option))
             && let Some(code) = args.get(at + 1)
         {
             walker.text_of(code, place);
         }
-        if let Some((option, value)) = text.split_once('=')
-            && options.contains(&option)
-        {
+        let long = text.split_once('=').filter(|(option, _)| options.contains(option));
+        // `-c'rm -rf x'`: a text, and no further letters.
+        let attached = || {
+            let short =
+                options.iter().find(|option| option.len() == 2 && text.starts_with(*option))?;
+            text.contains(' ').then(|| &text[short.len()..])
+        };
+        if let Some(value) = long.map(|(_, value)| value).or_else(attached) {
+            // `tar --checkpoint-action=exec=…`
+            let value = value.strip_prefix("exec=").unwrap_or(value);
             let field = Field { text: value.to_owned(), at: None, ..field.clone() };
             walker.text_of(&field, place);
         }
     }
+}
+
+/// Whether a word is this option, or several letters of which it is the last: `-qec`.
+fn is_option(word: &str, option: &str) -> bool {
+    let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    word == option
+        || letter.is_some_and(|letter| {
+            letters.ends_with(letter) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
 }
 
 /// `trap - INT`, `trap '' INT` and `trap cleanup EXIT` with a function have no text to read, or
@@ -141,8 +179,19 @@ fn eval(walker: &mut Walker, args: &[Field], place: &Place) {
 fn env(walker: &mut Walker, args: &[Field], place: &Place) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();
-        if matches!(text, "-S" | "--split-string") {
-            joined(walker, args.get(at + 1..).unwrap_or_default(), place);
+        if is_option(text, "-S") || text == "--split-string" {
+            match args.get(at + 1..).unwrap_or_default() {
+                [code, rest @ ..] if !rest.is_empty() => {
+                    let words = code.text.split_whitespace().map(|word| Field {
+                        text: word.to_owned(),
+                        at: None,
+                        ..code.clone()
+                    });
+                    let words: Vec<Field> = words.chain(rest.iter().cloned()).collect();
+                    walker.call(&words, code.span, place);
+                }
+                code => joined(walker, code, place),
+            }
             return true;
         }
         let attached = text.strip_prefix("-S").or_else(|| text.strip_prefix("--split-string="));
@@ -151,7 +200,9 @@ fn env(walker: &mut Walker, args: &[Field], place: &Place) -> bool {
             walker.text_of(&field, place);
             return true;
         }
-        if !text.starts_with('-') {
+        if let Some((name, value)) = text.split_once('=').filter(|(name, _)| is_command(name)) {
+            walker.value_is_command(value, field.span, place);
+        } else if !text.starts_with('-') && !text.contains('=') {
             break;
         }
     }
@@ -163,6 +214,18 @@ fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
         "-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p",
         "-Q", "-R", "-S", "-W", "-w", "-M",
     ];
+    for (at, field) in args.iter().enumerate() {
+        let next =
+            || args.get(at + 1).filter(|_| field.text == "-o").map(|field| field.text.as_str());
+        let option =
+            field.text.strip_prefix("-o").filter(|option| !option.is_empty()).or_else(next);
+        let value = option.and_then(|option| option.split_once(['=', ' ']));
+        if let Some((_, value)) = value.filter(|(name, _)| {
+            matches!(*name, "ProxyCommand" | "LocalCommand" | "KnownHostsCommand")
+        }) {
+            walker.value_is_command(value, field.span, place);
+        }
+    }
     let command = behind(args, VALUES, 1);
     if command.is_empty() {
         if let Some(stdin) = place.stdin.clone() {
@@ -174,24 +237,50 @@ fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
 }
 
 fn git(walker: &mut Walker, args: &[Field], place: &Place) {
-    // `git -c alias.x='!rm -rf /' x`, `git config alias.x '!…'`
+    // `git -c alias.x='!rm -rf /' x`, `git config core.pager 'less; …'`
     for (at, field) in args.iter().enumerate() {
-        let alias = field.text.strip_prefix("alias.");
-        let code = alias.and_then(|rest| rest.split_once('=')).map(|(_, code)| (code, field));
-        let next = args.get(at + 1).filter(|_| alias.is_some());
-        let found = code.or(next.map(|next| (next.text.as_str(), next)));
-        if let Some((code, field)) = found
-            && let Some(code) = code.strip_prefix('!')
-        {
-            walker.text_of(&Field { text: code.to_owned(), at: None, ..field.clone() }, place);
+        let (key, given) = match field.text.split_once('=') {
+            Some((key, value)) => (key, Some((value, field))),
+            None => (field.text.as_str(), args.get(at + 1).map(|next| (next.text.as_str(), next))),
+        };
+        let Some((value, field)) = given else { continue };
+        if let Some(code) = value.strip_prefix('!') {
+            if key.starts_with("alias.") || key.starts_with("credential.") {
+                walker.text_of(&Field { text: code.to_owned(), at: None, ..field.clone() }, place);
+            }
+        } else if is_git_command(key) {
+            walker.value_is_command(value, field.span, place);
         }
     }
     let words: Vec<&str> = args.iter().map(|field| field.text.as_str()).collect();
-    for subcommand in [&["submodule", "foreach"][..], &["bisect", "run"]] {
-        let at = words.windows(2).position(|pair| pair == subcommand);
-        if let Some(at) = at {
-            joined(walker, behind(&args[at + 2..], &[], 0), place);
+    if let Some(at) = words.windows(2).position(|pair| pair == ["submodule", "foreach"]) {
+        joined(walker, behind(&args[at + 2..], &[], 0), place);
+    }
+    if let Some(at) = words.windows(2).position(|pair| pair == ["bisect", "run"])
+        && let Some(first) = args.get(at + 2)
+    {
+        walker.call(&args[at + 2..], first.span, place);
+    }
+}
+
+/// Whether git runs the value of a setting.
+fn is_git_command(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts.as_slice() {
+        ["core", name] => {
+            matches!(*name, "askpass" | "editor" | "fsmonitor" | "pager" | "sshcommand")
         }
+        ["diff", "external"] | ["sequence", "editor"] | ["gpg", .., "program"] | ["pager", _] => {
+            true
+        }
+        ["diff" | "filter" | "merge" | "mergetool" | "difftool", .., name] => {
+            matches!(
+                *name,
+                "clean" | "cmd" | "command" | "driver" | "process" | "smudge" | "textconv"
+            )
+        }
+        _ => false,
     }
 }
 

@@ -8,6 +8,10 @@ use crate::ast::{Piece, Span, Statement, Word};
 pub(crate) const ANY: char = '\u{E000}';
 /// Stands for what is not known either but is something, and was made by the text itself.
 pub(crate) const SURE: char = '\u{E001}';
+/// Stands for the numbers of processes that were looked up by their names.
+pub(crate) const FOUND: char = '\u{E002}';
+/// Stands between the words of `"$@"` and `"${a[@]}"`, which stay apart in quotes.
+pub(crate) const NEXT: char = '\u{E003}';
 
 /// Bytes of a word that values are filled in up to; a longer one may be anything.
 const VALUE_MAX: usize = 64 << 10;
@@ -26,6 +30,8 @@ pub(crate) struct Field {
     pub(crate) process: Option<(Vec<String>, Option<String>)>,
     /// It, or a part of it, came from an unquoted `$(…)` or variable.
     pub(crate) was_split: bool,
+    /// It is nothing but this variable, whose value the text does not say.
+    pub(crate) variable: Option<String>,
 }
 
 /// Returns how many ways there are to choose the values of the variables in these words.
@@ -87,8 +93,10 @@ impl Making {
             }
             Piece::Variable { name, default, is_required, is_quoted } => {
                 let own = variables.get(name, choice);
-                let value = own
-                    .or_else(|| default.as_ref().map(|word| joined(word, variables, choice).text));
+                // What `${x:?…}` says instead is a message.
+                let other = default.as_ref().filter(|_| !is_required);
+                let value = own.or_else(|| other.map(|word| joined(word, variables, choice).text));
+                self.open.variable = (self.pieces == 0 && value.is_none()).then(|| name.clone());
                 let value = value.unwrap_or_else(|| ANY.to_string());
                 let value = if *is_required { value.replace(ANY, "\u{E001}") } else { value };
                 self.value(&value, *is_quoted);
@@ -117,12 +125,22 @@ impl Making {
         // `a=$a$a` doubles with each line.
         let is_short = self.open.text.len() + value.len() <= VALUE_MAX;
         let value = if is_short { value } else { "\u{E000}" };
-        if is_quoted || !self.splits {
-            self.add(value);
+        if !self.splits {
+            self.add(&value.replace(NEXT, " "));
+            return;
+        }
+        if is_quoted {
+            let mut words = value.split(NEXT).peekable();
+            while let Some(word) = words.next() {
+                self.add(word);
+                if words.peek().is_some() {
+                    self.close();
+                }
+            }
             return;
         }
         self.open.was_split = true;
-        let blank = [' ', '\t', '\n'];
+        let blank = [' ', '\t', '\n', NEXT];
         if value.starts_with(blank) {
             self.close();
         }
@@ -151,6 +169,7 @@ impl Making {
     fn done(mut self) -> Vec<Field> {
         if self.pieces > 1 {
             self.open.at = None;
+            self.open.variable = None;
         }
         self.close();
         self.done

@@ -1,7 +1,8 @@
 //! Programs that run a command for each of many things: `xargs`, `parallel`, `find`.
 
-use super::expand::{ANY, Field, SURE};
-use super::walk::{Place, Walker};
+use super::expand::{ANY, Field};
+use super::found;
+use super::walk::{CHOICES_MAX, Place, Walker};
 use super::wrappers::behind;
 
 pub(super) fn xargs(walker: &mut Walker, args: &[Field], place: &Place) {
@@ -19,56 +20,87 @@ pub(super) fn xargs(walker: &mut Walker, args: &[Field], place: &Place) {
         "--max-lines",
         "--delimiter",
         "--arg-file",
-        "--replace",
         "-J",
         "-R",
     ];
     let command = behind(args, VALUES, 0);
-    if command.is_empty() {
-        return;
-    }
+    let Some(first) = command.first() else { return };
+    let own = &args[..args.len() - command.len()];
     // What it reads, when the text says so: `echo / | xargs rm -rf`.
-    let read = place.stdin.as_ref().map(|field| field.text.clone());
-    let replaced = args.iter().position(|field| field.text.starts_with("-I")).map(|at| {
-        let attached = &args[at].text[2..];
-        match attached {
-            "" => args.get(at + 1).map_or("{}", |field| field.text.as_str()).to_owned(),
-            name => name.to_owned(),
+    let read = place.stdin.as_ref().map(|field| field.text.as_str());
+    let mark = replaced(own);
+    let given = read.map(|text| words_of(text, mark.is_some() || is_by_line(own)));
+    let given = given.filter(|given| !given.is_empty()).unwrap_or_else(|| vec![ANY.to_string()]);
+    // It reads nothing itself, but who wrote the words is worth knowing.
+    let mut inner = Place { stdin: None, ..place.clone() };
+    inner.upstream.push("xargs".to_owned());
+    match mark {
+        Some(mark) => {
+            for one in given.iter().take(CHOICES_MAX) {
+                walker.call(&with_replaced(command, &mark, one), first.span, &inner);
+            }
         }
-    });
-    // It reads nothing itself, but what wrote the words is worth knowing.
-    let inner = Place { stdin: None, ..place.clone() };
-    let span = command[0].span;
-    let mut given: Vec<String> = match &read {
-        Some(text) if !text.contains([ANY, SURE]) => {
-            text.split_whitespace().take(64).map(str::to_owned).collect()
+        None => {
+            let fields = given
+                .into_iter()
+                .fold(command.to_vec(), |fields, one| Walker::with_argument(&fields, one));
+            walker.call(&fields, first.span, &inner);
         }
-        Some(_) | None => vec![ANY.to_string()],
-    };
-    if given.is_empty() {
+    }
+}
+
+/// Words that are given to one command at most; what comes behind them is not known.
+const GIVEN_MAX: usize = 64;
+
+/// Returns the words that `xargs` makes of what it reads.
+fn words_of(text: &str, by_line: bool) -> Vec<String> {
+    let is_end = |c: char| matches!(c, '\n' | '\0') || !by_line && c.is_whitespace();
+    let mut words = text.split(is_end).filter(|word| !word.trim().is_empty());
+    let mut given: Vec<String> = words.by_ref().take(GIVEN_MAX).map(str::to_owned).collect();
+    if words.next().is_some() {
         given.push(ANY.to_string());
     }
-    let fields = match replaced {
-        Some(mark) => command
-            .iter()
-            .map(|field| {
-                let text = field.text.replace(&mark, given.first().map_or("", |one| one));
-                Field {
-                    at: if text == field.text { field.at } else { None },
-                    text,
-                    ..field.clone()
-                }
-            })
-            .collect(),
-        None => given
-            .into_iter()
-            .fold(command.to_vec(), |fields, one| Walker::with_argument(&fields, one)),
+    given
+}
+
+/// `-0`, `-d`, `-L`: whole lines.
+fn is_by_line(options: &[Field]) -> bool {
+    let by_line = |option: &str| {
+        option.starts_with("-d")
+            || option.starts_with("--delimiter")
+            || option == "--null"
+            || option.starts_with('-') && !option.starts_with("--") && option.contains('0')
     };
-    walker.call(&fields, span, &inner);
+    options.iter().any(|field| by_line(&field.text))
+}
+
+/// Returns what stands for a word that is read: `-I{}`, `-I {}`, `-i`, `--replace`.
+fn replaced(options: &[Field]) -> Option<String> {
+    options.iter().enumerate().find_map(|(at, field)| {
+        let text = field.text.as_str();
+        if let Some(mark) = text.strip_prefix("--replace=") {
+            return Some(mark.to_owned());
+        }
+        let attached = match text {
+            "--replace" | "-i" => "{}",
+            _ => text.strip_prefix("-I").or_else(|| text.strip_prefix("-i"))?,
+        };
+        let next = options.get(at + 1).map_or("{}", |field| field.text.as_str());
+        Some(if attached.is_empty() { next } else { attached }.to_owned())
+    })
+}
+
+fn with_replaced(command: &[Field], mark: &str, one: &str) -> Vec<Field> {
+    let replaced = |field: &Field| {
+        let text = field.text.replace(mark, one);
+        Field { at: field.at.filter(|_| text == field.text), text, ..field.clone() }
+    };
+    command.iter().map(replaced).collect()
 }
 
 pub(super) fn parallel(walker: &mut Walker, args: &[Field], place: &Place) {
-    const VALUES: &[&str] = &["-j", "-n", "-N", "-P", "-a", "--jobs", "--delay", "--colsep", "-S"];
+    const VALUES: &[&str] =
+        &["-j", "-n", "-N", "-P", "-a", "-I", "--jobs", "--delay", "--colsep", "-S"];
     let command = behind(args, VALUES, 0);
     let end = command.iter().position(|field| field.text.starts_with(":::"));
     let (command, given) = command.split_at(end.unwrap_or(command.len()));
@@ -77,53 +109,77 @@ pub(super) fn parallel(walker: &mut Walker, args: &[Field], place: &Place) {
         for field in given.iter().skip(1) {
             walker.text_of(field, place);
         }
+        if given.is_empty() {
+            walker.read(args, place);
+        }
         return;
     }
+    let mark = replaced(&args[..args.len() - command.len() - given.len()]);
+    let mark = mark.as_deref().unwrap_or("{}");
     let words: Vec<&str> = command.iter().map(|field| field.text.as_str()).collect();
     let text = words.join(" ");
     let span = command[0].span.to(command[command.len() - 1].span);
-    let values: Vec<String> = match given.len() {
-        0 => vec![ANY.to_string()],
-        _ => given.iter().skip(1).take(8).map(|field| field.text.clone()).collect(),
+    let read = place.stdin.as_ref().map(|field| words_of(&field.text, true));
+    let values: Vec<String> = match given.first().map(|field| field.text.as_str()) {
+        None => read.unwrap_or_else(|| vec![ANY.to_string()]),
+        Some("::::") => vec![ANY.to_string()],
+        Some(_) => given.iter().skip(1).map(|field| field.text.clone()).collect(),
     };
-    for value in values {
-        let text = if text.contains('{') {
-            text.replace("{}", &value).replace("{1}", &value)
+    let mut inner = Place { stdin: None, ..place.clone() };
+    inner.upstream.push("parallel".to_owned());
+    for value in values.into_iter().take(CHOICES_MAX / 2) {
+        let text = if text.contains('{') || text.contains(mark) {
+            text.replace(mark, &value).replace("{1}", &value)
         } else {
             format!("{text} {value}")
         };
-        walker.text_of(&Field { text, span, ..Field::default() }, place);
+        walker.text_of(&Field { text, span, ..Field::default() }, &inner);
     }
 }
 
 pub(super) fn find(walker: &mut Walker, program: &str, args: &[Field], place: &Place) {
+    let is_find = matches!(program, "find" | "bfs");
     let is_start = |field: &Field| {
-        if program == "find" || program == "bfs" {
+        if is_find {
             matches!(field.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir")
         } else {
             matches!(field.text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch")
         }
     };
+    let words: Vec<&str> = args.iter().map(|field| field.text.as_str()).collect();
+    let found = if is_find { found::find(&words) } else { found::fd(&words) };
+    let inner = Place { stdin: None, upstream: vec![], ..place.clone() };
+    // `-delete` is what `rm` does with all that is found.
+    if let Some(field) = args.iter().find(|field| is_find && field.text == "-delete") {
+        let rm = ["rm", "-r"].map(|text| Field {
+            text: text.to_owned(),
+            span: args[0].span.to(field.span),
+            ..Field::default()
+        });
+        let fields = found
+            .iter()
+            .fold(rm.to_vec(), |fields, one| Walker::with_argument(&fields, one.clone()));
+        walker.call(&fields, rm[0].span, &inner);
+    }
     let mut rest = args;
     while let Some(at) = rest.iter().position(is_start) {
         rest = &rest[at + 1..];
         let end = rest.iter().position(|field| matches!(field.text.as_str(), ";" | "+"));
         let (command, after) = rest.split_at(end.unwrap_or(rest.len()));
-        let found: Vec<Field> = command
-            .iter()
-            .map(|field| {
-                let text = field.text.replace("{}", &format!("{SURE}/found"));
-                Field {
-                    at: if text == field.text { field.at } else { None },
-                    text,
-                    ..field.clone()
-                }
-            })
-            .collect();
-        if let Some(first) = found.first() {
-            let inner = Place { stdin: None, upstream: vec![], ..place.clone() };
-            walker.call(&found, first.span, &inner);
-        }
         rest = after;
+        let Some(first) = command.first() else { continue };
+        let has_mark = command.iter().any(|field| field.text.contains("{}"));
+        for one in &found {
+            let fields = match has_mark {
+                true => with_replaced(command, "{}", one),
+                // `fd -x` adds what it finds; `find` runs the command as it is.
+                false if !is_find => Walker::with_argument(command, one.clone()),
+                false => command.to_vec(),
+            };
+            walker.call(&fields, first.span, &inner);
+            if !has_mark && is_find {
+                break;
+            }
+        }
     }
 }

@@ -1,13 +1,20 @@
 //! What commands write, where the text says so: `echo`, `printf`, `cat`, `base64 -d`.
 
-use super::expand::{SURE, base, fields, joined};
+use super::encoded::{base64, hex, printf, unescaped};
+use super::expand::{ANY, FOUND, SURE, base, fields, joined, programs};
+use super::found;
 use super::variables::Variables;
 use crate::ast::{Node, Redirect, Statement, Word};
 
 /// Programs whose output is not known but is never empty and comes from the machine itself.
 const SURE_OUTPUT: &[&str] = &[
-    "basename", "date", "dirname", "hostname", "id", "mktemp", "nproc", "pwd", "tempfile", "uname",
+    "basename", "date", "dirname", "hostname", "id", "mktemp", "nproc", "tempfile", "uname",
     "uuidgen", "whoami",
+];
+
+/// Programs whose output is some of the lines that they read, whole.
+const PICKING: &[&str] = &[
+    "egrep", "fgrep", "grep", "head", "pv", "rg", "shuf", "sort", "sponge", "tac", "tail", "uniq",
 ];
 
 /// Programs that print settings for a shell, as `eval "$(ssh-agent)"` wants it, with the word by
@@ -15,6 +22,7 @@ const SURE_OUTPUT: &[&str] = &[
 const GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
+    ("cargo", "llvm-cov"),
     ("conda", "shell"),
     ("dircolors", ""),
     ("direnv", ""),
@@ -40,6 +48,7 @@ const GENERATORS: &[(&str, &str)] = &[
     ("register-python-argcomplete", ""),
     ("resize", ""),
     ("rustup", "completions"),
+    ("siding", "shell-init"),
     ("ssh-agent", ""),
     ("starship", "init"),
     ("tset", ""),
@@ -51,7 +60,7 @@ pub(crate) fn of_body(body: &[Statement], variables: &Variables) -> Option<Strin
     match body {
         [] => Some(String::new()),
         [one] => of_statement(one, None, variables),
-        _ => None,
+        several => of_chain(several, variables),
     }
 }
 
@@ -79,13 +88,31 @@ pub(crate) fn of_statement(
             [one] => of_statement(one, input, variables),
             _ => None,
         },
-        Node::Chain(_)
-        | Node::Declaration { .. }
+        Node::Chain(parts) => of_chain(parts, variables),
+        Node::Declaration { .. }
         | Node::Branches { .. }
         | Node::Loop(_)
         | Node::Function { .. }
         | Node::Words(_) => None,
     }
+}
+
+/// `command -v a || command -v b`, `cd x; pwd`: what they write one after the other.
+fn of_chain(parts: &[Statement], variables: &Variables) -> Option<String> {
+    let mut moves = false;
+    let mut out = String::new();
+    for part in parts {
+        let program = programs(std::slice::from_ref(part)).into_iter().next().unwrap_or_default();
+        if program == "cd" {
+            moves = true;
+        } else if moves && program == "pwd" {
+            out.push(SURE);
+        } else {
+            out += &of_statement(part, None, variables)?;
+            out.push('\n');
+        }
+    }
+    Some(out)
 }
 
 fn of_simple(
@@ -114,6 +141,16 @@ fn of_simple(
             Some(if escapes { unescaped(&text) } else { text } + "\n")
         }
         "printf" => printf(&args),
+        // What is cut out of numbers of processes are numbers of processes.
+        "awk" | "cut" | "gawk" | "mawk" | "sed" | "tr" | "xargs" if is_found(input.as_deref()) => {
+            Some(FOUND.to_string())
+        }
+        _ if PICKING.contains(&name) && reads_input(name, &args) => picking(name, &args, input?),
+        "pwd" => variables.get("PWD", 0),
+        "which" | "command" | "type" => program_of(name, &args),
+        "realpath" | "readlink" | "dirname" => path_of(name, &args).or_else(sure),
+        "git" if args.contains(&"--show-toplevel") => Some(".".to_owned()),
+        "git" if args.contains(&"--git-dir") => Some(".git".to_owned()),
         "cat" if redirects.iter().any(|one| matches!(one, Redirect::Reads(_))) => None,
         "cat" | "tee" if args.iter().all(|arg| arg.starts_with('-')) => input,
         "tee" => input,
@@ -126,95 +163,67 @@ fn of_simple(
             Some(input?.lines().map(reversed).collect::<Vec<_>>().join("\n") + "\n")
         }
         "xxd" if args.contains(&"-r") && args.iter().any(|arg| arg.contains('p')) => hex(&input?),
+        "openssl" if is_base64(&args) => String::from_utf8(base64(&input?)?).ok(),
         _ if SURE_OUTPUT.contains(&name) => sure(),
+        _ => found::listed(name, &args).map(|all| all.join("\n") + "\n"),
+    }
+}
+
+fn is_found(input: Option<&str>) -> bool {
+    input.is_some_and(|text| !text.trim().is_empty() && text.trim().chars().all(|c| c == FOUND))
+}
+
+fn is_base64(args: &[&str]) -> bool {
+    args.contains(&"-d") && (args.contains(&"base64") || args.contains(&"-base64"))
+}
+
+/// Whether it names no file to read instead.
+fn reads_input(name: &str, args: &[&str]) -> bool {
+    let changes = |arg: &&str| {
+        let letters = arg.strip_prefix('-').unwrap_or_default();
+        arg.starts_with('-') && letters.contains(['c', 'o', 'r', 'l', 'L', 'R', 'f'])
+    };
+    let own = usize::from(matches!(name, "egrep" | "fgrep" | "grep" | "rg"));
+    let is_number =
+        |arg: &str| arg.starts_with('+') || arg.bytes().all(|byte| byte.is_ascii_digit());
+    let operands = args.iter().filter(|arg| !arg.starts_with('-') && !is_number(arg)).count();
+    // `sort -r` reads all the same.
+    operands <= own && (name == "sort" || !args.iter().any(|arg| changes(&arg)))
+}
+
+fn picking(name: &str, args: &[&str], input: String) -> Option<String> {
+    let is_grep = matches!(name, "egrep" | "fgrep" | "grep" | "rg");
+    let inverts = |arg: &&str| arg.starts_with('-') && arg.contains('v');
+    Some(if is_grep && !args.iter().any(|arg| inverts(&arg)) {
+        found::picked(&input)
+    } else {
+        input
+    })
+}
+
+/// `which rm`, `command -v rm`, `type -p rm` name the program.
+fn program_of(name: &str, args: &[&str]) -> Option<String> {
+    let (options, names): (Vec<&str>, Vec<&str>) =
+        args.iter().copied().partition(|arg| arg.starts_with('-'));
+    let asks = match name {
+        "which" => true,
+        "command" => options.contains(&"-v"),
+        _ => options.iter().any(|option| matches!(*option, "-p" | "-P")),
+    };
+    match names.as_slice() {
+        [program] if asks => Some((*program).to_owned()),
         _ => None,
     }
 }
 
-fn printf(args: &[&str]) -> Option<String> {
-    let args = args.strip_prefix(&["--"]).unwrap_or(args);
-    let (format, values) = args.split_first()?;
-    if format.starts_with('-') {
+/// `realpath .`, `readlink -f ~`, `dirname "$PWD"`: the same place by another name. `None` where
+/// the place is not known.
+fn path_of(name: &str, args: &[&str]) -> Option<String> {
+    let path = args.iter().rfind(|arg| !arg.starts_with('-'))?;
+    if path.contains([ANY, SURE]) {
         return None;
     }
-    let format = unescaped(format);
-    if !format.contains('%') {
-        return Some(format);
-    }
-    if format.replace("%s", "").replace("%b", "").contains('%') {
-        return None;
-    }
-    let mut out = String::new();
-    let mut values = values.iter();
-    loop {
-        let mut rest = format.as_str();
-        while let Some(at) = rest.find('%') {
-            out.push_str(&rest[..at]);
-            out.push_str(&unescaped(values.next().copied().unwrap_or_default()));
-            rest = &rest[at + 2..];
-        }
-        out.push_str(rest);
-        if values.len() == 0 {
-            return Some(out);
-        }
-    }
-}
-
-/// Returns a text with `\n`, `\t`, `\xHH` and `\OOO` as what they stand for.
-fn unescaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let number = |digits: &str, radix| {
-            let end = digits.bytes().take_while(|byte| (*byte as char).is_digit(radix)).count();
-            let end = end.min(if radix == 16 { 2 } else { 3 });
-            let code = u32::from_str_radix(digits.get(..end)?, radix).ok()?;
-            Some((char::from_u32(code)?, end))
-        };
-        let (shown, used) = match rest.as_bytes().first() {
-            Some(b'n') => ('\n', 1),
-            Some(b't') => ('\t', 1),
-            Some(b'\\') => ('\\', 1),
-            Some(b'x') => number(&rest[1..], 16).map_or(('\\', 0), |(c, used)| (c, used + 1)),
-            Some(b'0'..=b'7') => number(rest, 8).unwrap_or(('\\', 0)),
-            _ => ('\\', 0),
-        };
-        out.push(shown);
-        rest = &rest[used..];
-    }
-    out.push_str(rest);
-    out
-}
-
-/// Decodes base64 of RFC 4648, blanks left out. `None` for what is not.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let (mut bits, mut held, mut out) = (0_u32, 0, vec![]);
-    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held & 0xff) as u8);
-        }
-    }
-    Some(out)
-}
-
-fn hex(text: &str) -> Option<String> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let bytes =
-        digits.chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
-    String::from_utf8(bytes.collect::<Option<_>>()?).ok()
+    Some(if name == "dirname" { format!("{path}/..") } else { (*path).to_owned() })
 }
 
 /// Calls `visit` with the words of every simple command of a statement, those in words left out.
@@ -235,25 +244,5 @@ pub(crate) fn each_simple(statement: &Statement, visit: &mut impl FnMut(&[Word])
             }
             Node::Declaration { .. } | Node::Function { .. } | Node::Words(_) => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_of_the_rfc() {
-        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v\nYmFy", "foobar")] {
-            assert_eq!(base64(text).as_deref(), Some(bytes.as_bytes()), "{text}");
-        }
-        assert_eq!(base64("a;b"), None);
-    }
-
-    #[test]
-    fn escapes_of_printf() {
-        assert_eq!(unescaped(r"a\nb\x72\155\\c\q"), "a\nbrm\\c\\q");
-        assert_eq!(printf(&["%s %s\n", "rm", "-rf", "/"]).as_deref(), Some("rm -rf\n/ \n"));
-        assert_eq!(printf(&["%d", "1"]), None);
     }
 }

@@ -1,5 +1,7 @@
-//! Programs that are known not to run their arguments.
+//! Names of programs: which are known not to run their arguments, which are known too late.
 
+use super::expand::{ANY, FOUND, SURE, base};
+use super::literals::is_version_of;
 use super::shells::{INTERPRETERS, SHELLS};
 use super::wrappers::WRAPPERS;
 
@@ -11,8 +13,77 @@ const KNOWN: &str = include_str!("../../rules/known.txt");
 pub(crate) fn is_known(program: &str) -> bool {
     KNOWN.split_ascii_whitespace().any(|name| name == program)
         || SHELLS.contains(&program)
-        || INTERPRETERS.iter().any(|name| program.starts_with(name))
+        || INTERPRETERS.iter().any(|name| is_version_of(program, name))
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
+}
+
+/// Whether the name of a program is only known when it runs.
+pub(super) fn is_dynamic(name: &str) -> bool {
+    let base = base(name);
+    // `./$NAME`, `build/test_*`: a program of that directory, whichever.
+    let directory = &name[..name.len() - base.len()];
+    let is_own = !directory.starts_with(['/', '~'])
+        && !directory.is_empty()
+        && !directory.contains("..")
+        && !directory.contains([ANY, SURE, FOUND, '*', '?', '[']);
+    if base != "[" && base.contains(['*', '?', '[']) {
+        // `/bin/r?` may be `rm`.
+        return !is_own && may_be_known(base);
+    }
+    base.contains([ANY, FOUND]) && !base.starts_with(SURE) && !is_own
+}
+
+/// Whether a pattern of file names may stand for a program that siding knows.
+fn may_be_known(pattern: &str) -> bool {
+    let names = KNOWN.split_ascii_whitespace().chain(SHELLS.iter().copied());
+    let names = names.chain(WRAPPERS.iter().map(|wrapper| wrapper.program));
+    names.chain(INTERPRETERS.iter().copied()).any(|name| may_be(pattern, name))
+}
+
+/// Whether a name fits a pattern of file names; `[…]` may be any one character.
+fn may_be(pattern: &str, name: &str) -> bool {
+    let (mut rest, mut left) = (pattern, name);
+    // Where to go on when what stands behind the last `*` does not fit.
+    let mut again: Option<(&str, &str)> = None;
+    loop {
+        if let Some(behind) = rest.strip_prefix('*') {
+            again = Some((behind, left));
+            rest = behind;
+            continue;
+        }
+        let (wanted, behind) = one_of(rest);
+        let mut chars = left.chars();
+        let fits = match (wanted, chars.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(c)) => wanted.is_none_or(|wanted| wanted == c),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if fits {
+            (rest, left) = (behind, chars.as_str());
+            continue;
+        }
+        let Some((behind, from)) = again else { return false };
+        let mut from = from.chars();
+        if from.next().is_none() {
+            return false;
+        }
+        (rest, left) = (behind, from.as_str());
+        again = Some((behind, from.as_str()));
+    }
+}
+
+/// Returns what a pattern begins with, the inner `None` for any one character, and what follows.
+fn one_of(pattern: &str) -> (Option<Option<char>>, &str) {
+    let mut chars = pattern.chars();
+    match chars.next() {
+        None => (None, ""),
+        Some('?') => (Some(None), chars.as_str()),
+        Some('[') => match pattern.split_once(']') {
+            Some((_, behind)) => (Some(None), behind),
+            None => (Some(Some('[')), chars.as_str()),
+        },
+        Some(c) => (Some(Some(c)), chars.as_str()),
+    }
 }
 
 #[cfg(test)]
@@ -23,6 +94,16 @@ mod tests {
     fn known_programs_are_known() {
         assert!(is_known("git") && is_known("python3.12") && is_known("sudo"));
         assert!(!is_known("mywrap") && !is_known(""));
+    }
+
+    #[test]
+    fn patterns_may_be_programs() {
+        for pattern in ["r?", "r[m]", "*", "su*", "??", "b*h", "*d*"] {
+            assert!(may_be_known(pattern), "{pattern}");
+        }
+        for pattern in ["app-*", "test_*", "*.sh", "x?y?z", "[", "mytool*"] {
+            assert_eq!(may_be_known(pattern), pattern == "[", "{pattern}");
+        }
     }
 
     #[test]

@@ -1,18 +1,23 @@
 //! Commands: what a program does with its words.
 
+use std::rc::Rc;
+
 use super::call::{Call, Seen, Shape};
-use super::expand::{ANY, Field, SURE, base};
-use super::walk::{Place, Walker, is_dynamic_name};
-use super::{code, programs, wrappers};
+use super::expand::{ANY, FOUND, Field, SURE, base};
+use super::variables::usual_program;
+use super::walk::{Place, Walker};
+use super::{code, literals, programs, wrappers};
 use crate::ast::Span;
 use crate::parse::Origin;
 
 /// Shells.
-pub(super) const SHELLS: &[&str] =
-    &["ash", "bash", "dash", "fish", "ksh", "mksh", "pwsh", "rbash", "sh", "zsh"];
+pub(super) const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh",
+    "tcsh", "xonsh", "zsh",
+];
 
 /// Programs that run what they read; a number of a version may follow.
-pub(super) const INTERPRETERS: &[&str] = &["node", "perl", "php", "python", "ruby"];
+pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
 /// Programs whose output comes from elsewhere, or hides what it is.
 const OPAQUE: &[&str] = &[
@@ -57,14 +62,21 @@ impl Walker {
             if !self.step(span) {
                 return;
             }
-            if is_dynamic_name(&first.text) {
-                if place.guessed_from.is_none() {
+            let usual = first.variable.as_deref().and_then(usual_program);
+            let name = usual.unwrap_or(&first.text);
+            if programs::is_dynamic(name) {
+                // `run() { "$@"; }` runs what its caller says.
+                let is_argument = first.variable.as_deref().is_some_and(is_argument);
+                if place.guessed_from.is_none() && !(place.is_definition && is_argument) {
                     self.shape(Shape::DynamicName, first.span);
                 }
                 return;
             }
-            let program = base(&first.text);
+            let program = base(name);
             if program.is_empty() || program.starts_with(SURE) {
+                return;
+            }
+            if self.runs_written(first, &place) {
                 return;
             }
             if let Some(body) = self.functions.get(program).cloned() {
@@ -72,11 +84,14 @@ impl Walker {
                 self.queue_body(body, args, &place);
                 return;
             }
+            self.reads_written(program, args, &mut place);
             self.seen.push(Seen::Call(Call {
                 program: program.to_owned(),
                 args: Self::kept(args),
                 span: args.iter().fold(first.span, |span, field| span.to(field.span)),
                 upstream: place.upstream.clone(),
+                downstream: place.downstream.clone(),
+                has_input: place.has_input,
                 stdin: place.stdin.as_ref().map(|field| field.text.clone()),
                 directory: self.directory(),
                 is_bounded: place.is_bounded,
@@ -86,15 +101,16 @@ impl Walker {
                 self.shell(args, &place);
                 return;
             }
-            if INTERPRETERS.iter().any(|name| program.starts_with(name)) {
+            literals::commands(self, program, args, &place);
+            if INTERPRETERS.iter().any(|name| literals::is_version_of(program, name)) {
                 self.interpreter(args, first.span, &place);
                 return;
             }
             if code::texts(self, program, args, &place) {
                 return;
             }
-            if program == "cd" || program == "pushd" {
-                self.enter(args);
+            if matches!(program, "cd" | "pushd" | "popd") {
+                self.enter(program, args);
             }
             if matches!(program, "timeout" | "gtimeout") {
                 place.is_bounded = true;
@@ -103,6 +119,12 @@ impl Walker {
                 self.guess(program, args, &place);
                 return;
             };
+            if let [text] = inner
+                && text.text.contains(' ')
+            {
+                // `adb shell 'text'`, `xterm -e 'text'`
+                return self.text_of(text, &place);
+            }
             span = inner.first().map_or(span, |first| first.span);
             fields = inner;
         }
@@ -120,6 +142,10 @@ impl Walker {
                         return self.script(after, place);
                     }
                     let takes = matches!(text, "--rcfile" | "--init-file" | "--emulate");
+                    if let Some(file) = after.first().filter(|file| takes && file.process.is_some())
+                    {
+                        self.file(file, place);
+                    }
                     rest = after.get(usize::from(takes)..).unwrap_or_default();
                 }
                 Some("") => break,
@@ -141,31 +167,38 @@ impl Walker {
         }
         match rest.first() {
             None => self.read(args, place),
-            Some(first) if matches!(first.text.as_str(), "-" | "/dev/stdin" | "/dev/fd/0") => {
-                self.read(args, place);
-            }
+            Some(first) if first.text == "-" => self.read(args, place),
             Some(first) => self.file(first, place),
         }
     }
 
     /// A file that a shell runs; a process substitution is what is written into it.
     pub(super) fn file(&mut self, file: &Field, place: &Place) {
+        if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
+            return self.read(std::slice::from_ref(file), place);
+        }
         match &file.process {
             Some((_, Some(text))) if text.contains(SURE) && text.trim().chars().count() == 1 => {}
             Some((_, Some(text))) => {
                 self.queue_text(text.clone(), Origin::Within(file.span), place);
             }
+            // `source <(cat .env)` is `source .env`.
+            Some((programs, None)) if programs.iter().all(|program| program == "cat") => {}
             Some((_, None)) => self.shape(Shape::PipeToShell, file.span),
-            None => {}
+            None => self.written_file(file, place),
         }
     }
 
     /// The text behind `-c`, with its arguments.
     fn script(&mut self, args: &[Field], place: &Place) {
         let Some((text, args)) = args.split_first() else { return };
+        let before = Rc::clone(&self.variables);
+        let variables = Rc::make_mut(&mut self.variables);
+        if let Some(zero) = args.first() {
+            variables.set("0", zero.text.clone(), true);
+        }
         let args = args.iter().skip(1).map(|field| field.text.clone()).collect();
-        let before = std::rc::Rc::clone(&self.variables);
-        std::rc::Rc::make_mut(&mut self.variables).with_arguments(Some(args));
+        variables.with_arguments(Some(args));
         self.text_of(text, place);
         self.variables = before;
     }
@@ -180,7 +213,7 @@ impl Walker {
     }
 
     /// What a shell does with its standard input.
-    fn read(&mut self, args: &[Field], place: &Place) {
+    pub(super) fn read(&mut self, args: &[Field], place: &Place) {
         match &place.stdin {
             Some(field) => {
                 let field = field.clone();
@@ -203,7 +236,9 @@ impl Walker {
             .rev()
             .find_map(|seen| match seen {
                 Seen::Call(call) => Some(call.span),
-                Seen::Write { .. } | Seen::Shape { .. } => None,
+                Seen::Set { .. } | Seen::Read { .. } | Seen::Write { .. } | Seen::Shape { .. } => {
+                    None
+                }
             })
             .unwrap_or_default()
     }
@@ -215,7 +250,13 @@ impl Walker {
         if reads && place.stdin.is_none() && place.upstream.iter().any(is_opaque) {
             self.shape(Shape::PipeToShell, span);
         }
-        for field in args {
+        for (at, field) in args.iter().enumerate() {
+            let is_code =
+                at > 0 && matches!(args[at - 1].text.as_str(), "-c" | "-e" | "-r" | "--eval");
+            // `python3 -c "$(curl …)"`
+            if is_code && field.text.chars().eq([ANY]) && place.guessed_from.is_none() {
+                self.shape(Shape::DynamicName, field.span);
+            }
             if let Some((_, None)) = field.process {
                 self.shape(Shape::PipeToShell, field.span);
             }
@@ -231,7 +272,7 @@ impl Walker {
         for at in 0..args.len().min(GUESSES_MAX) {
             let text = &args[at].text;
             let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
-                && !text.contains(['=', ' ', '\n', ANY, SURE]);
+                && !text.contains(['=', ' ', '\n', ANY, SURE, FOUND]);
             if is_name {
                 self.call(&args[at..], args[at].span, &guessing);
             }
@@ -245,4 +286,9 @@ impl Walker {
         fields.push(Field { text, span, ..Field::default() });
         fields
     }
+}
+
+/// Whether a variable is an argument of a function or a script.
+fn is_argument(variable: &str) -> bool {
+    matches!(variable, "@" | "*") || variable.bytes().all(|byte| byte.is_ascii_digit())
 }

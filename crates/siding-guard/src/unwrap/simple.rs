@@ -17,23 +17,30 @@ impl Walker {
         match redirect {
             Redirect::Writes { to, appends } => {
                 for field in expand::fields(to, &self.variables, 0) {
-                    let to = Arg { text: field.text, span: field.span };
-                    let directory = self.directory();
-                    self.seen.push(Seen::Write { to, appends: *appends, directory });
+                    for directory in self.directories() {
+                        let to = Arg { text: field.text.clone(), span: field.span };
+                        self.seen.push(Seen::Write { to, appends: *appends, directory });
+                    }
                 }
             }
             Redirect::Given(word) => {
                 let field = expand::joined(word, &self.variables, 0);
                 let own = own.get_or_insert_with(|| place.clone());
                 own.stdin = Some(field);
+                own.has_input = true;
                 own.upstream.clear();
             }
             Redirect::Reads(word) => {
                 let field = expand::joined(word, &self.variables, 0);
+                for directory in self.directories() {
+                    let from = Arg { text: field.text.clone(), span: field.span };
+                    self.seen.push(Seen::Read { from, directory });
+                }
                 let own = own.get_or_insert_with(|| place.clone());
                 // `bash < <(curl …)` reads what curl writes.
                 let (programs, text) = field.process.clone().unwrap_or_default();
                 own.upstream = programs;
+                own.has_input = true;
                 own.stdin = text.map(|text| Field { text, at: None, ..field });
             }
             Redirect::Other(_) => {}
@@ -47,10 +54,15 @@ impl Walker {
         span: Span,
         place: &Place,
     ) {
-        self.words(words, place);
         if words.is_empty() {
             self.assign(assignments, place);
             return;
+        }
+        if words.iter().any(Word::has_commands) {
+            // `curl -d "$(cat x)"` reads what is written there.
+            let mut inside = place.clone();
+            inside.downstream.extend(words[0].fixed());
+            self.words(words, &inside);
         }
         let choices = expand::choices(words, &self.variables).min(CHOICES_MAX);
         let ways: Vec<Vec<Field>> = (0..choices)
@@ -64,12 +76,22 @@ impl Walker {
         // They hold for the command alone; a text that it runs sees them.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, place);
-        for fields in ways {
-            self.call(&fields, span, place);
+        let directories = self.variables.count("PWD");
+        for choice in 0..(ways.len() * directories).min(CHOICES_MAX) {
+            self.place_choice = choice / ways.len();
+            self.call(&ways[choice % ways.len()], span, place);
         }
+        self.place_choice = 0;
         if !assignments.is_empty() {
             self.variables = before;
         }
-        self.reads(words);
+        let entered = std::mem::take(&mut self.entered);
+        if !entered.is_empty() {
+            let left = self.directories();
+            let variables = Rc::make_mut(&mut self.variables);
+            variables.set_one_of("OLDPWD", left);
+            variables.set_one_of("PWD", entered);
+        }
+        self.sets(words, place);
     }
 }

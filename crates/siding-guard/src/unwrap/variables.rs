@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::expand::{ANY, SURE};
+use super::expand::{ANY, NEXT, SURE};
 
 /// Values of one variable that are followed at most; with more it may be anything.
 const VALUES_MAX: usize = 16;
@@ -39,6 +39,31 @@ impl Variables {
         self.values.insert(name.to_owned(), all);
     }
 
+    /// Takes in what may have become of the variables elsewhere: in a branch, in a part of a chain.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for name in other.values.keys() {
+            self.join_one(name, other);
+        }
+    }
+
+    /// The same for one variable.
+    pub(crate) fn join_one(&mut self, name: &str, other: &Self) {
+        if self.values.get(name) == other.values.get(name) {
+            return;
+        }
+        let all_of = |variables: &Self| -> Vec<String> {
+            let one = |choice| variables.get(name, choice).unwrap_or_else(|| ANY.to_string());
+            (0..variables.count(name)).map(one).collect()
+        };
+        let mut all = all_of(self);
+        for value in all_of(other) {
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+        self.set_one_of(name, all);
+    }
+
     /// Makes it anything.
     pub(crate) fn forget(&mut self, name: &str) {
         self.values.insert(name.to_owned(), vec![ANY.to_string()]);
@@ -61,7 +86,8 @@ impl Variables {
         }
         if let Some(arguments) = &self.positional {
             let found = match name {
-                "@" | "*" => Some(arguments.join(" ")),
+                "@" => Some(arguments.join(&NEXT.to_string())),
+                "*" => Some(arguments.join(" ")),
                 number => number
                     .parse::<usize>()
                     .ok()
@@ -74,11 +100,55 @@ impl Variables {
         match name {
             "HOME" => Some("~".to_owned()),
             "PWD" | "OLDPWD" => Some(".".to_owned()),
+            // The shell itself, and who started it: an agent.
+            "$" | "BASHPID" | "PPID" => Some(format!("{SURE}self")),
+            "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
             // Set by every shell, and never empty.
-            "$" | "!" | "?" | "#" | "UID" | "EUID" | "PPID" | "RANDOM" | "SECONDS" | "BASHPID"
-            | "LINENO" | "0" | "SHELL" | "BASH" => Some(SURE.to_string()),
+            "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
+                Some(SURE.to_string())
+            }
             "IFS" => Some(" ".to_owned()),
             _ => None,
         }
+    }
+}
+
+/// Returns the program that a variable holds by convention, if the text does not say otherwise:
+/// `$CC`, `"$PYTHON"`. Build tools and virtual environments set these.
+pub(crate) fn usual_program(variable: &str) -> Option<&'static str> {
+    USUAL
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .find_map(|(name, program)| (name == variable).then_some(program))
+}
+
+/// One `NAME=program` a line.
+const USUAL: &str = include_str!("../../rules/variables.txt");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_become_of_a_variable_is_added() {
+        let mut before = Variables::default();
+        before.set("D", "x".to_owned(), true);
+        let mut after = before.clone();
+        after.set("D", "/".to_owned(), true);
+        after.set("E", "y".to_owned(), true);
+        after.set("PWD", "sub".to_owned(), true);
+        before.join(&after);
+        let all = |name| (0..before.count(name)).map(|at| before.get(name, at)).collect::<Vec<_>>();
+        assert_eq!(all("D"), [Some("x".to_owned()), Some("/".to_owned())]);
+        assert_eq!(all("E"), [Some(ANY.to_string()), Some("y".to_owned())]);
+        assert_eq!(all("PWD"), [Some(".".to_owned()), Some("sub".to_owned())]);
+    }
+
+    #[test]
+    fn usual_programs_are_sorted_and_known() {
+        let lines: Vec<&str> = USUAL.lines().collect();
+        assert!(lines.is_sorted_by(|a, b| a < b));
+        assert_eq!(usual_program("CC"), Some("cc"));
+        assert_eq!(usual_program("CMD"), None);
     }
 }

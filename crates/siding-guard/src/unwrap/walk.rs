@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::call::{Arg, Seen, Shape};
-use super::expand::{self, ANY, Field, SURE};
+use super::expand::{self, Field};
 use super::output;
 use super::variables::Variables;
 use crate::ast::{GroupKind, Node, Piece, Span, Statement, Word};
@@ -34,12 +34,18 @@ pub(crate) fn walk(text: &str) -> (Vec<Seen>, Vec<Fault>) {
 pub(super) struct Place {
     /// Programs that write into its standard input.
     pub(super) upstream: Vec<String>,
+    /// Programs that read what it writes.
+    pub(super) downstream: Vec<String>,
     /// What stands on its standard input, if the text says so.
     pub(super) stdin: Option<Field>,
+    /// Its standard input is a pipe or a file.
+    pub(super) has_input: bool,
     /// A time limit is on it.
     pub(super) is_bounded: bool,
     /// The unknown program that perhaps runs it.
     pub(super) guessed_from: Option<String>,
+    /// It is the body of a function, without a call: its arguments are anybody's.
+    pub(super) is_definition: bool,
 }
 
 /// Something that is still to be gone through. Texts in texts wait here instead of being gone
@@ -68,8 +74,10 @@ pub(super) struct Walker {
     pub(super) variables: Rc<Variables>,
     pub(super) functions: Functions,
     depth: usize,
-    /// Branches, loops and subshells around the command: it may not run, or not here.
-    pub(super) uncertain: usize,
+    /// Which of the directories that it may run in is looked at.
+    pub(super) place_choice: usize,
+    /// Where a `cd` of the command that is looked at leads.
+    pub(super) entered: Vec<String>,
     steps: usize,
     /// Calls of [`Walker::call`] in one another.
     pub(super) calls_open: usize,
@@ -139,7 +147,7 @@ impl Walker {
         self.variables = work.variables;
         self.functions = work.functions;
         self.depth = work.depth;
-        self.uncertain = 0;
+        self.place_choice = 0;
         match work.code {
             Code::Text { text, origin } => {
                 let parsed = parse(&text, origin);
@@ -170,7 +178,23 @@ impl Walker {
 
     pub(super) fn sequence(&mut self, statements: &[Statement], place: &Place) {
         for statement in statements {
+            let before = is_enter(statement).then(|| Rc::clone(&self.variables));
             self.statement(statement, place);
+            if let Some(before) = before {
+                self.may_have_stayed(&before);
+            }
+        }
+    }
+
+    /// Goes through the further parts of a chain: where one fails, the next does not run.
+    fn chained(&mut self, parts: &[Statement], place: &Place) {
+        let before = Rc::clone(&self.variables);
+        for part in parts {
+            self.statement(part, place);
+        }
+        let after = std::mem::replace(&mut self.variables, before);
+        if !Rc::ptr_eq(&self.variables, &after) {
+            Rc::make_mut(&mut self.variables).join(&after);
         }
     }
 
@@ -181,11 +205,18 @@ impl Walker {
         self.variables = before;
     }
 
-    /// Goes through what may run.
-    pub(super) fn maybe(&mut self, statements: &[Statement], place: &Place) {
-        self.uncertain += 1;
-        self.sequence(statements, place);
-        self.uncertain -= 1;
+    /// Goes through parts of which each may run: what they leave behind becomes possible.
+    pub(super) fn maybe(&mut self, parts: &[&[Statement]], place: &Place) {
+        let before = Rc::clone(&self.variables);
+        let mut after = Rc::clone(&before);
+        for part in parts {
+            self.variables = Rc::clone(&before);
+            self.sequence(part, place);
+            if !Rc::ptr_eq(&self.variables, &before) {
+                Rc::make_mut(&mut after).join(&self.variables);
+            }
+        }
+        self.variables = after;
     }
 
     fn statement(&mut self, statement: &Statement, place: &Place) {
@@ -212,8 +243,7 @@ impl Walker {
             Node::Chain(parts) => {
                 if let Some((first, rest)) = parts.split_first() {
                     self.statement(first, place);
-                    // `a=x && rm $a`: what an assignment alone sets is set.
-                    self.sequence(rest, place);
+                    self.chained(rest, place);
                 }
             }
             Node::Group { body, kind: GroupKind::Here } => self.sequence(body, place),
@@ -223,13 +253,15 @@ impl Walker {
             Node::Branches { words, always, maybe } => {
                 self.words(words, place);
                 self.sequence(always, place);
-                for branch in maybe {
-                    self.maybe(branch, place);
-                }
+                let parts: Vec<&[Statement]> = maybe.iter().map(Vec::as_slice).collect();
+                self.maybe(&parts, place);
             }
             Node::Loop(each) => self.each(each, statement.span, place),
             Node::Function { name, body } => self.function(name.as_deref(), body, statement.span),
             Node::Words(words) => self.words(words, place),
+        }
+        if matches!(statement.node, Node::Simple { .. } | Node::Pipeline(_)) {
+            self.writes(statement, place);
         }
     }
 
@@ -248,7 +280,8 @@ impl Walker {
         }
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
         // Once without arguments, since somebody else may call it.
-        self.queue(Code::Body(Rc::clone(body)), &Place::default());
+        let place = Place { is_definition: true, ..Place::default() };
+        self.queue(Code::Body(Rc::clone(body)), &place);
     }
 
     fn pipeline(&mut self, stages: &[Statement], place: &Place) {
@@ -256,8 +289,10 @@ impl Walker {
         let mut written = place.stdin.as_ref().map(|field| field.text.clone());
         for (number, stage) in stages.iter().enumerate() {
             let mut here = Place { upstream: upstream.clone(), ..place.clone() };
+            here.downstream.extend(expand::programs(&stages[number + 1..]));
             if number > 0 {
                 let at = None;
+                here.has_input = true;
                 here.stdin = written.clone().map(|text| Field {
                     text,
                     span: stages[0].span.to(stage.span),
@@ -301,8 +336,8 @@ impl Walker {
     }
 }
 
-/// Whether the name of a program is only known when it runs.
-pub(super) fn is_dynamic_name(name: &str) -> bool {
-    let base = expand::base(name);
-    base.contains(ANY) && !base.starts_with(SURE)
+/// Whether it is nothing but a `cd`.
+fn is_enter(statement: &Statement) -> bool {
+    let Node::Simple { words, .. } = &statement.node else { return false };
+    words.first().and_then(Word::fixed).is_some_and(|name| matches!(name.as_str(), "cd" | "pushd"))
 }

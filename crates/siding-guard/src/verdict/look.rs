@@ -1,7 +1,7 @@
 //! Which rules are about what was seen.
 
 use super::{How, Verdict, knows};
-use crate::rules::{Looked, Rule, Rules, concerns};
+use crate::rules::{Looked, Matcher, Rule, Rules, concerns};
 use crate::unwrap::Seen;
 
 /// Returns the rules that are about something.
@@ -23,11 +23,10 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
             let found = rules.about_program(&call.program);
             found.filter(applies).filter(is_about).collect()
         }
-        Seen::Write { to, appends, directory } => {
+        Seen::Set { .. } | Seen::Read { .. } | Seen::Write { .. } => {
             let is_about = |rule: &&Rule| {
-                let about = |matcher: &crate::rules::Matcher| {
-                    concerns(matcher, seen) && matcher.is_about_write(&to.text, directory, *appends)
-                };
+                let about =
+                    |matcher: &Matcher| concerns(matcher, seen) && is_about_file(matcher, seen);
                 rule.matchers.iter().any(about) && !rule.exceptions.iter().any(about)
             };
             rules.rules.iter().filter(applies).filter(is_about).collect()
@@ -37,5 +36,16 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
                 |rule: &&Rule| rule.matchers.iter().any(|matcher| matcher.is_about_shape(*shape));
             rules.rules.iter().filter(applies).filter(is_about).collect()
         }
+    }
+}
+
+fn is_about_file(matcher: &Matcher, seen: &Seen) -> bool {
+    match seen {
+        Seen::Set { text } => matcher.is_about_set(&text.text),
+        Seen::Read { from, directory } => matcher.is_about_read(&from.text, directory),
+        Seen::Write { to, appends, directory } => {
+            matcher.is_about_write(&to.text, directory, *appends)
+        }
+        Seen::Call(_) | Seen::Shape { .. } => false,
     }
 }

@@ -1,0 +1,108 @@
+//! Programs with commands of their own, some of which are for a shell: editors, debuggers, clients
+//! of data bases, terminals, makefiles.
+
+use super::expand::Field;
+use super::walk::{Place, Walker};
+use super::wrappers::behind;
+
+/// Programs with commands of their own, of which some start with `!` or `shell` and are a text for
+/// a shell, and the options before them. `+` begins such a command by itself.
+const COMMANDS_BEHIND: &[(&str, &[&str])] = &[
+    ("ex", &["-c", "--cmd"]),
+    ("gdb", &["-ex", "-iex", "--ex", "--eval-command"]),
+    ("less", &[]),
+    ("lldb", &["-o", "-O", "--one-line"]),
+    ("mysql", &["-e", "--execute"]),
+    ("nvim", &["-c", "--cmd"]),
+    ("psql", &["-c", "--command"]),
+    ("sqlite3", &["-cmd"]),
+    ("vi", &["-c", "--cmd"]),
+    ("view", &["-c", "--cmd"]),
+    ("vim", &["-c", "--cmd"]),
+];
+
+/// `vim -c '!…'`, `gdb -ex 'shell …'`, `psql -c '\! …'`, and lines of the kind on standard input.
+pub(super) fn commands(walker: &mut Walker, program: &str, args: &[Field], place: &Place) {
+    let Some((_, options)) = COMMANDS_BEHIND.iter().find(|(name, _)| *name == program) else {
+        return;
+    };
+    // `gdb --args program words`, `lldb -- program words`
+    let mark = if program == "lldb" { "--" } else { "--args" };
+    if let Some(at) = args.iter().position(|field| field.text == mark)
+        && let Some(first) = args.get(at + 1)
+        && program.ends_with("db")
+    {
+        walker.call(&args[at + 1..], first.span, place);
+    }
+    let behind = args.iter().enumerate().filter(|(at, field)| {
+        let before = at.checked_sub(1).and_then(|before| args.get(before));
+        field.text.starts_with('+')
+            || before.is_some_and(|before| options.contains(&before.text.as_str()))
+            || field.text.starts_with('.')
+    });
+    let all = behind.map(|(_, field)| field).chain(&place.stdin);
+    let inner = Place { stdin: None, upstream: vec![], ..place.clone() };
+    for field in all {
+        for line in field.text.lines() {
+            let line = line.trim_start_matches(['+', ':', ' ']);
+            let silent = line.strip_prefix("silent!").or_else(|| line.strip_prefix("silent"));
+            let line = silent.unwrap_or(line).trim_start();
+            let marks =
+                ["!", "%!", "\\!", "platform shell ", "shell ", ".shell ", ".system ", "system "];
+            if let Some(text) = marks.iter().find_map(|mark| line.strip_prefix(mark)) {
+                let field = Field { text: text.to_owned(), at: None, ..field.clone() };
+                walker.text_of(&field, &inner);
+            }
+        }
+    }
+}
+
+/// `tmux new-session 'text'`, `tmux new-session -d program words`, `screen -dmS name program words`.
+pub(super) fn terminal(walker: &mut Walker, program: &str, args: &[Field], place: &Place) {
+    const TMUX: &[&str] = &["-s", "-t", "-c", "-n", "-x", "-y", "-F", "-e", "-l", "-p"];
+    const SCREEN: &[&str] = &["-S", "-dmS", "-DmS", "-c", "-p", "-t", "-h", "-T"];
+    for field in args.iter().filter(|field| field.text.contains(' ')) {
+        walker.text_of(field, place);
+    }
+    let starts =
+        ["new", "new-session", "neww", "new-window", "split-window", "splitw", "respawn-pane"];
+    let words = match args.split_first() {
+        Some((first, rest)) if program == "tmux" && starts.contains(&first.text.as_str()) => {
+            behind(rest, TMUX, 0)
+        }
+        Some((first, _)) if program == "screen" && first.text.starts_with("-d") => {
+            behind(args, SCREEN, 0)
+        }
+        _ => &[],
+    };
+    if words.len() > 1 {
+        walker.call(words, words[0].span, place);
+    }
+}
+
+/// Recipes of a makefile that stands in the command: `make -f - <<'E'`, `make --eval='x:; rm y'`.
+pub(super) fn make(walker: &mut Walker, args: &[Field], place: &Place) {
+    let reads = args.windows(2).any(|pair| pair[0].text == "-f" && pair[1].text == "-");
+    let stdin = place.stdin.as_ref().filter(|_| reads).map(|field| (field.text.as_str(), field));
+    let of_process = args.iter().filter_map(|field| {
+        let (_, text) = field.process.as_ref()?;
+        Some((text.as_deref()?, field))
+    });
+    let of_option = args.iter().enumerate().filter_map(|(at, field)| {
+        let next = || args.get(at + 1).filter(|_| field.text == "-E" || field.text == "--eval");
+        let text = field.text.strip_prefix("--eval=").or_else(|| Some(next()?.text.as_str()))?;
+        Some((text, field))
+    });
+    let inner = Place { stdin: None, upstream: vec![], ..place.clone() };
+    for (text, field) in of_process.chain(of_option).chain(stdin) {
+        for line in text.lines() {
+            let recipe = line
+                .strip_prefix('\t')
+                .or_else(|| Some(line.split_once(':')?.1.split_once(';')?.1));
+            if let Some(recipe) = recipe {
+                let text = recipe.trim_start_matches(['@', '-', '+', ' ']).replace("$$", "$");
+                walker.text_of(&Field { text, at: None, process: None, ..field.clone() }, &inner);
+            }
+        }
+    }
+}
