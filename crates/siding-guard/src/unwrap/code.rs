@@ -200,7 +200,7 @@ fn env(walker: &mut Walker, args: &[Field], place: &Place) -> bool {
             walker.text_of(&field, place);
             return true;
         }
-        if let Some((name, value)) = text.split_once('=').filter(|(name, _)| is_command(name)) {
+        if let Some((_name, value)) = text.split_once('=').filter(|(name, _)| is_command(name)) {
             walker.value_is_command(value, field.span, place);
         } else if !text.starts_with('-') && !text.contains('=') {
             break;

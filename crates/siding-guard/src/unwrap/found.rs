@@ -221,7 +221,7 @@ fn with_match(program: &str, args: &[&str]) -> Option<Vec<String>> {
         Some(long) => matches!(long, "files-with-matches" | "files-without-match"),
         None => arg.starts_with('-') && arg.contains(['l', 'L']),
     };
-    if !args.iter().any(|arg| lists(&arg)) {
+    if !args.iter().any(lists) {
         return None;
     }
     let operands: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
@@ -235,7 +235,7 @@ fn processes(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =
         |arg: &&str| matches!(*arg, "-P" | "--parent" | "-s" | "--session" | "-l" | "-a");
-    let is_found = args.iter().any(|arg| is_name(&arg)) && !args.iter().any(|arg| is_family(&arg));
+    let is_found = args.iter().any(is_name) && !args.iter().any(is_family);
     is_found.then(|| vec![FOUND.to_string()])
 }
 

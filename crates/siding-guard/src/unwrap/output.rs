@@ -188,17 +188,13 @@ fn reads_input(name: &str, args: &[&str]) -> bool {
         |arg: &str| arg.starts_with('+') || arg.bytes().all(|byte| byte.is_ascii_digit());
     let operands = args.iter().filter(|arg| !arg.starts_with('-') && !is_number(arg)).count();
     // `sort -r` reads all the same.
-    operands <= own && (name == "sort" || !args.iter().any(|arg| changes(&arg)))
+    operands <= own && (name == "sort" || !args.iter().any(changes))
 }
 
 fn picking(name: &str, args: &[&str], input: String) -> Option<String> {
     let is_grep = matches!(name, "egrep" | "fgrep" | "grep" | "rg");
     let inverts = |arg: &&str| arg.starts_with('-') && arg.contains('v');
-    Some(if is_grep && !args.iter().any(|arg| inverts(&arg)) {
-        found::picked(&input)
-    } else {
-        input
-    })
+    Some(if is_grep && !args.iter().any(inverts) { found::picked(&input) } else { input })
 }
 
 /// `which rm`, `command -v rm`, `type -p rm` name the program.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::call::{Arg, Call, Seen, Shape};
 use super::encoded;
-use super::expand::{self, ANY, FOUND, Field, NEXT, SURE};
+use super::expand::{self, ANY, FOUND, Field, NEXT};
 use super::walk::{CHOICES_MAX, Place, Walker};
 use crate::ast::{Assignment, Loop, LoopKind, Span, Word};
 
