@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
 use siding_model::journal::{self, Folded, JournalError};
 use siding_model::lifecycle::Phase;
+use siding_model::notice::{News, Story};
 use siding_model::outcome::Outcome;
 
 /// Name that every shim gives itself.
@@ -33,6 +34,15 @@ pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Folded> {
         Err(JournalError::Empty) => None,
         Err(error) => panic!("{id}: {error}\n{}", String::from_utf8_lossy(&bytes)),
     }
+}
+
+/// Name of the notice of a task's end; `None` while there is none.
+#[track_caller]
+pub(crate) fn end(sandbox: &Sandbox, id: &str) -> Option<String> {
+    let bytes = std::fs::read(dir(sandbox, id).join("journal")).ok()?;
+    let story = Story::read(&bytes).expect("no crash damages a journal");
+    let mut ends = story.notices.into_iter().filter(|one| matches!(one.news, News::Ended { .. }));
+    ends.next().map(|one| one.id.to_string())
 }
 
 /// How a task ended; `None` while it has not.
