@@ -36,6 +36,10 @@ pub fn main() -> ExitCode {
     if first == PROXY_ARGUMENT {
         return ExitCode::from(siding_core::proxy::main());
     }
+    if let Some(adopt) = cmd::adopt::AtOnce::from_process() {
+        let outcome = adopt.run(|| Shim::fork(siding_shim::main));
+        return outcome.unwrap_or_else(|failure| failure.report());
+    }
     // Forked while there is next to nothing to copy, so that it becomes ready while the arguments
     // are still read. One that is not needed leaves with this process.
     let shim = (first == "run" || first == "adopt").then(|| Shim::fork(siding_shim::main));

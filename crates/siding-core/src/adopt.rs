@@ -1,9 +1,10 @@
-//! Adopting a process: finding out what it is and whose, and giving it to a shim.
+//! Adopting a process: finding out what it is and whose, marking it, and giving it to a shim.
 //!
-//! Nothing is recorded here. The shim holds the process in memory and puts it on record when it
+//! The two are apart, so that a shell need not wait for a shim. Nothing is recorded here. The shim holds the process in memory and puts it on record when it
 //! has lasted, or has left something behind (`docs/adr/0011-adoption.md`).
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,20 +12,20 @@ use siding_model::adopt::{command_of, is_between, session_of};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::Placement;
-use siding_model::process::ProcRef;
+use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::protocol::Message;
 use siding_model::settings::Settings;
-use siding_model::spec::{Stdin, TaskSpec};
+use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use crate::launch::{Adoption, Shim};
 use crate::link::Heard;
+use crate::output;
 use crate::session::{self, SessionError};
 use crate::store::Root;
-use crate::sys::{clock, process, procfs};
-use crate::tree;
+use crate::sys::pidfd::PidFd;
+use crate::sys::{clock, limit, process, procfs};
 
-/// How long a shim may take to say that it holds the process, in milliseconds. The shell that asks
-/// waits a tenth of a second and goes on.
+/// How long a shim may take to say that it keeps the process, in milliseconds.
 const ANSWER_MS: u64 = 2_000;
 /// Most of a command line that is read, in bytes.
 const WORDS_MAX: usize = 128 << 10;
@@ -79,16 +80,11 @@ pub enum AdoptError {
     },
 }
 
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Adopted {
-    /// A shim holds it now.
-    Taken {
-        /// The task that it is.
-        task: TaskId,
-        /// The session that owns it.
-        session: SessionId,
-    },
+/// What a process that is to be adopted turns out to be.
+#[derive(Debug)]
+pub enum Claimed {
+    /// It carries a mark since now.
+    New(Box<Claim>),
     /// It carries the mark of a task.
     Already {
         /// That task. There need not be a record of it.
@@ -96,45 +92,92 @@ pub enum Adopted {
     },
 }
 
-/// Has `shim` take on a process that runs. `named` is the session that it is to belong to; one that
-/// is not open is passed by, and the process that owns the conversation is looked for.
+/// A process that is marked and held, and that no shim keeps yet. Whatever would be gone with it is
+/// known: it may end at any moment, and leave something behind.
+#[derive(Debug)]
+pub struct Claim {
+    leader: PidFd,
+    /// The task that it is.
+    pub task: TaskId,
+    /// The session that owns it.
+    pub session: SessionId,
+    command: Command,
+    cwd: String,
+    /// The file that it writes to, where that is the user's and has a name.
+    output: Option<(OwnedFd, String)>,
+    at: Mono,
+    wall: Wall,
+}
+
+/// Marks a process that runs, and all that it will start. `named` is the session that it is to belong
+/// to; one that is not open is passed by, and the process that owns the conversation is looked for.
 ///
 /// # Errors
 ///
 /// [`AdoptError`]. Then nothing was changed.
-pub fn begin(
-    root: &Root,
-    shim: io::Result<Shim>,
-    pid: i32,
-    named: Option<&SessionId>,
-    settings: &Settings,
-) -> Result<Adopted, AdoptError> {
+pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed, AdoptError> {
     let io = |doing| move |source| AdoptError::Io { pid, doing, source };
-    let process = procfs::identify(pid).filter(|process| tree::lives(*process));
-    let process = process.ok_or(AdoptError::NoProcess { pid })?;
+    let gone = || AdoptError::NoProcess { pid };
+    let process = procfs::identify(pid).ok_or_else(gone)?;
+    let leader = PidFd::living(process).map_err(io("hold it"))?.ok_or_else(gone)?;
     if procfs::only_uid(pid) != Some(process::effective_uid()) {
         return Err(AdoptError::Foreign { pid });
     }
     if let Some(mark) = procfs::birthmark(pid) {
         let task = mark.task().ok_or(AdoptError::Limited { pid, limit: mark.0 })?;
-        return Ok(Adopted::Already { task });
+        return Ok(Claimed::Already { task });
     }
     let session = session(root, named, pid)?;
     let task = root.new_id().map_err(io("make an id"))?;
-    let adoption = Adoption {
-        process,
-        spec: spec(task, session.clone(), pid, settings),
-        root: std::path::absolute(root.path()).map_err(io("find the state directory"))?,
-        keep_after_ms: millis(settings.adopt_keep_after),
+    let words = procfs::words(pid, WORDS_MAX).map_or_else(Vec::new, |(words, _)| words);
+    let claim = Claim {
+        leader,
+        task,
+        session,
+        command: command_of(&words),
+        cwd: procfs::directory(pid).unwrap_or_else(|| "/".to_owned()),
+        output: output_of(pid),
         at: clock::mono(),
         wall: clock::wall(),
     };
-    let link = shim.and_then(|shim| shim.adopt(root, &adoption)).map_err(io("start a shim"))?;
-    match link.hear(Some(ANSWER_MS)).map_err(io("hear from the shim"))? {
-        Heard::Message(Message::Done) => Ok(Adopted::Taken { task, session }),
-        Heard::Message(Message::CannotStart { doing, .. }) => Err(AdoptError::Shim { pid, doing }),
-        Heard::Message(_) | Heard::Nothing | Heard::Gone => {
-            Err(AdoptError::Shim { pid, doing: "did not answer".to_owned() })
+    limit::mark(pid, task.birthmark()).map_err(io("mark it"))?;
+    Ok(Claimed::New(Box::new(claim)))
+}
+
+impl Claim {
+    /// Has `shim` keep the process.
+    ///
+    /// # Errors
+    ///
+    /// [`AdoptError`]. Then the process has its mark, and nobody keeps it.
+    pub fn give(
+        self,
+        root: &Root,
+        shim: io::Result<Shim>,
+        settings: &Settings,
+    ) -> Result<(), AdoptError> {
+        let pid = self.leader.process.pid;
+        let io = |doing| move |source| AdoptError::Io { pid, doing, source };
+        let adoption = Adoption {
+            process: self.leader.process,
+            root: std::path::absolute(root.path()).map_err(io("find the state directory"))?,
+            keep_after_ms: millis(settings.adopt_keep_after),
+            at: self.at,
+            wall: self.wall,
+            output: self.output.as_ref().map(|(_, name)| name.clone()),
+            spec: spec(self.task, self.session, (self.command, self.cwd), settings),
+        };
+        let output = self.output.as_ref().map(|(file, _)| file.as_fd());
+        let given = shim.and_then(|shim| shim.adopt(root, &adoption, self.leader.as_fd(), output));
+        let link = given.map_err(io("start a shim"))?;
+        match link.hear(Some(ANSWER_MS)).map_err(io("hear from the shim"))? {
+            Heard::Message(Message::Done) => Ok(()),
+            Heard::Message(Message::CannotStart { doing, .. }) => {
+                Err(AdoptError::Shim { pid, doing })
+            }
+            Heard::Message(_) | Heard::Nothing | Heard::Gone => {
+                Err(AdoptError::Shim { pid, doing: "did not answer".to_owned() })
+            }
         }
     }
 }
@@ -173,15 +216,19 @@ pub fn host_of(pid: i32) -> Option<ProcRef> {
     None
 }
 
-fn spec(task_id: TaskId, session_id: SessionId, pid: i32, settings: &Settings) -> TaskSpec {
-    let words = procfs::words(pid, WORDS_MAX).map_or_else(Vec::new, |(words, _)| words);
+fn spec(
+    task_id: TaskId,
+    session_id: SessionId,
+    (command, cwd): (Command, String),
+    settings: &Settings,
+) -> TaskSpec {
     TaskSpec {
         task_id,
         session_id,
         parent_task: None,
         name: None,
-        command: command_of(&words),
-        cwd: procfs::directory(pid).unwrap_or_else(|| "/".to_owned()),
+        command,
+        cwd,
         // Whatever it reads, siding has no hold on it.
         stdin: Stdin::Null,
         placement: Placement::Foreground,
@@ -211,15 +258,11 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the path that names what a process's standard output is.
-#[must_use]
-pub fn stdout_of(pid: i32) -> String {
-    format!("/proc/{pid}/fd/1")
-}
-
-/// Returns where a link of `/proc` leads, `None` when that has no name any more.
-#[must_use]
-pub fn named_by(link: &str) -> Option<String> {
+/// Returns the file that a process writes to, and its name, where it is the user's and has one: a
+/// file without a name can be read by nobody else.
+fn output_of(pid: i32) -> Option<(OwnedFd, String)> {
+    let link = format!("/proc/{pid}/fd/1");
+    let file = output::open_own(Path::new(&link), true).ok()?;
     let path = std::fs::read_link(link).ok()?.into_os_string().into_string().ok()?;
-    Path::new(&path).exists().then_some(path)
+    Path::new(&path).exists().then_some((file, path))
 }

@@ -50,8 +50,8 @@ pub enum Errand {
     /// The same for a task whose session is over, and for the others that follow, each in a packet
     /// of its own, until the starter leaves. It answers each before the next is sent.
     RescueAmong(TaskId),
-    /// Take on a process that runs already. The memory holds an [`Adoption`]. There is no task's
-    /// directory yet: the state directory stands in its place.
+    /// Take on a process that is marked. The memory holds an [`Adoption`]. There is no task's
+    /// directory yet: see [`Handed::adopted`].
     Adopt(TaskId),
 }
 
@@ -88,6 +88,13 @@ impl Handed {
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
         let (root, dir, memory) = (next()?, next()?, next()?);
         Ok(Some((errand, Self { root, dir, memory, place: descriptors.next(), proxy })))
+    }
+
+    /// Returns what comes with [`Errand::Adopt`]: the file in memory, the descriptor that holds the
+    /// process, and the file that it writes to.
+    #[must_use]
+    pub fn adopted(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
+        (self.memory, self.dir, self.place)
     }
 }
 
@@ -180,15 +187,22 @@ impl Shim {
         Ok(Gathering { link: Link::over(self.socket) })
     }
 
-    /// Has it take on a process that runs already.
+    /// Has it take on a process that is marked. `leader` holds it, `output` is the file that it writes
+    /// to, where that is the user's.
     ///
     /// # Errors
     ///
     /// As [`Self::task`].
-    pub fn adopt(self, root: &Root, adoption: &Adoption) -> io::Result<Link> {
+    pub fn adopt(
+        self,
+        root: &Root,
+        adoption: &Adoption,
+        leader: BorrowedFd<'_>,
+        output: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Link> {
         let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
         let errand = Errand::Adopt(adoption.spec.task_id);
-        self.hand(errand, [root.as_fd(), root.as_fd()], [None, None], &content)
+        self.hand(errand, [root.as_fd(), leader], [output, None], &content)
     }
 
     fn send(self, errand: Errand, root: &Root, dir: &TaskDir, content: &[u8]) -> io::Result<Link> {
@@ -219,7 +233,9 @@ pub struct Adoption {
     pub root: PathBuf,
     /// How long it may run before it is put on record, in milliseconds.
     pub keep_after_ms: u64,
-    /// When it was taken on.
+    /// Name of the file that it writes to, which is handed over, where it is the user's.
+    pub output: Option<String>,
+    /// When it was marked.
     pub at: Mono,
     /// The same moment on the wall clock.
     pub wall: Wall,

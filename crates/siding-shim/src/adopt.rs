@@ -11,7 +11,7 @@ use siding_core::launch::{Adoption, Handed};
 use siding_core::link;
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, limit, memory, poll, socket};
+use siding_core::sys::{clock, memory, poll, socket};
 use siding_core::tree::Marks;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -77,13 +77,13 @@ struct Held {
 impl Held {
     fn take(id: TaskId, ready: Ready, handed: Handed) -> Result<Self, CannotStart> {
         let shim = Shim::of(id, ready)?;
-        let adoption = Adoption::read(handed.memory).map_err(when("read what it is to take on"))?;
-        let leader = PidFd::open(adoption.process).map_err(when("hold the process"))?;
+        let (memory, leader, file) = handed.adopted();
+        let mut adoption = Adoption::read(memory).map_err(when("read what it is to take on"))?;
+        let leader = PidFd::received(leader, adoption.process);
         // By its path: it is to make the task's directory, and perhaps its place, itself.
         let root = Root::open(&adoption.root)
             .map_err(|error| when("open the state directory")(std::io::Error::other(error)))?;
-        let (file, adopted) = Hosted::of(adoption.process.pid);
-        limit::mark(adoption.process.pid, id.birthmark()).map_err(when("mark the process"))?;
+        let adopted = Adopted { output: adoption.output.take() };
         Ok(Self { root, adoption, leader, file, adopted, shim })
     }
 

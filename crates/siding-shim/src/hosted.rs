@@ -7,9 +7,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use siding_core::output;
 use siding_core::store::TaskDir;
 use siding_core::sys::{file, procfs};
-use siding_core::{adopt, output};
 use siding_model::process::Mono;
 use siding_model::record::Adopted;
 
@@ -36,15 +36,6 @@ pub(crate) struct Hosted {
 }
 
 impl Hosted {
-    /// Looks at what a process writes to. Returns it with what is to be put on record.
-    pub(crate) fn of(pid: i32) -> (Option<OwnedFd>, Adopted) {
-        let link = adopt::stdout_of(pid);
-        let file = output::open_own(Path::new(&link), true).ok();
-        // A file without a name can be read by nobody else.
-        let name = file.as_ref().and_then(|_| adopt::named_by(&link));
-        (file.filter(|_| name.is_some()), Adopted { output: name })
-    }
-
     /// Begins with the host's file, where there is one; else with one in the task's directory, for
     /// what siding itself has to say.
     pub(crate) fn create(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::adopt::{self, Adopted};
+use siding_core::adopt::{self, Claim, Claimed};
 use siding_core::launch::Shim;
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// program above the process
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
+    /// Print as soon as the process is marked, before anything keeps it: for a shell that waits
+    #[arg(long, conflicts_with = "json")]
+    at_once: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,23 +61,19 @@ struct AdoptView {
 impl Args {
     /// Adopts the process; `shim` is to keep it.
     pub(crate) fn run(self, shim: io::Result<Shim>) -> Result<ExitCode, Failure> {
+        if self.at_once {
+            return AtOnce { pid: self.pid, session: self.session }.run(|| shim);
+        }
         let root = context::root()?;
+        // Before anything is changed.
         let settings = context::settings()?;
-        let inherited = std::env::var("SIDING_SESSION").ok().and_then(|name| name.parse().ok());
-        let named = self.session.clone().or(inherited);
-        let view = match adopt::begin(&root, shim, self.pid, named.as_ref(), &settings)? {
-            Adopted::Taken { task, session } => AdoptView {
-                pid: self.pid,
-                task_id: task,
-                session_id: Some(session),
-                already: false,
-            },
-            Adopted::Already { task } => AdoptView {
-                pid: self.pid,
-                task_id: task,
-                session_id: session_of(&root, task),
-                already: true,
-            },
+        let view = match claim(&root, self.pid, self.session)? {
+            Claimed::New(claim) => {
+                let view = AdoptView::new(self.pid, &claim);
+                claim.give(&root, shim, &settings)?;
+                view
+            }
+            Claimed::Already { task } => AdoptView::already(self.pid, task, &root),
         };
         if self.json {
             render::json::print(&view)?;
@@ -82,6 +81,65 @@ impl Args {
             print::text(&line(&view))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What a shell asks for that waits: `adopt PID --at-once [--session ID]`.
+#[derive(Debug)]
+pub(crate) struct AtOnce {
+    pid: i32,
+    session: Option<SessionId>,
+}
+
+impl AtOnce {
+    /// Reads this process's arguments, if they are exactly these: what a shell waits for needs no
+    /// parser for everything else. `None` for whatever else they are.
+    pub(crate) fn from_process() -> Option<Self> {
+        let words: Vec<String> = std::env::args_os()
+            .skip(1)
+            .map(|word| word.into_string().ok())
+            .collect::<Option<_>>()?;
+        Self::of(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn of(words: &[&str]) -> Option<Self> {
+        let (pid, session) = match words {
+            ["adopt", pid, "--at-once"] => (pid, None),
+            ["adopt", pid, "--at-once", "--session", session] => (pid, Some(session.parse().ok()?)),
+            _ => return None,
+        };
+        Some(Self { pid: pid.parse().ok().filter(|pid| *pid > 0)?, session })
+    }
+
+    /// Answers as soon as the process is marked, and then has `shim` keep it.
+    pub(crate) fn run(self, shim: impl FnOnce() -> io::Result<Shim>) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        match claim(&root, self.pid, self.session)? {
+            Claimed::New(claim) => {
+                print::text(&line(&AdoptView::new(self.pid, &claim)))?;
+                let shim = shim();
+                claim.give(&root, shim, &context::settings()?)?;
+            }
+            Claimed::Already { task } => {
+                print::text(&line(&AdoptView::already(self.pid, task, &root)))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn claim(root: &Root, pid: i32, session: Option<SessionId>) -> Result<Claimed, Failure> {
+    let inherited = || std::env::var("SIDING_SESSION").ok()?.parse().ok();
+    Ok(adopt::claim(root, pid, session.or_else(inherited).as_ref())?)
+}
+
+impl AdoptView {
+    fn new(pid: i32, claim: &Claim) -> Self {
+        Self { pid, task_id: claim.task, session_id: Some(claim.session.clone()), already: false }
+    }
+
+    fn already(pid: i32, task: TaskId, root: &Root) -> Self {
+        Self { pid, task_id: task, session_id: session_of(root, task), already: true }
     }
 }
 
@@ -102,6 +160,28 @@ fn line(view: &AdoptView) -> String {
 mod tests {
     use super::*;
     use crate::render::schema;
+
+    /// The parser of all arguments takes the same, and refuses the rest with its reasons.
+    #[test]
+    fn what_a_shell_asks_for_is_read_without_a_parser() {
+        let read = |words: &str| AtOnce::of(&words.split(' ').collect::<Vec<_>>());
+        let with = read("adopt 42 --at-once --session chat-7").expect("is that");
+        assert_eq!((with.pid, with.session.as_ref().map(SessionId::as_str)), (42, Some("chat-7")));
+        let without = read("adopt 42 --at-once").expect("is that");
+        assert_eq!((without.pid, without.session), (42, None));
+        for other in [
+            "adopt 42",
+            "adopt --at-once 42",
+            "adopt 0 --at-once",
+            "adopt -1 --at-once",
+            "adopt x --at-once",
+            "adopt 42 --at-once --json",
+            "adopt 42 --at-once --session a/b",
+            "run 42 --at-once",
+        ] {
+            assert!(read(other).is_none(), "{other}");
+        }
+    }
 
     #[test]
     fn the_committed_schema_is_that_of_the_code() {

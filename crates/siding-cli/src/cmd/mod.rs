@@ -1,6 +1,6 @@
 //! The commands, one file each: its arguments, its help, and what it does.
 
-mod adopt;
+pub(crate) mod adopt;
 mod completions;
 mod config;
 mod doctor;

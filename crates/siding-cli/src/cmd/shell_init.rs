@@ -84,7 +84,7 @@ mod tests {
     fn what_is_put_in_cannot_break_out() {
         let session = "chat-7".parse().expect("a name");
         let text = text(Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
-        let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --session chat-7 </dev/null"#;
+        let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --at-once --session chat-7 </dev/null"#;
         assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
         assert!(!text.contains("PROGRAM") && text.contains("SIDING_SESSION=$session"), "{text}");
     }

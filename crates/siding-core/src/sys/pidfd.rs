@@ -78,6 +78,12 @@ impl PidFd {
         Ok(Self { fd, process })
     }
 
+    /// Takes one that somebody has opened for `process`, and handed over.
+    #[must_use]
+    pub const fn received(fd: OwnedFd, process: ProcRef) -> Self {
+        Self { fd, process }
+    }
+
     /// Sends a signal.
     ///
     /// # Errors

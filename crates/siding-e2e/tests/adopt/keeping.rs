@@ -187,3 +187,26 @@ fn adopting_by_hand_says_what_it_did() {
     let refused = adopt("2147483647").expect_code(125);
     assert!(refused.err().contains("no process 2147483647 runs"), "{refused}");
 }
+
+/// By hand all that can be wrong is told first. A shell is answered first: it waits.
+#[test]
+fn only_a_shell_is_answered_before_all_is_known() {
+    let sandbox = sandbox();
+    let other = sandbox.host("sleep", &["60"]).spawn();
+    let pid = other.process().pid.to_string();
+    let is_marked = || {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+        !limits.lines().any(|line| line.starts_with("Max realtime timeout") && line.contains("unl"))
+    };
+    let adopt = |args: &[&str]| sandbox.siding(args).env("SIDING_MAX_ELAPSED", "soon").run();
+    let by_hand = adopt(&["adopt", &pid]).expect_code(125);
+    assert_eq!((by_hand.out().as_str(), is_marked()), ("", false), "{by_hand}");
+    let by_a_shell = adopt(&["adopt", &pid, "--at-once"]).expect_code(125);
+    assert!(by_a_shell.out().contains(" adopt-") && is_marked(), "{by_a_shell}");
+    for done in [by_hand, by_a_shell] {
+        assert!(done.err().contains("SIDING_MAX_ELAPSED"), "{done}");
+    }
+    // Nobody keeps it: it is its host's, as it was.
+    assert_eq!(shims(&sandbox), []);
+    other.process().kill();
+}

@@ -25,10 +25,10 @@ __siding_adopt() {
       had=not
       shopt -s lastpipe
     fi
-    # Whatever siding does, this waits no longer than a tenth of a second. One that is late goes on
-    # without this shell. As the last of a pipeline this shell reads without a subshell, and what
+    # Whatever siding does, this waits no longer than a tenth of a second: until this shell is
+    # marked. One that is late goes on without this shell. As the last of a pipeline this shell reads without a subshell, and what
     # is sent away by another one leaves $! as it is.
-    { PROGRAM adopt "$$"SESSION </dev/null 2>/dev/null & } |
+    { PROGRAM adopt "$$" --at-onceSESSION </dev/null 2>/dev/null & } |
       builtin read -t "${SIDING_ADOPT_WAIT:-0.1}" -r line session || session=
     if [ -n "$had" ]; then
       shopt -u lastpipe
