@@ -3,6 +3,7 @@
 //! Nothing in here decides anything: each function is one kernel mechanism with its rule written
 //! beside it. No foreign type but the standard library's descriptors leaves this module.
 
+pub mod beneath;
 mod borrowed;
 pub mod calls;
 pub mod cgroupfs;
@@ -12,6 +13,7 @@ pub mod confine;
 pub mod descriptor;
 pub mod detached;
 pub mod diag;
+pub mod entry;
 pub mod file;
 pub mod foreign;
 pub mod inotify;
