@@ -22,8 +22,9 @@ pub(crate) const COMMAND: crate::Command = crate::Command {
 Usage: cargo xtask demo
 
 Builds the release program, runs a slow command under a budget, waits for its end, reads its
-output, and ends a tree of processes that tries to escape. Works as root and as an ordinary user,
-and leaves nothing behind but the target directory.
+output, ends a tree of processes that tries to escape, and lets siding's own agent work with a model
+from a file. Works as root and as an ordinary user, and leaves nothing behind but the target
+directory.
 ",
     run: command,
 };
@@ -51,6 +52,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     let stage = Stage::build(release.join("siding"), workspace.root.clone())?;
     slow_command(&stage)?;
     escaping_tree(&stage)?;
+    agent(&stage)?;
     stage.clear()?;
     println!();
     println!("That was all of it, in {}. Type next:", readable(started.elapsed()));
@@ -154,6 +156,16 @@ fn escaping_tree(stage: &Stage) -> Result<()> {
     let left = wait_for_sleepers(&marks, 0)?;
     println!();
     println!("What /proc says: {} of {} are left.", left.len(), sleepers.len());
+    Ok(())
+}
+
+/// siding's own agent ends its turn while a command runs, and is woken by its end.
+fn agent(stage: &Stage) -> Result<()> {
+    say("siding's own agent. Its model is a file, so it needs no key; everything else is real.");
+    let prompt = "List the installed packages, and find TOML files meanwhile";
+    let status =
+        stage.live(&["agent", "--model", "script:docs/agent/packages.toml", "-p", prompt])?;
+    ensure!(status.success(), "it should be done, and ended with {}", code(status));
     Ok(())
 }
 

@@ -8,6 +8,8 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 
 /// `wait` and `run --wait-for`: a task ended first, so that what was waited for can no longer come.
 pub(crate) const ENDED_FIRST: u8 = 1;
+/// `agent`: it could not go on.
+pub(crate) const NOT_DONE: u8 = 1;
 /// `hook`: the call is denied, or there is news to wake for. The hosts' own number.
 pub(crate) const HOOK_BLOCKS: u8 = 2;
 /// `guard`: a person should look at the command first.

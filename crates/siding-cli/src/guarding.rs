@@ -1,10 +1,16 @@
 //! The guard's rules as they are in force here: the built-in ones and the files of each layer.
 
+use std::fmt::Write as _;
+
 use siding_core::settings::{self, Environment};
-use siding_guard::{Layer, Rules, Source};
+use siding_guard::{Finding, Judgement, Layer, Rules, Source};
 use siding_model::settings::Origin;
+use siding_model::text::one_line;
 
 use crate::failure::Failure;
+
+/// Columns of what a finding is about.
+const TEXT: usize = 200;
 
 /// Returns the rules in force. Says what was ignored.
 ///
@@ -47,4 +53,23 @@ const fn layer(origin: &Origin) -> Layer {
         | Origin::Call { .. }
         | _ => Layer::Project,
     }
+}
+
+/// Returns what is strictest, in words for the agent and the person.
+pub(crate) fn reason(judgement: &Judgement) -> String {
+    let mut text = String::new();
+    let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;
+    for finding in judgement.findings.iter().filter(strictest) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let (rule, what) = (&finding.rule, one_line(&finding.text, TEXT));
+        let verdict = finding.verdict.name();
+        let _a_string_takes_all =
+            write!(text, "siding guard, rule {rule} ({verdict}): `{what}`: {}", finding.why);
+        if let Some(instead) = &finding.instead {
+            let _a_string_takes_all = write!(text, ". Instead: {instead}");
+        }
+    }
+    text
 }

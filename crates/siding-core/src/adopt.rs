@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use siding_model::adopt::{command_of, is_between, session_of};
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::Placement;
 use siding_model::process::{Mono, ProcRef, Wall};
@@ -128,7 +128,7 @@ pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed
         return Ok(Claimed::Already { task });
     }
     let session = session(root, named, pid)?;
-    let task = root.new_id().map_err(io("make an id"))?;
+    let task = root.new_id(Kind::LocalBash).map_err(io("make an id"))?;
     let words = procfs::words(pid, WORDS_MAX).map_or_else(Vec::new, |(words, _)| words);
     let claim = Claim {
         leader,

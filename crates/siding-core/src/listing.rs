@@ -142,6 +142,7 @@ fn journal_of(id: TaskId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::id::Kind;
     use siding_model::lifecycle::{Event, Tree};
     use siding_model::outcome::{LeaderEnd, Outcome, Placement};
     use siding_model::process::{BootId, Mono, ProcRef, Wall};
@@ -155,7 +156,7 @@ mod tests {
     const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
     fn ended(root: &Root, code: u8) -> TaskId {
-        let id = root.new_id().unwrap();
+        let id = root.new_id(Kind::LocalBash).unwrap();
         let accepted = Accepted {
             format: FORMAT,
             boot: BootId("an earlier one".to_owned()),
@@ -219,7 +220,7 @@ mod tests {
         let mut ids: Vec<TaskId> = (0..200).map(|code| ended(&root, code)).collect();
         let damaged = ids[150];
         std::fs::write(root.task(damaged).unwrap().path().join("journal"), "damaged\n").unwrap();
-        let removed = root.new_id().unwrap();
+        let removed = root.new_id(Kind::LocalBash).unwrap();
         ids.push(removed);
         for (code, (id, view)) in views(&root, &ids, |view| view).unwrap().into_iter().enumerate() {
             assert_eq!(id, ids[code], "the order is kept");

@@ -438,17 +438,12 @@ impl Root {
     ///
     /// The operating system's, or `Unsupported` when tasks are nested so deep that no smaller
     /// birthmark is left (about 20 levels).
-    pub fn new_id(&self) -> io::Result<TaskId> {
-        let most = limit::birthmark().map_or(TaskId::MAX_BITS, |mark| mark.0.saturating_sub(1));
-        let most = most.min(TaskId::MAX_BITS);
-        let Some(span) = most.checked_sub(TaskId::MIN_BITS).filter(|span| *span > 1 << 16) else {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "tasks are nested too deep for another birthmark",
-            ));
-        };
-        let bits = TaskId::MIN_BITS + crate::sys::random()? % span;
-        TaskId::new(Kind::LocalBash, bits).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    pub fn new_id(&self, kind: Kind) -> io::Result<TaskId> {
+        let most = limit::birthmark().map_or(TaskId::MAX_BITS, |mark| mark.0);
+        TaskId::draw(kind, crate::sys::random()?, most).ok_or_else(|| {
+            let why = "tasks are nested too deep for another birthmark";
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        })
     }
 
     /// Takes the lock under which a session is written, waiting for it. The lock is let go with

@@ -8,7 +8,7 @@ use siding_core::journal_file::JournalFile;
 use siding_core::store::Root;
 use siding_core::sys::clock;
 use siding_model::history::{Quantile, Run};
-use siding_model::id::TaskId;
+use siding_model::id::{Kind, TaskId};
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement};
 use siding_model::process::{BootId, Mono, ProcRef, Wall};
@@ -40,7 +40,7 @@ impl Place {
     /// Records a task with these events, each with its moment. The last one ends it, unless it is
     /// to stay alive.
     fn task(&self, command: &str, events: &[(u64, Event)]) -> TaskId {
-        let id = self.root.new_id().unwrap();
+        let id = self.root.new_id(Kind::LocalBash).unwrap();
         let accepted = Accepted {
             format: FORMAT,
             boot: BootId("an earlier one".to_owned()),
@@ -213,7 +213,7 @@ fn a_removed_task_stays_remembered() {
 
 fn run(place: &Place, command: String, ended: Wall) -> Run {
     Run {
-        task_id: place.root.new_id().unwrap(),
+        task_id: place.root.new_id(Kind::LocalBash).unwrap(),
         command,
         cwd: "/w".to_owned(),
         ended,
@@ -375,7 +375,7 @@ fn a_row_that_says_nothing_is_passed_over() {
 #[test]
 fn the_end_on_the_wall_is_when_it_was_closed() {
     let place = Place::new();
-    let id = place.root.new_id().unwrap();
+    let id = place.root.new_id(Kind::LocalBash).unwrap();
     let accepted = Accepted {
         format: FORMAT,
         boot: BootId("an earlier one".to_owned()),

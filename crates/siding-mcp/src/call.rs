@@ -6,13 +6,13 @@ use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use siding_core::sys::clock;
+use siding_model::id::TaskId;
 use siding_model::process::Mono;
 use siding_model::report::TaskView;
 use siding_model::span::human;
 use siding_model::text::one_line;
-
-use crate::host::{Host, Standing};
-use crate::text;
+use siding_tools::text::{self, millis};
+use siding_tools::{Caller, Gone, Host, Standing, sleep};
 
 /// When the first progress is told, and the time between two. Clients give up after 30 to 60 s of
 /// silence (docs/mcp.md).
@@ -27,15 +27,6 @@ const LAST_LINE: usize = 100;
 
 /// How long the SDK may take to close its end of a connection that has ended.
 const LEAVING: Duration = Duration::from_millis(100);
-
-/// What has gone when a call is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// The wish for its result.
-    Wish,
-    /// The client itself, of whose tasks its session decides.
-    Client,
-}
 
 /// One call.
 #[derive(Debug)]
@@ -56,34 +47,40 @@ impl Call {
         let began = clock::mono();
         Self { context, token, is_patient, began, next: began.plus_ms(millis(PROGRESS.0)) }
     }
+}
 
-    /// Returns the part of a wait that the client can be kept waiting.
-    pub(crate) fn bearable(&self, wanted: Duration) -> Duration {
+impl Caller for Call {
+    fn name(&self) -> &'static str {
+        "client"
+    }
+
+    fn begins(&self, _task: TaskId) -> bool {
+        true
+    }
+
+    fn bearable(&self, wanted: Duration) -> Duration {
         if self.is_patient { wanted } else { wanted.min(IMPATIENT_MAX) }
     }
 
-    /// Returns when the client does not want the result any more, and what that means. To be made
-    /// once for a wait of many turns: begun anew in each, a busy one would never hear of it.
-    pub(crate) fn cancelled(&self) -> impl Future<Output = Gone> + use<> {
+    fn cancelled(&self) -> impl Future<Output = Gone> + Send + 'static {
         let (cancelled, peer) = (self.context.ct.clone(), self.context.peer.clone());
         async move {
             cancelled.cancelled().await;
             // The SDK says the same of a client that has left, and closes its end a moment later.
             tokio::time::sleep(LEAVING).await;
-            if peer.is_transport_closed() { Gone::Client } else { Gone::Wish }
+            if peer.is_transport_closed() { Gone::Caller } else { Gone::Wish }
         }
     }
 
-    /// Returns when progress is to be told; never when nobody asked for it.
-    pub(crate) async fn due(&self) {
+    async fn due(&self) {
+        // Never when nobody asked for it.
         if self.token.is_none() {
             return std::future::pending().await;
         }
-        crate::sleep::until(self.next).await;
+        sleep::until(self.next).await;
     }
 
-    /// Tells how far the wait for a task is.
-    pub(crate) async fn tell(&mut self, host: &Host, standing: Option<&Standing>, bound: Duration) {
+    async fn tell(&mut self, host: &Host, standing: Option<&Standing>, bound: Duration) {
         let now = clock::mono();
         self.next = now.plus_ms(millis(PROGRESS.1));
         let Some(token) = self.token.clone() else { return };
@@ -91,8 +88,7 @@ impl Call {
         let mut message = format!("waiting for {}", human(whole(waited_ms)));
         let mut total = bound.as_secs_f64();
         if let Some(standing) = standing {
-            let view =
-                crate::sleep::block(|| host.view(standing, siding_core::view::Detail::Brief));
+            let view = sleep::block(|| host.view(standing, siding_core::view::Detail::Brief));
             message = stands(&view, standing);
             if let Some(usual) = view.expected_ms.filter(|usual| *usual > waited_ms) {
                 total = Duration::from_millis(usual).as_secs_f64();
@@ -120,8 +116,4 @@ fn stands(view: &TaskView, standing: &Standing) -> String {
 
 fn whole(ms: u64) -> Duration {
     Duration::from_secs(ms / 1000)
-}
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

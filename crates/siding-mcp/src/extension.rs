@@ -15,11 +15,11 @@ use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
 use siding_model::notice::Shown;
 use siding_model::outcome::Outcome;
+use siding_tools::sleep::block;
+use siding_tools::text::{self, LINE};
+use siding_tools::{Host, PROGRAM, Receipt, Standing};
 
-use crate::host::{Host, PROGRAM, Standing};
-use crate::receipts::Receipt;
-use crate::sleep::block;
-use crate::text::{self, LINE};
+use crate::handler::answered;
 
 /// How often a client is to ask, in milliseconds.
 const POLL_MS: u64 = 2_000;
@@ -86,7 +86,7 @@ fn task(host: &Host, standing: &Standing, status: TaskStatus) -> Task {
 fn result(host: &Host, standing: &Standing) -> Result<JsonObject, ErrorData> {
     let broken = |error: &dyn std::fmt::Display| ErrorData::internal_error(error.to_string(), None);
     let answer = block(|| text::with_output(host, standing, OUTPUT_MAX));
-    let result = answer.map_err(|refusal| broken(&refusal))?.result();
+    let result = answered(answer.map_err(|refusal| broken(&refusal))?);
     let value = serde_json::to_value(result).map_err(|error| broken(&error))?;
     let serde_json::Value::Object(object) = value else {
         return Err(broken(&"a result is no object"));

@@ -5,22 +5,21 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
-    GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    CreateTaskResult, GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+    SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use siding_model::advice::Dialect;
+use siding_tools::sleep::block;
+use siding_tools::{Answer, Host, Receipt, Refusal, news, tools};
 
 use crate::call::Call;
 use crate::extension;
-use crate::host::Host;
-use crate::news;
-use crate::receipts::{Receipt, Receipts};
+use crate::receipts::Receipts;
 use crate::resources::{self, Subscriptions};
-use crate::sleep::block;
-use crate::tools;
 
 /// What a model is told of the whole.
 const INSTRUCTIONS: &str = "\
@@ -55,6 +54,31 @@ impl Server {
     }
 }
 
+/// Returns the result of a call of a tool.
+pub(crate) fn answered(answer: Answer) -> CallToolResult {
+    let is_error = answer.is_error;
+    let blocks = answer.blocks().into_iter().map(ContentBlock::text).collect();
+    if is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) }
+}
+
+/// Returns that of one that came to nothing: the model reads it, which it would not do with an error
+/// of the protocol.
+fn refused(refusal: &Refusal) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(refusal.line(Dialect::Tools))])
+}
+
+/// Returns a tool in the words of the protocol.
+fn told(tool: tools::Tool) -> Tool {
+    let hints = ToolAnnotations::new();
+    let hints = match tool.name {
+        "run" => hints.destructive(true).open_world(true),
+        "stop" => hints.destructive(true).idempotent(true),
+        "input" => hints.destructive(false),
+        _ => hints.read_only(true),
+    };
+    Tool::new(tool.name, tool.about, Arc::new(tool.schema)).with_annotations(hints)
+}
+
 fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder()
         .enable_tools()
@@ -78,11 +102,11 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+        Ok(ListToolsResult::with_all_items(tools::all().into_iter().map(told).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name)
+        tools::all().into_iter().find(|tool| tool.name == name).map(told)
     }
 
     async fn call_tool(
@@ -103,7 +127,7 @@ impl ServerHandler for Server {
         };
         let mut answer = match result {
             Ok(answer) => answer,
-            Err(refusal) => return Ok(refusal.result().into()),
+            Err(refusal) => return Ok(refused(&refusal).into()),
         };
         // On record long before, so that a question about it is answered from now on.
         let goes_on = answer.goes_on.filter(|_| takes_tasks);
@@ -115,7 +139,7 @@ impl ServerHandler for Server {
             block(|| news::add(&self.host, &mut answer));
         }
         self.answering(&call.context, std::mem::take(&mut answer.receipts));
-        Ok(answer.result().into())
+        Ok(answered(answer).into())
     }
 
     async fn list_resources(

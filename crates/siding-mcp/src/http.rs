@@ -20,11 +20,11 @@ use hyper_util::rt::TokioIo;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use siding_core::sys::{process, sockets};
+use siding_tools::Host;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::handler::Server;
-use crate::host::Host;
 use crate::serve::{HttpOptions, McpError};
 use token::Token;
 

@@ -10,45 +10,11 @@ use rmcp::RoleServer;
 use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use siding_core::store::TaskDir;
-use siding_model::id::TaskId;
-use siding_model::journal::TaskState;
-use siding_model::notice::Shown;
-
-use crate::host::Host;
-use crate::news::News;
-use crate::sleep::block;
+use siding_tools::sleep::block;
+use siding_tools::{Host, Receipt};
 
 /// How long a call waits for the answer of another to be written and noted.
 const SETTLE: Duration = Duration::from_millis(500);
-
-/// What an answer shows.
-#[derive(Debug)]
-pub(crate) enum Receipt {
-    /// Something of a task, to this session's agent.
-    Told(Box<TaskState>, Shown),
-    /// The result of a task, to its own caller.
-    Returned(Box<TaskState>),
-    /// What a task wrote, up to an offset.
-    Read {
-        /// The task.
-        dir: TaskDir,
-        /// The offset.
-        next: u64,
-    },
-    /// News of other tasks, to this session's agent.
-    News(News),
-}
-
-impl Receipt {
-    /// Returns the task whose standing is shown.
-    pub(crate) fn task(&self) -> Option<TaskId> {
-        match self {
-            Self::Told(state, _) | Self::Returned(state) => Some(state.spec.task_id),
-            Self::Read { .. } | Self::News(_) => None,
-        }
-    }
-}
 
 /// The receipts of the answers of one connection that are on their way.
 #[derive(Debug, Clone, Default)]

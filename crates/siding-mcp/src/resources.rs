@@ -15,13 +15,11 @@ use siding_core::watch::Watch;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::protocol::{Message, Request};
+use siding_tools::sleep::{Sources, block};
+use siding_tools::text::LINE;
+use siding_tools::tools::{Whose, tasks};
+use siding_tools::{Host, PROGRAM, Refusal};
 use tokio::task::{AbortHandle, JoinSet};
-
-use crate::answer::Refusal;
-use crate::host::{Host, PROGRAM};
-use crate::sleep::{Sources, block};
-use crate::text::LINE;
-use crate::tools::{Whose, tasks};
 
 /// What stands before and after a task's id.
 const BEFORE: &str = "siding://tasks/";

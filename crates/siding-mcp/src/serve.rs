@@ -10,10 +10,11 @@ use rmcp::transport::io::stdio_pipes;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::Root;
+use siding_tools::Host;
 
 use crate::handler::Server;
-use crate::host::Host;
 use crate::http;
+use crate::open::open;
 use crate::receipts::{Noted, Receipts};
 
 /// How to serve.
@@ -107,11 +108,11 @@ pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), Mcp
         match options.http {
             None => {
                 let parent = i32::try_from(std::os::unix::process::parent_id()).unwrap_or(0);
-                stdio(Host::open(root, named, parent)?).await
+                stdio(open(root, named, parent)?).await
             }
             Some(options) => {
                 let own = i32::try_from(std::process::id()).unwrap_or(0);
-                http::serve(Host::open(root, named, own)?, options, say).await
+                http::serve(open(root, named, own)?, options, say).await
             }
         }
     });

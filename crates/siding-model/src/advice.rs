@@ -21,26 +21,42 @@ pub use left::until_deadline;
 pub enum Dialect {
     /// Commands and flags of the program.
     Commands,
-    /// Names and arguments of the tools that a model calls.
+    /// Names and arguments of the tools that a model calls, as the MCP server offers them.
     Tools,
+    /// The same, as siding's own agent offers them.
+    Agent,
 }
 
 impl Dialect {
+    /// Returns what does something, quoted: `run`, `wait`, `output`, `stop`, `list`, `input`, `why`.
+    #[must_use]
+    pub fn tool(self, what: &str) -> String {
+        match (self, what) {
+            (Self::Commands, "list") => "`siding ps`".to_owned(),
+            (Self::Commands, what) => format!("`siding {what}`"),
+            (Self::Tools, what) => format!("`{what}`"),
+            (Self::Agent, "run") => "`bash`".to_owned(),
+            (Self::Agent, what) => format!("`task_{what}`"),
+        }
+    }
+
     /// Returns how to do something with a task: `wait`, `output`, `stop`, `show`.
     fn call(self, what: &str, id: TaskId) -> String {
         match (self, what) {
             (Self::Commands, what) => format!("`siding {what} {id}`"),
             // How a task stands is told by the list.
-            (Self::Tools, "show") => "`list`".to_owned(),
-            (Self::Tools, what) => format!("`{what}`"),
+            (Self::Tools | Self::Agent, "show") => self.tool("list"),
+            (Self::Tools | Self::Agent, what) => self.tool(what),
         }
     }
 
     /// Returns how a call says more than its command.
-    fn option(self, name: &str) -> String {
-        match self {
-            Self::Commands => format!("--{name}"),
-            Self::Tools => format!("`{name}`"),
+    #[must_use]
+    pub fn option(self, name: &str) -> String {
+        match (self, name) {
+            (Self::Commands, name) => format!("--{name}"),
+            (Self::Agent, "background") => "`run_in_background`".to_owned(),
+            (Self::Tools | Self::Agent, name) => format!("`{name}`"),
         }
     }
 }
@@ -173,7 +189,7 @@ fn ended(view: &TaskView, dialect: Dialect) -> Option<String> {
             "the kernel ended it because memory ran out; give it less to do at once{}",
             match dialect {
                 Dialect::Commands => ", or limit it with --max-memory to hear of it earlier",
-                Dialect::Tools => "",
+                Dialect::Tools | Dialect::Agent => "",
             }
         )),
         Outcome::Signaled { signal, .. } => told.push(signaled(*signal)),
@@ -184,7 +200,7 @@ fn ended(view: &TaskView, dialect: Dialect) -> Option<String> {
             dialect.option("timeout"),
             match dialect {
                 Dialect::Commands => ", or by `siding extend` while it runs",
-                Dialect::Tools => "",
+                Dialect::Tools | Dialect::Agent => "",
             }
         )),
         Outcome::Lost { why } => told.push(format!(

@@ -23,38 +23,101 @@ const VALUES: [u8; 256] = {
 const NO_DIGIT: u8 = u8::MAX;
 /// Characters after the kind's letter and the dash; 12 × 5 bits = 60 bits.
 const LENGTH: usize = 12;
+/// The bits of a number that say which kind it is of.
+const TAG_BITS: u64 = 0xfff;
 
 /// Kind of a task, shown in its id's first letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Kind {
     /// A shell command or program on this machine.
+    #[default]
     LocalBash,
+    /// An agent that works for another.
+    LocalAgent,
+    /// A task on another machine's agent.
+    RemoteAgent,
+    /// An agent that lives in the process of another.
+    InProcessTeammate,
+    /// Steps with dependencies.
+    LocalWorkflow,
+    /// A watch over another MCP server.
+    MonitorMcp,
+    /// Notes that are put in order while nobody works.
+    Dream,
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::LocalBash,
+        Self::LocalAgent,
+        Self::RemoteAgent,
+        Self::InProcessTeammate,
+        Self::LocalWorkflow,
+        Self::MonitorMcp,
+        Self::Dream,
+    ];
+
+    /// Returns its name, as in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LocalBash => "local_bash",
+            Self::LocalAgent => "local_agent",
+            Self::RemoteAgent => "remote_agent",
+            Self::InProcessTeammate => "in_process_teammate",
+            Self::LocalWorkflow => "local_workflow",
+            Self::MonitorMcp => "monitor_mcp",
+            Self::Dream => "dream",
+        }
+    }
+
     const fn letter(self) -> char {
         match self {
             Self::LocalBash => 'b',
+            Self::LocalAgent => 'a',
+            Self::RemoteAgent => 'r',
+            Self::InProcessTeammate => 't',
+            Self::LocalWorkflow => 'w',
+            Self::MonitorMcp => 'm',
+            Self::Dream => 'd',
         }
     }
 
-    const fn from_letter(letter: u8) -> Option<Self> {
-        match letter {
-            b'b' => Some(Self::LocalBash),
-            _ => None,
+    /// Returns what the last bits of its numbers are, but for a command's: those are any other.
+    const fn tag(self) -> Option<u64> {
+        match self {
+            Self::LocalBash => None,
+            Self::LocalAgent => Some(0x5d1),
+            Self::RemoteAgent => Some(0x5d2),
+            Self::InProcessTeammate => Some(0x5d3),
+            Self::LocalWorkflow => Some(0x5d4),
+            Self::MonitorMcp => Some(0x5d5),
+            Self::Dream => Some(0x5d6),
+        }
+    }
+
+    /// Returns the kind of a number, so that a process's mark alone names its task.
+    const fn of(bits: u64) -> Self {
+        match bits & TAG_BITS {
+            0x5d1 => Self::LocalAgent,
+            0x5d2 => Self::RemoteAgent,
+            0x5d3 => Self::InProcessTeammate,
+            0x5d4 => Self::LocalWorkflow,
+            0x5d5 => Self::MonitorMcp,
+            0x5d6 => Self::Dream,
+            _ => Self::LocalBash,
         }
     }
 }
 
-/// Identifies one task for ever: a kind's letter, a dash, and 60 random bits.
+/// Identifies one task for ever: a kind's letter, a dash, and a random number of 60 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId {
-    kind: Kind,
-    bits: u64,
-}
+pub struct TaskId(u64);
 
 impl TaskId {
     /// Smallest number usable as an id. Below it the birthmark would be a real limit: 2^40 µs is
@@ -64,35 +127,58 @@ impl TaskId {
     pub const MAX_BITS: u64 = (1 << 60) - 1;
 
     /// Returns the id with these bits, or `None` when they lie outside
-    /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`].
+    /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`] or are of another kind.
     #[must_use]
     pub const fn new(kind: Kind, bits: u64) -> Option<Self> {
-        if bits < Self::MIN_BITS || bits > Self::MAX_BITS {
-            None
-        } else {
-            Some(Self { kind, bits })
+        match Self::of_bits(bits) {
+            Some(id) if id.kind() as u8 == kind as u8 => Some(id),
+            _ => None,
         }
+    }
+
+    const fn of_bits(bits: u64) -> Option<Self> {
+        if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
+    }
+
+    /// Makes an id of a kind from a random number, with bits below `most`; `None` when hardly any
+    /// are left there.
+    #[must_use]
+    pub const fn draw(kind: Kind, random: u64, most: u64) -> Option<Self> {
+        /// Fewer than these would soon be drawn twice.
+        const FEW: u64 = 1 << 28;
+        let most = if most > Self::MAX_BITS { Self::MAX_BITS } else { most } & !TAG_BITS;
+        let span = most.saturating_sub(Self::MIN_BITS);
+        if span <= FEW {
+            return None;
+        }
+        let bits = Self::MIN_BITS + random % span;
+        Some(Self(match kind.tag() {
+            Some(tag) => bits & !TAG_BITS | tag,
+            // Another bit, and it is a command's.
+            None if !matches!(Kind::of(bits), Kind::LocalBash) => bits ^ 0x800,
+            None => bits,
+        }))
     }
 
     /// Returns the kind that the id's letter names.
     #[must_use]
     pub const fn kind(self) -> Kind {
-        self.kind
+        Kind::of(self.0)
     }
 
     /// Returns the number that the task's processes carry.
     #[must_use]
     pub const fn birthmark(self) -> Birthmark {
-        Birthmark(self.bits)
+        Birthmark(self.0)
     }
 }
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-", self.kind.letter())?;
+        write!(f, "{}-", self.kind().letter())?;
         let mut digits = [0; LENGTH];
         for (place, digit) in digits.iter_mut().rev().enumerate() {
-            *digit = ALPHABET[(self.bits >> (place * 5)) as usize & 31];
+            *digit = ALPHABET[(self.0 >> (place * 5)) as usize & 31];
         }
         f.write_str(std::str::from_utf8(&digits).unwrap_or_default())
     }
@@ -118,7 +204,6 @@ impl FromStr for TaskId {
     fn from_str(text: &str) -> Result<Self, BadTaskId> {
         let bad = || BadTaskId { text: text.to_owned() };
         let [letter, b'-', digits @ ..] = text.as_bytes() else { return Err(bad()) };
-        let kind = Kind::from_letter(*letter).ok_or_else(bad)?;
         if digits.len() != LENGTH {
             return Err(bad());
         }
@@ -130,7 +215,8 @@ impl FromStr for TaskId {
             }
             bits = bits << 5 | u64::from(value);
         }
-        Self::new(kind, bits).ok_or_else(bad)
+        let id = Self::of_bits(bits).ok_or_else(bad)?;
+        if id.kind().letter() == char::from(*letter) { Ok(id) } else { Err(bad()) }
     }
 }
 
@@ -170,10 +256,10 @@ impl schemars::JsonSchema for TaskId {
 pub struct Birthmark(pub u64);
 
 impl Birthmark {
-    /// Returns the id of the local task that carries this mark, if the number can be one.
+    /// Returns the id of the task that carries this mark, if the number can be one.
     #[must_use]
     pub const fn task(self) -> Option<TaskId> {
-        TaskId::new(Kind::LocalBash, self.0)
+        TaskId::of_bits(self.0)
     }
 }
 
@@ -254,18 +340,55 @@ mod tests {
     proptest! {
         #[test]
         fn an_id_reads_back(bits in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
-            let id = TaskId::new(Kind::LocalBash, bits).unwrap();
+            let id = TaskId::of_bits(bits).unwrap();
             let text = id.to_string();
             prop_assert_eq!(text.len(), 14);
             prop_assert_eq!(text.parse::<TaskId>().unwrap(), id);
             prop_assert_eq!(id.birthmark().task(), Some(id));
+            prop_assert_eq!(TaskId::new(id.kind(), bits), Some(id));
+        }
+
+        #[test]
+        fn an_id_is_of_its_kind_below_its_parents_and_of_no_other_kind(
+            kind in proptest::sample::select(&Kind::ALL),
+            random: u64,
+            most in TaskId::MIN_BITS * 2..=u64::MAX,
+        ) {
+            let id = TaskId::draw(kind, random, most).expect("there is room");
+            prop_assert_eq!(id.kind(), kind);
+            prop_assert!(id.birthmark().0 < most);
+            prop_assert!((TaskId::MIN_BITS..=TaskId::MAX_BITS).contains(&id.birthmark().0));
+            let text = id.to_string();
+            prop_assert_eq!(text.parse::<TaskId>().unwrap(), id);
+            for other in Kind::ALL {
+                let lie = text.replacen(kind.letter(), &other.letter().to_string(), 1);
+                prop_assert_eq!(lie.parse::<TaskId>().is_ok(), other == kind);
+            }
         }
 
         #[test]
         fn text_order_is_number_order(a in TaskId::MIN_BITS..=TaskId::MAX_BITS,
                                       b in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
-            let (a, b) = (TaskId::new(Kind::LocalBash, a).unwrap(), TaskId::new(Kind::LocalBash, b).unwrap());
+            let (a, b) = (TaskId::of_bits(a).unwrap(), TaskId::of_bits(b).unwrap());
+            prop_assume!(a.kind() == b.kind());
             prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
+        }
+    }
+
+    #[test]
+    fn a_kind_has_a_letter_a_name_and_numbers_of_its_own() {
+        let mut seen = std::collections::HashSet::new();
+        for kind in Kind::ALL {
+            assert!(seen.insert(kind.letter()), "{kind:?}");
+            assert_eq!(Kind::of(kind.tag().unwrap_or(0)), kind);
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+
+    #[test]
+    fn where_tasks_are_nested_too_deep_there_is_no_id() {
+        for most in [0, TaskId::MIN_BITS, TaskId::MIN_BITS + (1 << 20)] {
+            assert_eq!(TaskId::draw(Kind::LocalBash, 7, most), None);
         }
     }
 

@@ -52,14 +52,20 @@ const PLACES: &[Place] = &[
         may_call_os: false,
     },
     Place {
-        name: "siding-mcp",
+        name: "siding-tools",
         may_use: &["siding-core", "siding-model", "siding-guard", "siding-history"],
+        free_of: &[ARGUMENTS],
+        may_call_os: false,
+    },
+    Place {
+        name: "siding-mcp",
+        may_use: &["siding-core", "siding-model", "siding-tools"],
         free_of: &[],
         may_call_os: false,
     },
     Place {
         name: "siding-agent",
-        may_use: &["siding-core", "siding-model", "siding-guard", "siding-history"],
+        may_use: &["siding-core", "siding-model", "siding-guard", "siding-history", "siding-tools"],
         free_of: &[],
         may_call_os: false,
     },

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use siding_model::settings;
 
 use crate::failure::Failure;
-use crate::print;
+use crate::{print, render};
 
 /// Shows settings and where each comes from, prints their schema, and checks files.
 ///
@@ -48,16 +48,11 @@ impl Args {
             Command::Show(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Schema(SchemaArgs {}) => {
-                print::text(&schema()?)?;
+                print::text(&render::schema::text(settings::file_schema()))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
     }
-}
-
-fn schema() -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(&settings::file_schema()).map_err(Failure::new)?;
-    Ok(text + "\n")
 }
 
 #[cfg(test)]
@@ -74,11 +69,8 @@ mod tests {
     #[test]
     fn the_committed_schema_is_the_printed_one() {
         let name = "schema/config.schema.json";
-        assert_eq!(
-            committed(name),
-            schema().expect("a schema"),
-            "run `siding config schema > docs/{name}`"
-        );
+        let printed = render::schema::text(settings::file_schema());
+        assert_eq!(committed(name), printed, "run `siding config schema > docs/{name}`");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The commands, one file each: its arguments, its help, and what it does.
 
 pub(crate) mod adopt;
+mod agent;
 mod completions;
 mod config;
 mod doctor;
@@ -73,6 +74,7 @@ enum Command {
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
+    Agent(Box<agent::Args>),
     Mcp(mcp::Args),
     Install(install::Args),
     Uninstall(uninstall::Args),
@@ -167,6 +169,7 @@ impl Cli {
             Command::Reap(args) => args.run(),
             Command::Session(args) => args.run(),
             Command::Guard(args) => args.run(),
+            Command::Agent(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
             Command::Install(args) => args.run(),

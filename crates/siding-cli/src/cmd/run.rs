@@ -16,6 +16,7 @@ use siding_core::run::{self, Begun};
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
+use siding_model::id::Kind;
 use siding_model::limits::OnLimit;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Why;
@@ -117,6 +118,9 @@ pub(crate) struct Args {
     /// Which of its lines are told: `siding monitor` is a run in the background with this.
     #[arg(skip)]
     pub(super) monitor: Option<Monitor>,
+    /// What kind of task it is: other commands are runs of a program of their own.
+    #[arg(skip)]
+    pub(super) kind: Kind,
     // The last: its heading would hold for whatever follows.
     #[command(flatten)]
     limits: limits::LimitArgs,

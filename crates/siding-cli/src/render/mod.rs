@@ -18,7 +18,6 @@ pub(crate) mod json;
 pub(crate) mod out;
 #[cfg(test)]
 mod sample;
-#[cfg(test)]
 pub(crate) mod schema;
 
 pub(crate) use advice::advice;

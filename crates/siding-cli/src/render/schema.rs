@@ -1,14 +1,24 @@
-//! The committed schemas of what is printed as JSON.
+//! Schemas of what is printed as JSON, and of what is read.
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::Schema;
+
+/// Returns a schema as it is printed and committed.
+///
+/// Its objects are sorted: whether serde_json keeps the order in which they were made is decided by
+/// libraries (feature `preserve_order`), and differs from build to build.
+pub(crate) fn text(schema: Schema) -> String {
+    let mut value = schema.to_value();
+    value.sort_all_objects();
+    let schema = Schema::try_from(value).expect("it was one before it was sorted");
+    serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n"
+}
 
 /// Asserts that `docs/schema/NAME.schema.json` is the schema of a type. With `UPDATE_SCHEMAS` set
 /// it is written instead.
-pub(crate) fn assert_committed<T: JsonSchema>(name: &str) {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+#[cfg(test)]
+pub(crate) fn assert_committed<T: schemars::JsonSchema>(name: &str) {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let text = text(settings.into_generator().into_root_schema_for::<T>());
     let path = format!("{}/../../docs/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         std::fs::write(&path, &text).expect("the schema can be written");

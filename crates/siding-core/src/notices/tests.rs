@@ -41,7 +41,8 @@ fn notice(task: u64, seq: u64) -> NoticeId {
 }
 
 fn id(task: u64) -> TaskId {
-    TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + task).expect("in range")
+    // The last bits of a number say of which kind it is.
+    TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + (task << 12)).expect("in range")
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn a_newer_format_is_left_alone() {
 fn the_file_does_not_grow_with_tasks_that_are_gone() {
     let place = Place::new();
     let agent = Consumer::agent();
-    let kept = place.root.new_id().expect("an id");
+    let kept = place.root.new_id(Kind::LocalBash).expect("an id");
     let _there = place.root.create_task(kept).expect("made");
     place.add(Some(&agent), &[NoticeId { task: kept, seq: 4 }]);
     let mut longest = 0;

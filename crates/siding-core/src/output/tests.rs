@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use proptest::prelude::*;
 use regex::Regex;
+use siding_model::id::Kind;
 use siding_model::record::Gap;
 use siding_model::text::{FoldOptions, Repeats, fold, visible};
 
@@ -21,7 +22,7 @@ impl Stage {
     fn new(output: &[u8]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let root = Root::open(&temporary.path().join("state")).unwrap();
-        let dir = root.create_task(root.new_id().unwrap()).unwrap();
+        let dir = root.create_task(root.new_id(Kind::LocalBash).unwrap()).unwrap();
         std::fs::write(dir.path().join(FILE), output).unwrap();
         Self { dir, _root: root, _temporary: temporary }
     }

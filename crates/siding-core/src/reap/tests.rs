@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use siding_model::id::Kind;
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::outcome::{LeaderEnd, Placement};
 use siding_model::process::Mono;
@@ -48,7 +49,7 @@ impl Place {
 
     /// Records a task whose shim is `shim`, ended if `ended`, and marks it live.
     fn task(&self, shim: ProcRef, ended: Option<Wall>, session: &str) -> TaskId {
-        let id = self.root.new_id().expect("an id");
+        let id = self.root.new_id(Kind::LocalBash).expect("an id");
         self.record(id, shim, ended, session);
         id
     }
@@ -170,7 +171,7 @@ fn foreseeing_changes_nothing() {
     place.task(GONE, Some(Wall(0)), "cli");
     let damaged = place.task(GONE, None, "cli");
     std::fs::write(place.path(&format!("tasks/{damaged}/journal")), "nonsense\n").expect("written");
-    let unborn = place.root.new_id().expect("an id");
+    let unborn = place.root.new_id(Kind::LocalBash).expect("an id");
     drop(place.root.create_task(unborn));
     make_old(&place.path(&format!("tasks/{unborn}")));
     std::os::unix::fs::symlink(unborn.to_string(), place.path("same/abc")).expect("linked");
@@ -185,13 +186,13 @@ fn foreseeing_changes_nothing() {
 #[test]
 fn what_is_just_being_made_is_left_alone() {
     let place = Place::new();
-    let young = place.root.new_id().expect("an id");
+    let young = place.root.new_id(Kind::LocalBash).expect("an id");
     drop(place.root.create_task(young));
     // Nor by a command that lists tasks meanwhile: whoever makes it has not taken its lock yet.
     let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
     let found = recovery.task(young).expect("works");
     assert!(matches!(found, Found::Busy), "{found:?}");
-    let locked = place.root.new_id().expect("an id");
+    let locked = place.root.new_id(Kind::LocalBash).expect("an id");
     let _held = place.root.create_task(locked).expect("a directory");
     make_old(&place.path(&format!("tasks/{locked}")));
     assert_eq!(place.act(), []);
@@ -321,8 +322,8 @@ fn only_strays_of_what_has_ended_here_are_ended() {
     let place = Place::new();
     let ended = place.task(GONE, Some(clock::wall()), "cli");
     let stray = Marked::start(ended);
-    let elsewhere = Marked::start(place.root.new_id().expect("an id"));
-    let lives = place.root.new_id().expect("an id");
+    let elsewhere = Marked::start(place.root.new_id(Kind::LocalBash).expect("an id"));
+    let lives = place.root.new_id(Kind::LocalBash).expect("an id");
     let shim = Marked::start(lives);
     place.record(lives, shim.process(), None, "cli");
     let member = Marked::start(lives);
@@ -342,7 +343,7 @@ fn only_strays_of_what_has_ended_here_are_ended() {
 #[test]
 fn a_shim_that_is_about_to_leave_is_no_stray() {
     let place = Place::new();
-    let id = place.root.new_id().expect("an id");
+    let id = place.root.new_id(Kind::LocalBash).expect("an id");
     let shim = Marked::start(id);
     let dir = place.root.create_task(id).expect("a directory");
     let mut journal = JournalFile::create(&dir).expect("a journal");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
 use siding_model::process::ProcRef;
@@ -20,6 +20,8 @@ use crate::sys::{file, limit, procfs};
 /// What somebody wants to have run. Everything else is settings.
 #[derive(Debug, Clone)]
 pub struct Order {
+    /// What kind of task it is.
+    pub kind: Kind,
     /// What to execute.
     pub command: Command,
     /// The directory, as from [`directory`].
@@ -51,7 +53,7 @@ pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, 
     let Order { command, cwd, session_id, name, stdin, placement, deadline, keep, .. } = order;
     net::check(&settings.net)?;
     Ok(TaskSpec {
-        task_id: root.new_id().map_err(RunError::Id)?,
+        task_id: root.new_id(order.kind).map_err(RunError::Id)?,
         session_id,
         parent_task: parent(root),
         name,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use siding_core::launch::Shim;
 use siding_core::link::{Heard, Link};
 use siding_core::store::Root;
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Event, Phase};
 use siding_model::outcome::{Outcome, Placement};
@@ -108,7 +108,7 @@ impl Client {
     /// Starts a task: everything that `siding run` does about it, without its settings.
     pub(super) fn start(&self, command: Command) -> Result<Task> {
         let shim = Shim::start(&self.program).context("could not start a shim")?;
-        let id = self.root.new_id()?;
+        let id = self.root.new_id(Kind::LocalBash)?;
         let mut spec = self.spec(id, command);
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;

@@ -1,16 +1,10 @@
 //! Before a tool runs a command: the guard.
 
-use std::fmt::Write as _;
-
-use siding_guard::{Finding, Judgement, Verdict, judge};
-use siding_model::text::one_line;
+use siding_guard::{Judgement, Verdict, judge};
 
 use super::Answer;
 use super::input::Input;
 use crate::guarding;
-
-/// Columns of what a finding is about.
-const TEXT: usize = 200;
 
 /// Answers what speaks against the command. What nothing speaks against is the host's to decide.
 pub(super) fn answer(input: &Input) -> Answer {
@@ -25,28 +19,9 @@ pub(super) fn answer(input: &Input) -> Answer {
 fn said(judgement: &Judgement) -> Answer {
     match judgement.verdict {
         Verdict::Allow => Answer::Nothing,
-        Verdict::Ask => Answer::Ask(reason(judgement)),
-        Verdict::Deny => Answer::Deny(reason(judgement)),
+        Verdict::Ask => Answer::Ask(guarding::reason(judgement)),
+        Verdict::Deny => Answer::Deny(guarding::reason(judgement)),
     }
-}
-
-/// Returns what is strictest, in words for the agent and the person.
-fn reason(judgement: &Judgement) -> String {
-    let mut text = String::new();
-    let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;
-    for finding in judgement.findings.iter().filter(strictest) {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        let (rule, what) = (&finding.rule, one_line(&finding.text, TEXT));
-        let verdict = finding.verdict.name();
-        let _a_string_takes_all =
-            write!(text, "siding guard, rule {rule} ({verdict}): `{what}`: {}", finding.why);
-        if let Some(instead) = &finding.instead {
-            let _a_string_takes_all = write!(text, ". Instead: {instead}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     let times = times(args, &settings);
     let chosen = at_once::choose(args, &settings, root, (&command, &cwd), times.budget);
     let order = Order {
+        kind: args.kind,
         command,
         cwd,
         session_id,

@@ -1,0 +1,308 @@
+//! An agent at work: does what the [`Conversation`] decides, and tells it what came of that.
+//!
+//! One thread holds the conversation and its transcript. Models and tools work on others, and what
+//! comes of them arrives as messages, so that nothing slow ever holds it up.
+
+mod begin;
+mod calls;
+mod error;
+mod foreground;
+mod label;
+mod news;
+mod one_shot;
+mod recover;
+mod reminders;
+mod sight;
+mod tasks;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use siding_core::notices::NoticesError;
+use siding_model::id::TaskId;
+use siding_model::notice::{NoticeId, NoticeView};
+use siding_tools::{Host, Receipt};
+
+use crate::conversation::{Conversation, Effect, Entry, Event, Request, Rest};
+use crate::engine::Engine;
+use crate::message::{CallId, Message, Told};
+use crate::provider::{Answer, AskError, Cancel, Provider};
+use crate::transcript::Transcript;
+
+use calls::{Calls, Came};
+use foreground::Wishes;
+use news::Follow;
+use reminders::Reminders;
+
+pub use begin::{Begin, Whose};
+pub use calls::{Guard, Permit};
+pub use error::AgentError;
+pub use one_shot::{End, Report, one_shot};
+pub use sight::Sight;
+
+/// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
+/// due waits meanwhile.
+const TURN_MS: u64 = 100;
+/// When it is looked again for what could not be told.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Bytes of news that go with one request. Each is bounded, and a thousand may come at once.
+const NEWS: usize = 64 << 10;
+
+/// An agent at work.
+struct Agent {
+    host: Arc<Host>,
+    transcript: Transcript,
+    conversation: Conversation,
+    provider: Arc<dyn Provider>,
+    /// Who labels what was done, if anybody does.
+    labeller: Option<Arc<dyn Provider>>,
+    /// Ends the label that is being written.
+    labelling: Cancel,
+    calls: Arc<Calls>,
+    system: Arc<str>,
+    /// What arrives.
+    came: Receiver<Came>,
+    /// Where it arrives.
+    sender: Sender<Came>,
+    /// The request that is on its way.
+    asking: Option<(Request, Cancel)>,
+    /// The calls that run, and how to say what becomes of them.
+    running: HashMap<CallId, Wishes>,
+    /// What the results show that have not been recorded.
+    receipts: HashMap<CallId, Vec<Receipt>>,
+    /// Tasks whose standing the results of this batch show: they are no news with it.
+    shown: HashSet<TaskId>,
+    reminders: Reminders,
+    /// Whether there may be news that nobody has looked for.
+    has_news: bool,
+    /// Why it has nothing to do.
+    rest: Option<Rest>,
+    /// Last, so that nothing runs when the rest is gone.
+    _follow: Follow,
+    runtime: Engine,
+}
+
+impl Agent {
+    /// Takes in an event and does what follows from it.
+    fn happen(&mut self, event: Event, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
+        for effect in self.conversation.turn(event) {
+            self.perform(effect, sight)?;
+        }
+        Ok(())
+    }
+
+    fn perform(
+        &mut self,
+        effect: Effect,
+        sight: &mut dyn FnMut(Sight<'_>),
+    ) -> Result<(), AgentError> {
+        match effect {
+            Effect::Record(entry) => self.record(&entry, sight)?,
+            Effect::Ask(request) => {
+                self.rest = None;
+                self.shown.clear();
+                let messages = self.conversation.messages().to_vec();
+                // One at a time: a label that comes now would stand beside what is done next.
+                std::mem::take(&mut self.labelling).set();
+                if let Some(labeller) = &self.labeller {
+                    let cancel = self.labelling.clone();
+                    label::ask(&self.runtime, labeller, &messages, &self.sender, cancel);
+                }
+                self.ask(request, messages, Purpose::Answer);
+            }
+            Effect::Summarise(request) => {
+                self.rest = None;
+                sight(Sight::Summarising);
+                let messages = words::to_summarise(self.conversation.to_summarise());
+                self.ask(request, messages, Purpose::Summary);
+            }
+            Effect::GiveUp(request) => {
+                if let Some((_, cancel)) = self.asking.take_if(|(asked, _)| *asked == request) {
+                    cancel.set();
+                }
+            }
+            Effect::Run(call) => {
+                sight(Sight::Calls(&call));
+                let wishes =
+                    self.calls.start(&self.runtime, &self.host, call.clone(), &self.sender);
+                self.running.insert(call.id, wishes);
+            }
+            Effect::Recover { call, task } => {
+                let wishes =
+                    self.calls.recover(&self.runtime, &self.host, call.clone(), task, &self.sender);
+                self.running.insert(call.id, wishes);
+            }
+            Effect::Cancel(call) => {
+                if let Some(wishes) = self.running.get(&call) {
+                    wishes.give_up();
+                }
+            }
+            Effect::Rest(rest) => self.rest = Some(rest),
+        }
+        Ok(())
+    }
+
+    /// Writes an entry, and notes what its being written means to others.
+    fn record(
+        &mut self,
+        entry: &Entry,
+        sight: &mut dyn FnMut(Sight<'_>),
+    ) -> Result<(), AgentError> {
+        self.transcript.add(entry)?;
+        match entry {
+            Entry::Told { told } => {
+                let ids: Vec<NoticeId> = told.iter().filter_map(notice_of).collect();
+                if !ids.is_empty() {
+                    // They are told nowhere else from now on.
+                    self.transcript.sync()?;
+                    news::acknowledge(&self.host, &ids)?;
+                }
+                told.iter().for_each(|one| sight(Sight::Told(one)));
+            }
+            Entry::Done { result } => {
+                self.running.remove(&result.call);
+                sight(Sight::Done(result));
+                if let Some(receipts) = self.receipts.remove(&result.call) {
+                    self.host.note(receipts);
+                }
+            }
+            Entry::Failed { why } => sight(Sight::Failed(why)),
+            Entry::Answered { said, usage, .. } => {
+                sight(Sight::Said(said));
+                sight(Sight::Spent(*usage));
+            }
+            Entry::Summarised { usage, .. } => sight(Sight::Spent(*usage)),
+            Entry::Asked | Entry::Started { .. } | Entry::Bound { .. } | Entry::Interrupted => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: Request, messages: Vec<Message>, purpose: Purpose) {
+        let cancel = Cancel::default();
+        self.asking = Some((request, cancel.clone()));
+        let (provider, system) = (Arc::clone(&self.provider), Arc::clone(&self.system));
+        let (calls, sender) = (Arc::clone(&self.calls), self.sender.clone());
+        self.runtime.spawn_blocking(move || {
+            let answer = calls.ask(&*provider, &system, &messages, purpose, &cancel, |part| {
+                // Nobody listens any more when the agent has gone.
+                let _nobody = sender.send(Came::Part(request, part));
+            });
+            let _nobody = sender.send(Came::Answered(request, purpose, answer));
+        });
+    }
+
+    /// Takes in what has arrived.
+    fn take(&mut self, came: Came, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
+        match came {
+            Came::Part(request, part) => {
+                if self.asking.as_ref().is_some_and(|(asked, _)| *asked == request) {
+                    sight(Sight::Part(part.as_part()));
+                }
+            }
+            Came::Answered(request, purpose, answer) => {
+                let is_ours = self.asking.take_if(|(asked, _)| *asked == request).is_some();
+                // Whoever has forgotten everything is told at once what runs.
+                if let Some(all) = (is_ours && purpose == Purpose::Summary && answer.is_ok())
+                    .then(|| reminders::all(&self.host))
+                    .flatten()
+                {
+                    self.happen(Event::Told(vec![all]), sight)?;
+                }
+                self.happen(answered(request, purpose, answer), sight)?;
+            }
+            Came::Bound { call, task, noted } => {
+                let result = self.happen(Event::Bound { call, task }, sight);
+                let _it_has_gone = noted.send(result.is_ok());
+                result?;
+            }
+            Came::Done(result, receipts) => {
+                self.shown.extend(receipts.iter().filter_map(Receipt::task));
+                self.receipts.insert(result.call.clone(), receipts);
+                // What is new goes with the last of the results.
+                if self.conversation.open_calls() == 1 && self.running.contains_key(&result.call) {
+                    if self.has_news {
+                        self.tell_news(sight)?;
+                    }
+                    let reminder = self.reminders.next(&self.host, &self.shown);
+                    if let Some(reminder) = reminder {
+                        self.happen(Event::Told(vec![reminder]), sight)?;
+                    }
+                }
+                self.happen(Event::Done(result), sight)?;
+            }
+            Came::Label(label) => sight(Sight::Label(&label)),
+            Came::News => self.has_news = true,
+        }
+        if self.has_news && !self.conversation.is_busy() {
+            self.tell_news(sight)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for news of the session's tasks and has the model told. What is told by somebody else
+    /// just now, or is too much for once, is looked for again.
+    fn tell_news(&mut self, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
+        self.has_news = false;
+        let host = Arc::clone(&self.host);
+        let outbox = news::outbox(&host)?;
+        let _turn = match outbox.turn_within(TURN_MS) {
+            Err(NoticesError::Busy { .. }) => {
+                self.has_news = true;
+                return Ok(());
+            }
+            turn => turn?,
+        };
+        let notices = outbox.look()?.notices;
+        let (known, new): (Vec<_>, Vec<_>) =
+            notices.into_iter().partition(|notice| self.conversation.knows(notice.notice_id));
+        // Written down by a process that was killed before it could say so.
+        let known: Vec<NoticeId> = known.into_iter().map(|notice| notice.notice_id).collect();
+        if !known.is_empty() {
+            outbox.acknowledge(&known)?;
+        }
+        let is_news = |notice: &NoticeView| !self.shown.contains(&notice.task_id);
+        let (mut told, mut bytes) = (Vec::new(), 0);
+        for notice in new.into_iter().filter(is_news) {
+            let one = news::told(&host, notice);
+            bytes += one.text().len();
+            if bytes > NEWS && !told.is_empty() {
+                self.has_news = true;
+                break;
+            }
+            told.push(one);
+        }
+        if !told.is_empty() {
+            self.happen(Event::Told(told), sight)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Answer,
+    Summary,
+}
+
+fn notice_of(told: &Told) -> Option<NoticeId> {
+    match told {
+        Told::Notice { id, .. } => Some(*id),
+        Told::Prompt { .. } | Told::Reminder { .. } | Told::Summary { .. } => None,
+    }
+}
+
+fn answered(request: Request, purpose: Purpose, answer: Result<Answer, AskError>) -> Event {
+    match (answer, purpose) {
+        (Ok(Answer { said, stop, usage }), Purpose::Answer) => {
+            Event::Answered { request, said, stop, usage }
+        }
+        (Ok(Answer { said, usage, .. }), Purpose::Summary) => {
+            Event::Summarised { request, text: words::text_of(&said), usage }
+        }
+        (Err(error), _) => Event::Failed { request, why: error.to_string() },
+    }
+}

@@ -1,0 +1,154 @@
+//! The beginning of an agent, and its being taken up again.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use siding_core::run::order;
+use siding_core::session;
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_model::advice::Dialect;
+use siding_model::id::SessionId;
+use siding_tools::Host;
+
+use super::calls::{Calls, Guard};
+use super::news::Follow;
+use super::reminders::{self, Reminders};
+use super::{Agent, AgentError, Sight, words};
+use crate::conversation::{Conversation, Event, Terms};
+use crate::engine::Engine;
+use crate::message::Told;
+use crate::provider::{Cancel, Provider};
+use crate::tool::todo::{Holder, TodoList};
+use crate::tool::{Ground, Scene, Toolbox};
+use crate::transcript::{Opened, Transcript};
+
+/// Tokens of context after which what was said is put in short: three quarters of what the smallest
+/// of the current models take.
+const COMPACT_AT: u64 = 150_000;
+
+/// Whose conversation it is.
+#[derive(Debug, Clone)]
+pub enum Whose {
+    /// One that begins.
+    New {
+        /// The directory to work in; the process's own when none is given.
+        cwd: Option<PathBuf>,
+    },
+    /// One that goes on.
+    Resumed(SessionId),
+}
+
+/// What an agent is made of.
+pub struct Begin {
+    /// The state directory.
+    pub root: Root,
+    /// Whose conversation it is.
+    pub whose: Whose,
+    /// Who answers for the model.
+    pub provider: Arc<dyn Provider>,
+    /// Who labels what was done, if anybody does.
+    pub labeller: Option<Arc<dyn Provider>>,
+    /// The model, as it was named.
+    pub model: String,
+    /// Judges commands.
+    pub guard: Guard,
+    /// Whether what the guard asks about is allowed.
+    pub yes_to_ask: bool,
+    /// Directories beside its own in which files may be read and written.
+    pub allow_paths: Vec<PathBuf>,
+    /// Read-only tools that run at once.
+    pub at_once: usize,
+    /// Requests to the model that may follow one prompt.
+    pub most_requests: u32,
+}
+
+impl Begin {
+    pub(super) fn agent(self) -> Result<Agent, AgentError> {
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let (session, mut opened, taken_up) = match self.whose {
+            Whose::New { cwd } => {
+                let process = procfs::identify(own).ok_or_else(|| AgentError::Io {
+                    doing: "look at this process",
+                    source: std::io::ErrorKind::NotFound.into(),
+                })?;
+                let name = format!("agent-{}-{}", process.pid, process.start_ticks);
+                let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
+                let cwd = order::directory(cwd.as_deref())?;
+                (session, Opened { cwd, model: self.model.clone() }, None)
+            }
+            Whose::Resumed(session) => {
+                let (transcript, opened, entries) = Transcript::open(&self.root, &session)?;
+                (session, opened, Some((transcript, entries)))
+            }
+        };
+        opened.cwd = order::directory(Some(opened.cwd.as_ref()))?;
+        session::open(&self.root, &session, own)?;
+        let (transcript, entries) = match taken_up {
+            Some(taken_up) => taken_up,
+            None => (Transcript::create(&self.root, &session, opened.clone())?, Vec::new()),
+        };
+        let owner = procfs::identify(own);
+        let host = Arc::new(Host::of(self.root, session.clone(), owner, Dialect::Agent));
+        let cwd = PathBuf::from(&opened.cwd);
+        let scene = scene(&cwd, &self.allow_paths, &session)?;
+        let toolbox = Toolbox::new().with_files().with_todo();
+        let calls = Arc::new(Calls::new(toolbox, scene, cwd.clone(), self.guard, self.yes_to_ask));
+        let terms = Terms {
+            reading: calls.reading(),
+            at_once: self.at_once.max(1),
+            most_requests: self.most_requests,
+            compact_at: COMPACT_AT,
+        };
+        let fault = |fault| AgentError::Fault { session: session.to_string(), fault };
+        let conversation = Conversation::load(terms, entries).map_err(fault)?;
+        let runtime = Engine::start("siding-tool", 2)
+            .map_err(|source| AgentError::Io { doing: "start", source })?;
+        let (sender, came) = channel();
+        let follow = Follow::begin(&host, sender.clone())?;
+        Ok(Agent {
+            host,
+            transcript,
+            conversation,
+            provider: self.provider,
+            labeller: self.labeller,
+            labelling: Cancel::default(),
+            calls,
+            system: words::system(&cwd).into(),
+            came,
+            sender,
+            asking: None,
+            running: HashMap::new(),
+            receipts: HashMap::new(),
+            shown: HashSet::new(),
+            reminders: Reminders::default(),
+            has_news: false,
+            rest: None,
+            _follow: follow,
+            runtime,
+        })
+    }
+}
+
+fn scene(cwd: &Path, allow_paths: &[PathBuf], session: &SessionId) -> Result<Scene, AgentError> {
+    let ground = Ground::new(cwd, allow_paths)
+        .map_err(|error| AgentError::Scene { why: error.to_string() })?;
+    let holder = Holder::here(session.as_str())
+        .map_err(|source| AgentError::Io { doing: "look at this process", source })?;
+    Ok(Scene::new(ground, TodoList::new(cwd), holder))
+}
+
+impl Agent {
+    /// Takes up what was left, if anything was, and a prompt, if there is one.
+    pub(super) fn take_up(
+        &mut self,
+        prompt: Option<String>,
+        sight: &mut dyn FnMut(Sight<'_>),
+    ) -> Result<(), AgentError> {
+        let mut told: Vec<Told> = reminders::all(&self.host).into_iter().collect();
+        told.extend(prompt.map(|text| Told::Prompt { text }));
+        self.happen(Event::Began(told), sight)
+    }
+}

@@ -1,0 +1,304 @@
+//! Running the tools that the model calls, and asking the model itself.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use siding_model::id::TaskId;
+use siding_model::text::one_line;
+use siding_tools::sleep::block;
+use siding_tools::tools::{self, RunArgs};
+use siding_tools::{Answer as Answered, Host, Receipt, Refusal, schema};
+use tokio::runtime::Runtime;
+
+use super::Purpose;
+use super::foreground::{Foreground, Wishes};
+use crate::conversation::Request;
+use crate::message::{CallId, Message, ToolCall, ToolResult};
+use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider};
+use crate::tool::{Scene, ToolSpec, Toolbox};
+
+/// Tokens that a model may write in one answer. All current models may write as many.
+const MAX_TOKENS: u32 = 16_384;
+/// What stands between siding's words about a command and those of the command.
+const OUTPUT: &str = "\n\noutput:\n";
+
+/// Columns of the name of a tool that does not exist.
+const NAME: usize = 60;
+
+/// Whether a command may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit {
+    /// Nothing speaks against it.
+    Yes,
+    /// Somebody should look first.
+    Ask {
+        /// What speaks against it.
+        why: String,
+    },
+    /// It must not.
+    No {
+        /// What speaks against it.
+        why: String,
+    },
+}
+
+/// Judges a command, which is to run in the background or not.
+pub type Guard = Arc<dyn Fn(&str, bool) -> Permit + Send + Sync>;
+
+/// Something that has arrived.
+#[derive(Debug)]
+pub(super) enum Came {
+    /// A part of an answer.
+    Part(Request, Heard),
+    /// An answer, or why there is none.
+    Answered(Request, Purpose, Result<Answer, AskError>),
+    /// A call is about to become this task; it waits until that is noted.
+    Bound { call: CallId, task: TaskId, noted: SyncSender<bool> },
+    /// A call has its result.
+    Done(ToolResult, Vec<Receipt>),
+    /// A label for what was just done.
+    Label(String),
+    /// There may be news.
+    News,
+}
+
+/// A [`Part`] that can be sent.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Text(String),
+    Thinking(String),
+    Again { why: String, pause_ms: u64 },
+}
+
+impl Heard {
+    fn of(part: Part<'_>) -> Self {
+        match part {
+            Part::Text(text) => Self::Text(text.to_owned()),
+            Part::Thinking(text) => Self::Thinking(text.to_owned()),
+            Part::Again { why, pause_ms } => Self::Again { why: why.to_owned(), pause_ms },
+        }
+    }
+
+    pub(super) fn as_part(&self) -> Part<'_> {
+        match self {
+            Self::Text(text) => Part::Text(text),
+            Self::Thinking(text) => Part::Thinking(text),
+            Self::Again { why, pause_ms } => Part::Again { why, pause_ms: *pause_ms },
+        }
+    }
+}
+
+/// What `bash` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Bash {
+    /// Text for bash.
+    command: String,
+    /// Start it in the background and answer at once with the task id.
+    #[serde(default)]
+    run_in_background: bool,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    timeout: Option<f64>,
+    /// Seconds to wait before it goes on in the background (default 15).
+    #[serde(default)]
+    budget: Option<f64>,
+    /// Let `task_input` write to it; otherwise it reads nothing.
+    #[serde(default)]
+    stdin: bool,
+    /// Start even though the same command runs already in the same directory.
+    #[serde(default)]
+    allow_duplicate: bool,
+}
+
+const BASH: &str = "\
+Run a shell command. Answers with how it ended and its output. One that takes longer than `budget` \
+goes on in the background, and the answer has its task id. Every command is ended with all it started \
+at its `timeout`, and when this agent ends.";
+
+/// What the model may call, and how it is done.
+pub(super) struct Calls {
+    toolbox: Toolbox,
+    scene: Scene,
+    cwd: PathBuf,
+    guard: Guard,
+    yes_to_ask: bool,
+    specs: Vec<ToolSpec>,
+}
+
+impl Calls {
+    pub(super) fn new(
+        toolbox: Toolbox,
+        scene: Scene,
+        cwd: PathBuf,
+        guard: Guard,
+        yes_to_ask: bool,
+    ) -> Self {
+        let mut specs =
+            vec![ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() }];
+        for tool in tools::all() {
+            if let Some(name) = own_name(tool.name) {
+                specs.push(ToolSpec { name, about: tool.about, schema: tool.schema.into() });
+            }
+        }
+        specs.extend(toolbox.specs().iter().cloned());
+        Self { toolbox, scene, cwd, guard, yes_to_ask, specs }
+    }
+
+    /// Returns the names of the tools that change nothing.
+    pub(super) fn reading(&self) -> HashSet<String> {
+        let own = ["output", "wait", "list", "why"].into_iter().filter_map(own_name);
+        let mut names = self.toolbox.reading();
+        names.extend(own.map(str::to_owned));
+        names
+    }
+
+    /// Asks the model.
+    pub(super) fn ask(
+        &self,
+        provider: &dyn Provider,
+        system: &str,
+        messages: &[Message],
+        purpose: Purpose,
+        cancel: &Cancel,
+        mut hear: impl FnMut(Heard),
+    ) -> Result<Answer, AskError> {
+        let asking =
+            Asking { system, messages, tools: &self.specs, max_tokens: MAX_TOKENS, cancel };
+        provider.ask(&asking, &mut |part| {
+            if purpose == Purpose::Answer || matches!(part, Part::Again { .. }) {
+                hear(Heard::of(part));
+            }
+        })
+    }
+
+    /// Runs a call. What comes of it is sent.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        host: &Arc<Host>,
+        call: ToolCall,
+        sender: &Sender<Came>,
+    ) -> Wishes {
+        let (mut foreground, wishes, cancel) = Foreground::new(call.id.clone(), sender.clone());
+        let (this, host, sender) = (Arc::clone(self), Arc::clone(host), sender.clone());
+        let ToolCall { id, name, input } = call;
+        runtime.spawn(async move {
+            let (result, receipts) = match (name.as_str(), tool_of(&name), input) {
+                ("bash", _, Value::Object(input)) => {
+                    taken(id, &host, this.bash(&host, &mut foreground, input).await)
+                }
+                (_, Some(tool), Value::Object(input)) => {
+                    let answer = tools::call(&host, &mut foreground, tool, input).await;
+                    let answer =
+                        answer.unwrap_or_else(|| Err(Refusal::Arguments(this.unknown(&name))));
+                    taken(id, &host, answer)
+                }
+                _ if !this.specs.iter().any(|spec| spec.name == name) => {
+                    (ToolResult { call: id, text: this.unknown(&name), is_error: true }, Vec::new())
+                }
+                (_, _, input) => {
+                    let outcome = block(|| this.toolbox.run(&this.scene, &name, input, &cancel));
+                    let is_error = outcome.is_err();
+                    let text = outcome.unwrap_or_else(|why| why);
+                    (ToolResult { call: id, text, is_error }, Vec::new())
+                }
+            };
+            // Nobody waits for it when the agent has gone.
+            let _nobody = sender.send(Came::Done(result, receipts));
+        });
+        wishes
+    }
+
+    /// Says that there is no such tool, and which there are.
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
+        let name = one_line(name, NAME);
+        format!("there is no tool `{name}`; there are {}", names.join(", "))
+    }
+
+    async fn bash(
+        &self,
+        host: &Host,
+        foreground: &mut Foreground,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, Refusal> {
+        let Bash { command, run_in_background, timeout, budget, stdin, allow_duplicate } =
+            tools::read(input)?;
+        match (self.guard)(&command, run_in_background) {
+            Permit::Yes => {}
+            Permit::Ask { .. } if self.yes_to_ask => {}
+            Permit::Ask { why } => {
+                return Err(Refusal::Arguments(format!(
+                    "not run: a person has to say yes to this first, and none is asked here: {why}"
+                )));
+            }
+            Permit::No { why } => return Err(Refusal::Arguments(format!("not run: {why}"))),
+        }
+        let args = RunArgs {
+            command,
+            background: run_in_background,
+            timeout,
+            budget,
+            stdin,
+            allow_duplicate,
+            cwd: Some(self.cwd.clone()),
+            ..RunArgs::default()
+        };
+        tools::run(host, foreground, args).await
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("specs", &self.specs).finish_non_exhaustive()
+    }
+}
+
+/// Returns what this agent calls a tool that works on tasks.
+fn own_name(tool: &str) -> Option<&'static str> {
+    Some(match tool {
+        "output" => "task_output",
+        "wait" => "task_wait",
+        "stop" => "task_stop",
+        "list" => "task_list",
+        "input" => "task_input",
+        "why" => "task_why",
+        _ => return None,
+    })
+}
+
+/// Returns the tool that this agent calls so.
+fn tool_of(name: &str) -> Option<&str> {
+    name.strip_prefix("task_").filter(|tool| own_name(tool).is_some())
+}
+
+/// Returns the result of a call.
+pub(super) fn taken(
+    call: CallId,
+    host: &Host,
+    answer: Result<Answered, Refusal>,
+) -> (ToolResult, Vec<Receipt>) {
+    match answer {
+        Ok(mut answer) => {
+            let receipts = std::mem::take(&mut answer.receipts);
+            let is_error = answer.is_error;
+            let mut text = answer.said.join("\n");
+            if let Some(output) = answer.output.filter(|output| !output.is_empty()) {
+                text.push_str(OUTPUT);
+                text.push_str(&output);
+            }
+            (ToolResult { call, text, is_error }, receipts)
+        }
+        Err(refusal) => {
+            let text = refusal.line(host.dialect);
+            (ToolResult { call, text, is_error: true }, Vec::new())
+        }
+    }
+}

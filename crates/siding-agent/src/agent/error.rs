@@ -1,0 +1,51 @@
+//! Why an agent cannot go on.
+
+use siding_core::notices::NoticesError;
+use siding_core::run::RunError;
+use siding_core::session::SessionError;
+use siding_core::store::StoreError;
+
+use crate::conversation::Fault;
+use crate::transcript::TranscriptError;
+
+/// Why an agent cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Its transcript.
+    #[error(transparent)]
+    Transcript(#[from] TranscriptError),
+    /// Its transcript holds what cannot be.
+    #[error("conversation {session}: {fault}")]
+    Fault {
+        /// The session.
+        session: String,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// Its session.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The directory it is to work in.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Its notices.
+    #[error(transparent)]
+    Notices(#[from] NoticesError),
+    /// Where it is to work.
+    #[error("{why}")]
+    Scene {
+        /// What is wrong.
+        why: String,
+    },
+    /// Its tasks cannot be looked at.
+    #[error(transparent)]
+    Tasks(#[from] StoreError),
+    /// The operating system refused.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: std::io::Error,
+    },
+}

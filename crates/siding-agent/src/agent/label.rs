@@ -1,0 +1,91 @@
+//! A label for what was just done, by a small model while the large one is at work (SPEC 11).
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use siding_model::text::{cut_head, one_line};
+use tokio::runtime::Runtime;
+
+use super::calls::Came;
+use super::words;
+use crate::message::{Message, Said, Told};
+use crate::provider::{Asking, Cancel, Provider};
+
+const SYSTEM: &str = "\
+You label what a coding agent has just done, as the subject of a commit does: past tense, about 30 \
+characters, no period, no quotes. Answer with the label alone.";
+/// Tokens that a label may take.
+const TOKENS: u32 = 40;
+/// Bytes of each call, and of its result, that are shown.
+const SHOWN: usize = 300;
+/// Columns of a label.
+const COLUMNS: usize = 60;
+
+/// Asks for a label of the last batch of calls. It is sent when it is there; if it never is, or
+/// `cancel` is set before, nobody minds.
+pub(super) fn ask(
+    runtime: &Runtime,
+    provider: &Arc<dyn Provider>,
+    messages: &[Message],
+    sender: &Sender<Came>,
+    cancel: Cancel,
+) {
+    let Some(text) = batch(messages) else { return };
+    let (provider, sender) = (Arc::clone(provider), sender.clone());
+    runtime.spawn_blocking(move || {
+        let told = vec![Told::Prompt { text }];
+        let messages = [Message::User { results: Vec::new(), told }];
+        let asking = Asking {
+            system: SYSTEM,
+            messages: &messages,
+            tools: &[],
+            max_tokens: TOKENS,
+            cancel: &cancel,
+        };
+        if let Ok(answer) = provider.ask(&asking, &mut |_| {}) {
+            let label = one_line(words::text_of(&answer.said).trim(), COLUMNS);
+            if !label.is_empty() {
+                let _nobody = sender.send(Came::Label(label));
+            }
+        }
+    });
+}
+
+/// Returns the calls whose results end the conversation, each with its result.
+fn batch(messages: &[Message]) -> Option<String> {
+    let [.., Message::Assistant(said), Message::User { results, .. }] = messages else {
+        return None;
+    };
+    let mut text = String::new();
+    for one in said {
+        let Said::Call(call) = one else { continue };
+        let result = results.iter().find(|result| result.call == call.id)?;
+        let input = call.input.to_string();
+        text.push_str(&format!("{} {}\n", call.name, cut_head(&input, SHOWN)));
+        text.push_str(&format!("-> {}\n\n", cut_head(&result.text, SHOWN)));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::{CallId, ToolCall, ToolResult};
+
+    #[test]
+    fn a_batch_is_its_calls_with_their_results() {
+        let id = CallId::new("a");
+        let call = ToolCall { id: id.clone(), name: "bash".to_owned(), input: json!({"x": 1}) };
+        let result = ToolResult { call: id, text: "y".repeat(900), is_error: false };
+        let told = vec![Told::Prompt { text: "go".to_owned() }];
+        let mut messages = vec![Message::User { results: Vec::new(), told }];
+        assert_eq!(batch(&messages), None);
+        messages.push(Message::Assistant(vec![Said::Call(call)]));
+        assert_eq!(batch(&messages), None, "no result yet");
+        messages.push(Message::User { results: vec![result], told: Vec::new() });
+        let text = batch(&messages).expect("a batch");
+        assert!(text.starts_with("bash {\"x\":1}\n-> yyy") && text.len() < 400, "{text}");
+    }
+}

@@ -1,0 +1,81 @@
+//! News of the session's tasks: heard as it comes, and put into words.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use siding_core::notices::{Follower, NoticesError, Outbox, Woken};
+use siding_core::sys::file;
+use siding_model::notice::{Consumer, NoticeId, NoticeView};
+use siding_tools::{Host, PROGRAM, news};
+
+use super::AgentError;
+use super::calls::Came;
+use crate::message::Told;
+
+/// How often it is looked for news that cannot be waited for: no inotify instance is left, or no space.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The wait for news. Ends with it.
+#[derive(Debug)]
+pub(super) struct Follow {
+    /// Nobody reads any more once this is closed.
+    _reader: OwnedFd,
+}
+
+impl Follow {
+    /// Begins to wait, and says so whenever there may be something.
+    pub(super) fn begin(host: &Arc<Host>, sender: Sender<Came>) -> Result<Self, AgentError> {
+        let pipe = file::make_pipe();
+        let (reader, writer) =
+            pipe.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
+        let host = Arc::clone(host);
+        thread::spawn(move || {
+            // Where it cannot be waited for it is looked for.
+            while follow(&host, &writer, &sender).is_err() {
+                thread::sleep(LOOK);
+                if sender.send(Came::News).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { _reader: reader })
+    }
+}
+
+fn follow(host: &Host, out: &OwnedFd, sender: &Sender<Came>) -> Result<(), NoticesError> {
+    let outbox = outbox(host)?;
+    let mut follower = Follower::new(&outbox, PROGRAM)?;
+    // What came before this.
+    follower.come_back(&outbox.look()?);
+    let _nobody = sender.send(Came::News);
+    loop {
+        match follower.next(out.as_fd())? {
+            Woken::Unread => return Ok(()),
+            Woken::News(tasks) => {
+                let look = outbox.look_at(&tasks)?;
+                follower.come_back(&look);
+                if !look.notices.is_empty() && sender.send(Came::News).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Returns the outbox of the agent's session.
+pub(super) fn outbox(host: &Host) -> Result<Outbox<'_>, NoticesError> {
+    Outbox::new(&host.root, host.session.clone(), Consumer::agent())
+}
+
+/// Notes that the model is told these.
+pub(super) fn acknowledge(host: &Host, ids: &[NoticeId]) -> Result<(), NoticesError> {
+    outbox(host)?.acknowledge(ids)
+}
+
+/// Returns a notice as the model is told it: a block of its own.
+pub(super) fn told(host: &Host, notice: NoticeView) -> Told {
+    Told::Notice { id: notice.notice_id, text: news::block(host.dialect, notice) }
+}

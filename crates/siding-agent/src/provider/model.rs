@@ -1,0 +1,149 @@
+//! Which model is asked, and of whom.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use siding_model::text::one_line;
+
+/// The environment variable that names a model where a call does not.
+pub const VARIABLE: &str = "SIDING_MODEL";
+
+/// What a model may be.
+const ALLOWED: &str = "`anthropic:NAME`, `openai:NAME` or `script:FILE`";
+
+/// Columns of what was given in place of a model, when it is told.
+const COLUMNS: usize = 60;
+
+/// A model, and who answers for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Model {
+    /// A model of Anthropic's, or of another server that has the Messages API.
+    Anthropic(String),
+    /// A model of OpenAI's, or of another server that has chat completions.
+    OpenAi(String),
+    /// A file of answers.
+    Script(PathBuf),
+}
+
+/// Why there is no model to ask.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// None was given.
+    #[error(
+        "no model is chosen: give `--model PROVIDER:NAME` or set {}; a model is {}",
+        VARIABLE,
+        ALLOWED
+    )]
+    Missing,
+    /// What was given is none.
+    #[error("`{given}` is no model: a model is {}", ALLOWED)]
+    Unknown {
+        /// What was given, safe to print.
+        given: String,
+    },
+    /// A provider was given, and nothing after it.
+    #[error("`{provider}:` is only a provider: a model is {}", ALLOWED)]
+    Nameless {
+        /// The provider.
+        provider: &'static str,
+    },
+}
+
+impl Model {
+    /// Returns the model that a call names, or else the environment. There is no other default: which
+    /// one is paid for is not guessed.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError`] when neither names one, or the first that does names what is none.
+    pub fn choose(call: Option<&str>, environment: Option<&str>) -> Result<Self, ModelError> {
+        let is_set = |given: &&str| !given.trim().is_empty();
+        call.or_else(|| environment.filter(is_set)).ok_or(ModelError::Missing)?.parse()
+    }
+
+    /// Returns the part before the colon.
+    #[must_use]
+    pub const fn provider(&self) -> &'static str {
+        match self {
+            Self::Anthropic(_) => "anthropic",
+            Self::OpenAi(_) => "openai",
+            Self::Script(_) => "script",
+        }
+    }
+}
+
+impl FromStr for Model {
+    type Err = ModelError;
+
+    fn from_str(given: &str) -> Result<Self, ModelError> {
+        let unknown = || ModelError::Unknown { given: one_line(given, COLUMNS) };
+        let (provider, name) = given.trim().split_once(':').ok_or_else(unknown)?;
+        let model = match provider {
+            "anthropic" => Self::Anthropic(name.to_owned()),
+            "openai" => Self::OpenAi(name.to_owned()),
+            "script" => Self::Script(PathBuf::from(name)),
+            _ => return Err(unknown()),
+        };
+        if name.is_empty() {
+            return Err(ModelError::Nameless { provider: model.provider() });
+        }
+        Ok(model)
+    }
+}
+
+/// As it is given.
+impl fmt::Display for Model {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anthropic(name) | Self::OpenAi(name) => write!(out, "{}:{name}", self.provider()),
+            Self::Script(file) => write!(out, "{}:{}", self.provider(), file.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_a_provider_and_a_name() {
+        for (given, model) in [
+            ("anthropic:claude-opus-5", Model::Anthropic("claude-opus-5".to_owned())),
+            // Names of compatible servers have colons and slashes of their own.
+            ("openai:qwen3:8b", Model::OpenAi("qwen3:8b".to_owned())),
+            (" script:a dir/s.toml ", Model::Script(PathBuf::from("a dir/s.toml"))),
+        ] {
+            assert_eq!(given.parse(), Ok(model.clone()));
+            assert_eq!(model.to_string(), given.trim());
+        }
+    }
+
+    #[test]
+    fn what_is_no_model_is_told_what_one_is() {
+        for (given, told) in [
+            ("claude-opus-5", "`claude-opus-5` is no model"),
+            ("Anthropic:x", "`Anthropic:x` is no model"),
+            ("", "`` is no model"),
+            ("a\u{1b}[2J:x", "`a\\e[2J:x` is no model"),
+            ("openai:", "`openai:` is only a provider"),
+        ] {
+            let error = given.parse::<Model>().expect_err("it is none").to_string();
+            assert_eq!(error, format!("{told}: a model is {ALLOWED}"));
+        }
+    }
+
+    #[test]
+    fn the_call_comes_before_the_environment_and_nothing_is_guessed() {
+        let chosen =
+            |call, environment| Model::choose(call, environment).map(|one| one.to_string());
+        assert_eq!(chosen(Some("openai:a"), Some("openai:b")).as_deref(), Ok("openai:a"));
+        assert_eq!(chosen(None, Some("openai:b")).as_deref(), Ok("openai:b"));
+        assert_eq!(chosen(None, Some(" ")), Err(ModelError::Missing));
+        let error = chosen(None, None).expect_err("none is chosen").to_string();
+        assert!(
+            error.contains("--model PROVIDER:NAME") && error.contains("SIDING_MODEL"),
+            "{error}"
+        );
+    }
+}

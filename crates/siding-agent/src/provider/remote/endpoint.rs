@@ -1,0 +1,251 @@
+//! Where requests go, and with which key.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use genai::adapter::AdapterKind;
+use genai::resolver::{AuthData, Endpoint as Base};
+use genai::{Headers, ModelIden, ServiceTarget};
+use reqwest::Url;
+use siding_model::text::one_line;
+
+use super::fault::Fault;
+use crate::provider::model::Model;
+use crate::provider::open::OpenError;
+use crate::provider::retry::Trouble;
+
+/// The version of the Messages API. <https://docs.anthropic.com/en/api/versioning>
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// Columns of an address, when it is told.
+const COLUMNS: usize = 200;
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::provider) enum Dialect {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's chat completions.
+    OpenAi,
+}
+
+impl Dialect {
+    /// Returns the part of a model before the colon.
+    pub(super) const fn provider(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+        }
+    }
+
+    /// Returns what the library calls it.
+    pub(super) const fn kind(self) -> AdapterKind {
+        match self {
+            Self::Anthropic => AdapterKind::Anthropic,
+            Self::OpenAi => AdapterKind::OpenAI,
+        }
+    }
+
+    const fn url_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::OpenAi => "OPENAI_BASE_URL",
+        }
+    }
+
+    /// Returns the address that is taken where none is given. As in their own clients, that of OpenAI
+    /// holds the version and that of Anthropic does not.
+    const fn default_url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi => "https://api.openai.com/v1",
+        }
+    }
+
+    /// Returns the variables that may hold a key; the first that is set counts.
+    const fn key_variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &[TOKEN, "ANTHROPIC_API_KEY"],
+            Self::OpenAi => &["OPENAI_API_KEY"],
+        }
+    }
+
+    /// Returns those for a sentence.
+    const fn key_variables_told(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN)",
+            Self::OpenAi => "OPENAI_API_KEY",
+        }
+    }
+}
+
+/// The variable whose key is sent as a bearer token: that of gateways.
+const TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
+
+/// A server, and what lets us in.
+pub(in crate::provider) struct Endpoint {
+    dialect: Dialect,
+    /// Where a request goes.
+    url: Url,
+    /// The same without name and password, safe to print.
+    shown: String,
+    /// Whether the address was given by the environment.
+    is_given: bool,
+    headers: Vec<(&'static str, String)>,
+    /// Which variable the key is from.
+    key: Option<&'static str>,
+}
+
+impl Endpoint {
+    /// Finds address and key in the environment.
+    ///
+    /// A server of chat completions that somebody has named may need no key, as those on one's own
+    /// machine do not.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] names the variable that is missing or wrong.
+    pub(in crate::provider) fn find(
+        dialect: Dialect,
+        model: &Model,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, OpenError> {
+        let set = |name: &str| {
+            variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        };
+        let given = set(dialect.url_variable());
+        let url = address(dialect, given.as_deref())?;
+        let key = dialect.key_variables().iter().find_map(|name| Some((*name, set(name)?)));
+        let may_lack = dialect == Dialect::OpenAi && given.is_some();
+        let mut headers = Vec::new();
+        match &key {
+            Some((name, key)) => {
+                if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                    return Err(OpenError::BadKey { variable: name });
+                }
+                headers.push(if dialect == Dialect::Anthropic && *name != TOKEN {
+                    ("x-api-key", key.clone())
+                } else {
+                    ("authorization", format!("Bearer {key}"))
+                });
+            }
+            None if may_lack => {}
+            None => {
+                return Err(OpenError::MissingKey {
+                    model: one_line(&model.to_string(), COLUMNS),
+                    variables: dialect.key_variables_told(),
+                });
+            }
+        }
+        if dialect == Dialect::Anthropic {
+            headers.push(("anthropic-version", ANTHROPIC_VERSION.to_owned()));
+        }
+        let key = key.map(|(name, _)| name);
+        Ok(Self { dialect, shown: shown(&url), url, is_given: given.is_some(), headers, key })
+    }
+
+    /// Returns how the server is spoken to.
+    pub(super) const fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Returns where requests go, safe to print.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Whether TLS is spoken.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Whether the server is on this machine.
+    pub(super) fn is_here(&self) -> bool {
+        let Some(host) = self.url.host_str() else { return false };
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    /// Returns what the library sends a request for `name` to. Address and headers are given whole, so
+    /// that it adds none of its own.
+    pub(super) fn target(&self, name: &str) -> ServiceTarget {
+        let headers: Vec<(String, String)> =
+            self.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        ServiceTarget {
+            endpoint: Base::from_owned(self.url.as_str()),
+            auth: AuthData::RequestOverride {
+                url: self.url.to_string(),
+                headers: Headers::from(headers),
+            },
+            model: ModelIden::new(self.dialect.kind(), name.to_owned()),
+        }
+    }
+
+    /// Says what a failure means here, and what can be done.
+    pub(super) fn explain(&self, fault: &Fault) -> String {
+        let (url, why) = (&self.shown, &fault.why);
+        let keys = self.dialect.key_variables_told();
+        let address = if self.is_given {
+            format!("is {} right?", self.dialect.url_variable())
+        } else {
+            format!("{} may name another server", self.dialect.url_variable())
+        };
+        match fault.trouble {
+            Trouble::Status(401 | 403) => match self.key {
+                Some(key) => format!("{url} refuses the key in {key} ({why}); set a valid one"),
+                None => format!("{url} wants a key ({why}); set {keys}"),
+            },
+            Trouble::Status(404) => {
+                format!("{url} does not know this model ({why}); is its name right? {address}")
+            }
+            Trouble::Status(413) => format!("the conversation is too long for {url} ({why})"),
+            Trouble::Status(300..=399) => {
+                format!("{url} sends elsewhere ({why}), which is not followed; {address}")
+            }
+            Trouble::Status(_) => format!("{url} answers with an error ({why})"),
+            Trouble::Unreachable => {
+                format!("{url} cannot be reached ({why}); is there a network? {address}")
+            }
+            Trouble::Silent | Trouble::Broken => format!("no whole answer from {url} ({why})"),
+            Trouble::Final => format!("{url} cannot be asked ({why}); {address}"),
+        }
+    }
+}
+
+/// Makes of a base the address of requests.
+fn address(dialect: Dialect, given: Option<&str>) -> Result<Url, OpenError> {
+    let wrong = |why: String| OpenError::BadUrl {
+        variable: dialect.url_variable(),
+        given: one_line(given.unwrap_or_default(), COLUMNS),
+        why: format!("{why}; one is like {}", dialect.default_url()),
+    };
+    let mut url = Url::parse(given.unwrap_or(dialect.default_url()))
+        .map_err(|error| wrong(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("it begins with neither `https://` nor `http://`".to_owned()));
+    }
+    url.set_fragment(None);
+    let has_version =
+        url.path_segments().and_then(|mut all| all.rfind(|one| !one.is_empty())) == Some("v1");
+    let rest: &[&str] = match dialect {
+        Dialect::Anthropic if has_version => &["messages"],
+        Dialect::Anthropic => &["v1", "messages"],
+        Dialect::OpenAi => &["chat", "completions"],
+    };
+    url.path_segments_mut()
+        .map_err(|()| wrong("it has no path".to_owned()))?
+        .pop_if_empty()
+        .extend(rest);
+    Ok(url)
+}
+
+/// Returns an address without what lets us in.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    let _cannot_have_one = url.set_username("");
+    let _cannot_have_one = url.set_password(None);
+    url.set_query(None);
+    one_line(url.as_str(), COLUMNS)
+}

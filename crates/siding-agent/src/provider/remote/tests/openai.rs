@@ -1,0 +1,133 @@
+//! Chat completions.
+
+use serde_json::{Value, json};
+
+use super::server::{Reply, Server};
+use super::{ask, model, model_at, patient, prompt, result, text, told};
+use crate::message::{CallId, Message, Said, Stop, ToolCall, Usage};
+use crate::provider::remote::Dialect;
+
+/// Returns a stream of chunks as it goes over the wire.
+fn stream(deltas: &[Value], reason: &str) -> Reply {
+    let chunk = |choice: Value| format!("data: {}\n\n", json!({ "choices": [choice] }));
+    let mut body: String =
+        deltas.iter().map(|delta| chunk(json!({ "index": 0, "delta": delta }))).collect();
+    body += &chunk(json!({ "index": 0, "delta": {}, "finish_reason": reason }));
+    let usage = json!({
+        "prompt_tokens": 100,
+        "prompt_tokens_details": { "cached_tokens": 64 },
+        "completion_tokens": 9,
+        "total_tokens": 109,
+    });
+    body += &format!("data: {}\n\n", json!({ "choices": [], "usage": usage }));
+    Reply::stream(body + "data: [DONE]\n\n")
+}
+
+/// A part of a call.
+fn part(index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
+    let mut call = json!({ "index": index, "function": { "arguments": arguments } });
+    if let (Some(id), Some(name)) = (id, name) {
+        call["id"] = id.into();
+        call["type"] = "function".into();
+        call["function"]["name"] = name.into();
+    }
+    json!({ "tool_calls": [call] })
+}
+
+fn call(id: &str, name: &str, input: Value) -> ToolCall {
+    ToolCall { id: CallId::new(id), name: name.to_owned(), input }
+}
+
+#[test]
+fn two_calls_and_the_request_that_answers_them() {
+    let deltas = [
+        json!({ "role": "assistant", "reasoning_content": "hm" }),
+        json!({ "content": "I " }),
+        json!({ "content": "look." }),
+        part(0, Some("call_a"), Some("bash"), ""),
+        part(0, None, None, "{\"command\":"),
+        part(0, None, None, "\"ls\"}"),
+        part(1, Some("call_b"), Some("read_file"), "{\"path\":\"a\"}"),
+    ];
+    let server = Server::new(vec![
+        stream(&deltas, "tool_calls"),
+        stream(&[json!({ "content": "Done." })], "stop"),
+    ]);
+    let model = model(Dialect::OpenAi, &server);
+
+    let begin = prompt("list");
+    let (answer, heard) = ask(&model, std::slice::from_ref(&begin));
+    let answer = answer.expect("it answers");
+    assert_eq!(heard, ["(hm)", "I ", "look."]);
+    let thinking = Said::Thinking { text: "hm".to_owned(), signature: None };
+    let calls = [
+        call("call_a", "bash", json!({ "command": "ls" })),
+        call("call_b", "read_file", json!({ "path": "a" })),
+    ];
+    let [first, second] = calls.map(Said::Call);
+    assert_eq!(answer.said, [thinking, text("I look."), first, second]);
+    assert_eq!(answer.stop, Stop::ToolUse);
+    let usage = Usage { input: 36, cache_read: 64, cache_write: 0, output: 9 };
+    assert_eq!(answer.usage, usage);
+
+    let results = vec![result("call_a", "a b", false), result("call_b", "no such file", true)];
+    let next = Message::User { results, told: vec![told("a notice"), told("and go on")] };
+    let (answer, _) = ask(&model, &[begin, Message::Assistant(answer.said), next]);
+    let answer = answer.expect("it answers");
+    assert_eq!((answer.said, answer.stop), (vec![text("Done.")], Stop::EndTurn));
+
+    let requests = server.requests();
+    assert_eq!(requests[1].path, "/chat/completions");
+    assert_eq!(requests[1].headers["authorization"], "Bearer key-1");
+    let body = &requests[1].body;
+    assert_eq!((&body["model"], &body["max_tokens"]), (&json!("some-model"), &json!(77)));
+    assert_eq!(body["stream_options"], json!({ "include_usage": true }));
+    assert_eq!(body["tools"][1]["function"]["name"], "read_file");
+    let function = |id: &str, name: &str, arguments: &str| {
+        let function = json!({ "name": name, "arguments": arguments });
+        json!({ "type": "function", "id": id, "function": function })
+    };
+    let messages = json!([
+        { "role": "system", "content": "Be brief." },
+        { "role": "user", "content": "list" },
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "reasoning_content": "hm",
+            "tool_calls": [
+                function("call_a", "bash", "{\"command\":\"ls\"}"),
+                function("call_b", "read_file", "{\"path\":\"a\"}"),
+            ],
+        },
+        { "role": "tool", "tool_call_id": "call_a", "content": "a b" },
+        { "role": "tool", "tool_call_id": "call_b", "content": "no such file" },
+        { "role": "user", "content": "a notice\n\nand go on" },
+    ]);
+    assert_eq!(body["messages"], messages);
+}
+
+#[test]
+fn a_call_without_arguments_has_none_and_broken_ones_are_a_text() {
+    let deltas =
+        [part(0, Some("call_a"), Some("bash"), ""), part(1, Some("call_b"), Some("bash"), "{no")];
+    // A server that says `stop` with calls.
+    let server = Server::new(vec![stream(&deltas, "stop")]);
+    let (answer, _) = ask(&model(Dialect::OpenAi, &server), &[prompt("hi")]);
+    let answer = answer.expect("it answers");
+    let calls = [call("call_a", "bash", json!({})), call("call_b", "bash", json!("{no"))];
+    assert_eq!(answer.said, calls.map(Said::Call));
+    assert_eq!(answer.stop, Stop::ToolUse);
+}
+
+#[test]
+fn a_name_is_sent_as_it_was_given() {
+    for name in ["qwen3-max", "org::model", "gpt-5.6", "a/b:c-high"] {
+        let server = Server::new(vec![stream(&[json!({ "content": "a" })], "stop")]);
+        let model = model_at(Dialect::OpenAi, &server.url(), name, patient());
+        let (answer, _) = ask(&model, &[prompt("hi")]);
+        assert!(answer.is_ok(), "{answer:?}");
+        let body = &server.requests()[0].body;
+        assert_eq!(body["model"], name);
+        assert!(body.get("reasoning_effort").is_none(), "{name}");
+    }
+}

@@ -1,0 +1,251 @@
+//! What stands in a script.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::{Number, Value};
+use siding_model::text::one_line;
+
+use super::ScriptError;
+use super::fill::names;
+use super::raw::{RawAnswer, RawCall, RawError, RawScript};
+use crate::message::{Stop, Usage};
+
+/// Columns of what the TOML parser says.
+const COLUMNS: usize = 300;
+
+/// A script, checked.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// Whether it begins at its first answer, also in a conversation that has some already.
+    pub(super) restart: bool,
+    /// At least one.
+    pub(super) answers: Vec<Answer>,
+}
+
+/// One answer of a script.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Where it begins in the file.
+    pub(super) line: usize,
+    /// What the model must have been told.
+    pub(super) expect: Option<Regex>,
+    /// Time before the first part of it.
+    pub(super) delay: Duration,
+    pub(super) thinking: Option<String>,
+    pub(super) signature: Option<String>,
+    pub(super) text: Vec<Part>,
+    pub(super) end: End,
+}
+
+/// A part of a text.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) text: String,
+    /// Time before it.
+    pub(super) delay: Duration,
+}
+
+/// How an answer ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// As it should.
+    Whole { calls: Vec<Call>, stop: Stop, usage: Usage },
+    /// It comes to nothing.
+    Failure(Failure),
+}
+
+/// A call of a tool.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) tool: String,
+    pub(super) input: Value,
+}
+
+/// A failure that is played.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    /// The HTTP status; without one the answer breaks off.
+    pub(super) status: Option<u16>,
+    pub(super) message: String,
+    /// How long the server wants to be left alone.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    ///
+    /// [`ScriptError::Mistake`] for the first mistake.
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ScriptError> {
+        let mistake = |offset: usize, what: String| ScriptError::Mistake {
+            path: path.to_owned(),
+            line: line_of(text, offset),
+            what,
+        };
+        let raw: RawScript = toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(text.len(), |span| span.start);
+            mistake(offset, one_line(error.message(), COLUMNS))
+        })?;
+        let mut known = HashSet::new();
+        let mut answers = Vec::new();
+        for (number, answer) in raw.answer.into_iter().enumerate() {
+            let offset = answer.span().start;
+            let checked = check(answer.into_inner(), line_of(text, offset), &mut known)
+                .map_err(|what| mistake(offset, format!("answer {}: {what}", number + 1)))?;
+            answers.push(checked);
+        }
+        if answers.is_empty() {
+            return Err(mistake(0, "it has no answer: begin one with `[[answer]]`".to_owned()));
+        }
+        Ok(Self { restart: raw.restart, answers })
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Checks one answer. `known` are the names that those before have found, and gets its own.
+fn check(raw: RawAnswer, line: usize, known: &mut HashSet<String>) -> Result<Answer, String> {
+    let expect = raw.expect.map(|regex| Regex::new(&regex)).transpose().map_err(|error| {
+        format!("`expect` is no regular expression: {}", one_line(&error.to_string(), COLUMNS))
+    })?;
+    if let Some(expect) = &expect {
+        known.extend(expect.capture_names().flatten().map(str::to_owned));
+    }
+    let is_heard = raw.thinking.is_some() || !raw.text.0.is_empty();
+    if !is_heard && raw.call.is_empty() && raw.stop.is_none() && raw.error.is_none() {
+        return Err(
+            "it says nothing: give `text`, `thinking`, `call` or `error`, or `stop` if it \
+                    is to be empty"
+                .to_owned(),
+        );
+    }
+    if raw.signature.is_some() && raw.thinking.is_none() {
+        return Err("`signature` is that of `thinking`, which is not there".to_owned());
+    }
+    let calls: Vec<Call> = raw.call.into_iter().map(call).collect::<Result<_, _>>()?;
+    let whole =
+        [(!calls.is_empty(), "call"), (raw.stop.is_some(), "stop"), (raw.usage.is_some(), "usage")];
+    let end = match (raw.error, whole.into_iter().find(|(is_given, _)| *is_given)) {
+        (Some(_), Some((_, key))) => {
+            return Err(format!("`{key}` cannot be beside `error`: the answer never comes to it"));
+        }
+        (Some(error), None) => End::Failure(failure(error)?),
+        (None, _) => {
+            let natural = if calls.is_empty() { Stop::EndTurn } else { Stop::ToolUse };
+            let stop = raw.stop.unwrap_or(natural);
+            End::Whole { calls, stop, usage: raw.usage.unwrap_or_default().into() }
+        }
+    };
+    let text: Vec<Part> = raw.text.0.into_iter().map(Part::from).collect();
+    let answer = Answer {
+        line,
+        expect,
+        delay: Duration::from_millis(raw.delay_ms),
+        thinking: raw.thinking,
+        signature: raw.signature,
+        text,
+        end,
+    };
+    let mut unknown = None;
+    answer.texts(&mut |text| {
+        let first = names(text).find(|name| !known.contains(*name));
+        unknown = unknown.take().or_else(|| first.map(str::to_owned));
+    });
+    match unknown {
+        None => Ok(answer),
+        Some(name) => Err(format!(
+            "`${{{name}}}` is no group of an `expect` so far ({}); write `$${{` for a shell's `${{`",
+            groups(known)
+        )),
+    }
+}
+
+fn groups(known: &HashSet<String>) -> String {
+    let mut names: Vec<&str> = known.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    if names.is_empty() {
+        "there is none".to_owned()
+    } else {
+        format!("known: {}", names.join(", "))
+    }
+}
+
+fn call(raw: RawCall) -> Result<Call, String> {
+    let input = match raw.input {
+        None => Value::Object(serde_json::Map::new()),
+        Some(value @ (toml::Value::Table(_) | toml::Value::String(_))) => json(value)?,
+        Some(other) => {
+            return Err(format!(
+                "`input` of `{}` is {}; it is a table, or a string that plays arguments that are \
+                 no JSON",
+                one_line(&raw.tool, 60),
+                other.type_str()
+            ));
+        }
+    };
+    Ok(Call { tool: raw.tool, input })
+}
+
+fn json(value: toml::Value) -> Result<Value, String> {
+    Ok(match value {
+        toml::Value::String(text) => Value::String(text),
+        toml::Value::Integer(number) => Value::from(number),
+        toml::Value::Float(number) => Number::from_f64(number)
+            .map(Value::Number)
+            .ok_or_else(|| format!("`{number}` is no number of JSON"))?,
+        toml::Value::Boolean(truth) => Value::Bool(truth),
+        toml::Value::Datetime(date) => Value::String(date.to_string()),
+        toml::Value::Array(items) => {
+            Value::Array(items.into_iter().map(json).collect::<Result<_, _>>()?)
+        }
+        toml::Value::Table(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| Ok((key, json(value)?)));
+            Value::Object(fields.collect::<Result<_, String>>()?)
+        }
+    })
+}
+
+fn failure(raw: RawError) -> Result<Failure, String> {
+    if let Some(status) = raw.status
+        && !(400..=599).contains(&status)
+    {
+        return Err(format!("`error.status` is {status}: an HTTP error is from 400 to 599"));
+    }
+    if raw.retry_after_ms.is_some() && raw.status.is_none() {
+        return Err(
+            "`error.retry_after_ms` is said by a server: give `error.status` too".to_owned()
+        );
+    }
+    Ok(Failure {
+        status: raw.status,
+        message: raw.message.unwrap_or_else(|| "played by the script".to_owned()),
+        retry_after: raw.retry_after_ms.map(Duration::from_millis),
+    })
+}
+
+impl Answer {
+    /// Shows every text that is filled.
+    fn texts(&self, show: &mut dyn FnMut(&str)) {
+        self.thinking.iter().for_each(|text| show(text));
+        self.text.iter().for_each(|part| show(&part.text));
+        if let End::Whole { calls, .. } = &self.end {
+            calls.iter().for_each(|call| in_value(&call.input, show));
+        }
+    }
+}
+
+fn in_value(value: &Value, show: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => show(text),
+        Value::Array(items) => items.iter().for_each(|item| in_value(item, show)),
+        Value::Object(fields) => fields.values().for_each(|value| in_value(value, show)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

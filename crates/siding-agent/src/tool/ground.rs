@@ -1,0 +1,202 @@
+//! Where an agent's tools may touch files, and the way from a path to its place there.
+//!
+//! The kernel decides what is inside, at the moment of each look ([`beneath`]): no link, no `..` and
+//! nobody who changes either meanwhile leads out. What this module reckons itself, from a path that
+//! the kernel did not take, is only a guess at another one, which is put to the kernel again.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use siding_core::sys::entry::{self, Kind};
+use siding_core::sys::{beneath, file};
+
+use super::spot::{FileError, Key, Spot};
+
+/// Links that may follow on each other, as the kernel has it (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+/// Where an agent's tools may touch files: below its working directory, and below what was allowed.
+#[derive(Debug)]
+pub struct Ground {
+    /// The working directory first.
+    roots: Vec<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    /// As it was named.
+    named: PathBuf,
+    /// Without links.
+    real: PathBuf,
+    fd: OwnedFd,
+}
+
+/// A directory cannot be worked in.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot work in the directory `{path}`")]
+pub struct GroundError {
+    /// The directory.
+    pub path: PathBuf,
+    /// The operating system's reason.
+    pub source: io::Error,
+}
+
+/// What is done about a directory that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It is an error.
+    Tell,
+    /// It is made.
+    Make,
+}
+
+impl Ground {
+    /// Opens the working directory, which must be absolute, and the directories that were allowed
+    /// beside it; these may be relative to it.
+    ///
+    /// # Errors
+    ///
+    /// [`GroundError`] for the first that is no directory or cannot be entered.
+    pub fn new(directory: &Path, allowed: &[PathBuf]) -> Result<Self, GroundError> {
+        let named = std::iter::once(directory.to_owned());
+        let named = named.chain(allowed.iter().map(|path| directory.join(path)));
+        let roots = named.map(|path| {
+            Root::open(&path).map_err(|source| GroundError { path: path.clone(), source })
+        });
+        Ok(Self { roots: roots.collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the place of what is there by a path of a model's.
+    pub(super) fn existing(&self, path: &str) -> Result<Spot, FileError> {
+        let spot = self.find(path, Missing::Tell)?;
+        match spot.entry {
+            Some(_) => Ok(spot),
+            None => Err(self.failed(path, io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// Returns the place that a path of a model's names, links followed. What is there is not opened.
+    pub(super) fn find(&self, path: &str, missing: Missing) -> Result<Spot, FileError> {
+        let shown = || path.to_owned();
+        if path.is_empty() || path.contains('\0') {
+            return Err(FileError::NoPath { path: shown() });
+        }
+        if path == "~" || path.starts_with("~/") {
+            return Err(FileError::Tilde { path: shown() });
+        }
+        let failed = |error: io::Error| self.failed(path, error);
+        let mut at = self.roots[0].named.join(path);
+        for _ in 0..LINKS_MAX {
+            let is_root = self.roots.iter().any(|root| root.named == at || root.real == at);
+            let (Some(above), Some(name)) = (at.parent(), at.file_name()) else {
+                return Err(FileError::Directory { path: shown() });
+            };
+            if is_root || path.ends_with('/') || path.ends_with("/.") {
+                return Err(FileError::Directory { path: shown() });
+            }
+            // It came in as text, or from a link that was read as text.
+            let name = name.to_string_lossy().into_owned();
+            let dir = self.directory(above, missing).map_err(failed)?;
+            let entry = match entry::entry_at(&dir, &name) {
+                Ok(entry) => Some(entry),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(failed(error)),
+            };
+            if entry.is_some_and(|entry| entry.kind == Kind::Link) {
+                let target = file::read_link(&dir, &name).map_err(failed)?;
+                at = above.join(target);
+                continue;
+            }
+            let identity = file::facts(&dir).map_err(failed)?.identity;
+            let key = Key::new(identity, &name);
+            return Ok(Spot { path: shown(), dir, name, entry, key });
+        }
+        Err(failed(io::Error::from_raw_os_error(file::LINK)))
+    }
+
+    /// Opens a directory, links followed.
+    fn directory(&self, path: &Path, missing: Missing) -> io::Result<OwnedFd> {
+        let outside = || io::Error::from_raw_os_error(beneath::OUTSIDE);
+        let named = self.roots.iter().flat_map(|root| [(root, &root.named), (root, &root.real)]);
+        for (root, base) in named {
+            if let Ok(rest) = path.strip_prefix(base) {
+                match enter(&root.fd, rest, missing) {
+                    Err(error) if error.raw_os_error() == Some(beneath::OUTSIDE) => {}
+                    result => return result,
+                }
+            }
+        }
+        // A link that is absolute, or leads from one of the roots into another, or a `..` that
+        // comes back.
+        let real = real(path)?.ok_or_else(outside)?;
+        for root in &self.roots {
+            if let Ok(rest) = real.strip_prefix(&root.real) {
+                return enter(&root.fd, rest, missing);
+            }
+        }
+        Err(outside())
+    }
+
+    fn failed(&self, path: &str, source: io::Error) -> FileError {
+        let path = path.to_owned();
+        if source.raw_os_error() == Some(beneath::OUTSIDE) {
+            let allowed: Vec<String> =
+                self.roots.iter().map(|root| format!("`{}`", root.named.display())).collect();
+            return FileError::Outside { path, allowed: allowed.join(", ") };
+        }
+        if source.kind() == io::ErrorKind::NotFound {
+            return FileError::NotFound { path, directory: self.roots[0].named.clone() };
+        }
+        FileError::Io { doing: "reach", path, source }
+    }
+}
+
+impl Root {
+    fn open(path: &Path) -> io::Result<Self> {
+        let real = path.canonicalize()?;
+        let fd = file::open_directory(&real)?;
+        Ok(Self { named: path.to_owned(), real, fd })
+    }
+}
+
+/// Opens a directory below another, and makes what is missing of its path.
+fn enter(root: &OwnedFd, path: &Path, missing: Missing) -> io::Result<OwnedFd> {
+    let opened = beneath::open_directory(root, path);
+    let is_missing = opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let (true, Missing::Make, Some(above), Some(name)) =
+        (is_missing, missing, path.parent(), path.file_name())
+    else {
+        return opened;
+    };
+    let above = enter(root, above, missing)?;
+    match entry::make_directory(&above, Path::new(name)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => result?,
+    }
+    beneath::open_directory(root, path)
+}
+
+/// Returns a path without links, of which the end need not be there. `None` where that cannot be
+/// told.
+fn real(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut existing = path;
+    let mut rest: Vec<OsString> = Vec::new();
+    loop {
+        match existing.canonicalize() {
+            Ok(mut real) => {
+                real.extend(rest.iter().rev());
+                return Ok(Some(real));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (Some(above), Some(name)) = (existing.parent(), existing.file_name()) else {
+                    return Ok(None);
+                };
+                rest.push(name.to_owned());
+                existing = above;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

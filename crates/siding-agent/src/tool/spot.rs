@@ -1,0 +1,197 @@
+//! A file's place in a directory: reading what is there, and putting something else there.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+
+use siding_core::sys::entry::{self, Entry, Kind};
+use siding_core::sys::{self, file};
+
+/// Longest file that is read as a whole: to be edited, or told from what it was.
+pub(super) const WHOLE_MAX: usize = 8 << 20;
+
+/// Beginning of the name of a file that is not finished.
+const UNFINISHED: &str = ".siding-";
+
+/// A place for a file.
+#[derive(Debug)]
+pub(super) struct Spot {
+    /// As the model named it.
+    pub(super) path: String,
+    /// The directory.
+    pub(super) dir: OwnedFd,
+    /// The name in it.
+    pub(super) name: String,
+    /// What was there when it was looked up; never a link.
+    pub(super) entry: Option<Entry>,
+    /// Names the place.
+    pub(super) key: Key,
+}
+
+/// Names a place, whatever path leads there and whatever is there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    directory: (u64, u64),
+    name: String,
+}
+
+impl Key {
+    pub(super) fn new(directory: (u64, u64), name: &str) -> Self {
+        Self { directory, name: name.to_owned() }
+    }
+}
+
+/// Why a file cannot be had, for a model.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    /// Nothing was named.
+    #[error("{path:?} is no path: name a file, relative to the working directory or absolute")]
+    NoPath { path: String },
+    /// A shell's word for a home.
+    #[error("`{path}`: `~` is not known here; write the directory itself")]
+    Tilde { path: String },
+    /// It leads out.
+    #[error(
+        "`{path}` leads out of {allowed}, and files elsewhere are not touched; a person can allow \
+         another directory with `--allow-path`"
+    )]
+    Outside { path: String, allowed: String },
+    /// It is not there.
+    #[error("there is no `{path}`; a path is taken from `{}`", .directory.display())]
+    NotFound { path: String, directory: PathBuf },
+    /// It is a directory.
+    #[error("`{path}` is a directory, not a file; `ls` in bash shows what is in it")]
+    Directory { path: String },
+    /// It is nothing that holds bytes.
+    #[error("`{path}` is {what}, not a file with content; it is not opened")]
+    Special { path: String, what: &'static str },
+    /// It may not be written to.
+    #[error(
+        "`{path}` is write-protected, by its permissions or its file system, and was not changed"
+    )]
+    Protected { path: String },
+    /// Somebody else was there between two looks.
+    #[error(
+        "`{path}` was changed by somebody else just now, and nothing was written; read it again"
+    )]
+    Raced { path: String },
+    /// It is too long to be read as a whole.
+    #[error(
+        "`{path}` is larger than {} MiB: change it in bash (`sed`, a script)", WHOLE_MAX >> 20
+    )]
+    TooLarge { path: String },
+    /// The operating system refused.
+    #[error("could not {doing} `{path}`: {source}")]
+    Io { doing: &'static str, path: String, source: io::Error },
+}
+
+impl From<FileError> for String {
+    fn from(error: FileError) -> Self {
+        error.to_string()
+    }
+}
+
+impl Spot {
+    /// Opens the file to read. What is no file is not opened: a FIFO would wait, a device may act.
+    pub(super) fn open(&self) -> Result<File, FileError> {
+        let raced = || FileError::Raced { path: self.path.clone() };
+        self.is_file(self.entry.as_ref().ok_or_else(raced)?)?;
+        let fd =
+            file::open_at(&self.dir, &self.name, file::Open::Read).map_err(|error| match error
+                .raw_os_error()
+            {
+                Some(file::LINK) => raced(),
+                _ => self.failed("read")(error),
+            })?;
+        // Something else may have come into its place since.
+        self.is_file(&entry::entry(&fd).map_err(self.failed("read"))?)?;
+        Ok(File::from(fd))
+    }
+
+    /// Reads the whole file, of at most [`WHOLE_MAX`] bytes.
+    pub(super) fn read(&self) -> Result<Vec<u8>, FileError> {
+        let opened = self.open()?;
+        file::read_whole(opened.as_fd(), WHOLE_MAX).map_err(|error| {
+            if error.kind() == io::ErrorKind::FileTooLarge {
+                FileError::TooLarge { path: self.path.clone() }
+            } else {
+                self.failed("read")(error)
+            }
+        })
+    }
+
+    /// Puts a file with this content here, in one step: whoever reads meanwhile finds the old or the
+    /// new, also after a crash. One that is there is replaced if it is still the one that was looked
+    /// up, and its permissions stay; else a new one is made.
+    pub(super) fn put(&self, content: &[u8]) -> Result<(), FileError> {
+        if let Some(entry) = &self.entry {
+            self.is_file(entry)?;
+            if !entry::may_write_at(&self.dir, &self.name) {
+                return Err(FileError::Protected { path: self.path.clone() });
+            }
+        }
+        let random = sys::random().map_err(self.failed("write"))?;
+        let unfinished = format!("{UNFINISHED}{random:016x}");
+        let done = self.fill(&unfinished, content).and_then(|()| self.change(&unfinished));
+        if done.is_err() {
+            let _not_made = file::remove(&self.dir, &unfinished);
+        }
+        entry::sync_names(&self.dir);
+        done
+    }
+
+    /// Writes a file beside this one.
+    fn fill(&self, name: &str, content: &[u8]) -> Result<(), FileError> {
+        let fill = || {
+            let fd = match &self.entry {
+                // Of nobody else before it has the permissions of the one that it replaces.
+                Some(_) => file::open_at(&self.dir, name, file::Open::CreateNew)?,
+                None => entry::create_new(&self.dir, name)?,
+            };
+            let mut made = File::from(fd);
+            made.write_all(content)?;
+            if let Some(entry) = &self.entry {
+                entry::take_after(&made, entry)?;
+            }
+            made.sync_all()
+        };
+        fill().map_err(self.failed("write"))
+    }
+
+    /// Gives a file that was filled the name of this one.
+    fn change(&self, filled: &str) -> Result<(), FileError> {
+        let raced = || FileError::Raced { path: self.path.clone() };
+        let Some(entry) = &self.entry else {
+            return file::move_new(&self.dir, filled, &self.dir, &self.name).map_err(|error| {
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    raced()
+                } else {
+                    self.failed("write")(error)
+                }
+            });
+        };
+        let now = entry::entry_at(&self.dir, &self.name).map_err(self.failed("write"))?;
+        if now.stamp != entry.stamp {
+            return Err(raced());
+        }
+        file::replace(&self.dir, filled, &self.name).map_err(self.failed("write"))
+    }
+
+    fn is_file(&self, entry: &Entry) -> Result<(), FileError> {
+        let path = self.path.clone();
+        let what = match entry.kind {
+            Kind::File => return Ok(()),
+            Kind::Directory => return Err(FileError::Directory { path }),
+            Kind::Link => return Err(FileError::Raced { path }),
+            Kind::Fifo => "a FIFO",
+            Kind::Socket => "a socket",
+            Kind::Device => "a device",
+        };
+        Err(FileError::Special { path, what })
+    }
+
+    fn failed(&self, doing: &'static str) -> impl Fn(io::Error) -> FileError {
+        move |source| FileError::Io { doing, path: self.path.clone(), source }
+    }
+}

@@ -1,0 +1,60 @@
+//! `create_task`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::decide::{self, Draft};
+use super::id::TodoId;
+use super::record::Deed;
+use super::words;
+use crate::provider::Cancel;
+use crate::tool::{Access, Outcome, Scene, Tool};
+
+/// Puts a to-do on the list.
+#[derive(Debug, Clone, Copy)]
+pub struct CreateTask;
+
+/// What is to be done.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// What is to be done, in a line.
+    subject: String,
+    /// All that somebody else needs to know to do it.
+    #[serde(default)]
+    description: String,
+    /// Ids of to-dos that must be completed before this one can be claimed, such as `t1`.
+    #[serde(default)]
+    blocked_by: Vec<String>,
+}
+
+impl Tool for CreateTask {
+    type Args = Args;
+    const NAME: &'static str = "create_task";
+    const ABOUT: &'static str = "\
+Put a to-do on the list of this project, which all its agents share. A to-do is work for an agent to \
+plan or do; nothing runs for it. To run a command take `bash` instead; its background tasks are not on \
+this list.";
+    const ACCESS: Access = Access::Changes;
+
+    fn call(&self, scene: &Scene, args: Args, cancel: &Cancel) -> Outcome {
+        let blocked_by: Result<Vec<TodoId>, _> =
+            args.blocked_by.iter().map(|id| id.parse::<TodoId>()).collect();
+        let draft = Draft {
+            subject: args.subject.split_whitespace().collect::<Vec<_>>().join(" "),
+            description: args.description.trim().to_owned(),
+            blocked_by: blocked_by.map_err(|error| format!("`blocked_by`: {error}"))?,
+        };
+        let (deeds, board) = scene.todo.change(cancel, |board| decide::create(board, &draft))?;
+        let Some(Deed::Created { id, subject, .. }) = deeds.first() else {
+            return Err("nothing was put on the list".to_owned());
+        };
+        let waiting = board.get(*id).map(|todo| words::ids(board.waits_for(todo)));
+        Ok(match waiting {
+            Some(blockers) if !blockers.is_empty() => {
+                format!("{id} is on the to-do list, waiting for {blockers}: {subject}")
+            }
+            Some(_) | None => format!("{id} is on the to-do list: {subject}"),
+        })
+    }
+}

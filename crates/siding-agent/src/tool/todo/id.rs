@@ -1,0 +1,80 @@
+//! Names of to-dos.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Names a to-do in its list: `t1`, `t2` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TodoId(u32);
+
+impl TodoId {
+    /// The first of a list.
+    pub(super) const FIRST: Self = Self(1);
+
+    /// Returns the one after this, `None` after the last there can be.
+    pub(super) const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+/// A text that names no to-do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no to-do: they are named `t1`, `t2` and so on (a task, which runs, is not one)")]
+pub struct NoTodoId(String);
+
+impl FromStr for TodoId {
+    type Err = NoTodoId;
+
+    /// Takes what a model may write: also `T3`, `#3` and `3`.
+    fn from_str(text: &str) -> Result<Self, NoTodoId> {
+        let number = text.trim().trim_start_matches('#').trim_start_matches(['t', 'T']);
+        // A sign would be taken too.
+        let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
+        match number.parse() {
+            Ok(number) if number > 0 && is_plain => Ok(Self(number)),
+            Ok(_) | Err(_) => Err(NoTodoId(text.chars().take(40).collect())),
+        }
+    }
+}
+
+impl TryFrom<String> for TodoId {
+    type Error = NoTodoId;
+
+    fn try_from(text: String) -> Result<Self, NoTodoId> {
+        text.parse()
+    }
+}
+
+impl From<TodoId> for String {
+    fn from(id: TodoId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for TodoId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_as_models_write_it() {
+        for text in ["t3", "T3", "3", "#3", "#t3", " t3 "] {
+            assert_eq!(text.parse(), Ok(TodoId(3)), "{text}");
+        }
+        for text in ["", "t", "t0", "t-1", "t+1", "b-0123456789ab", "t99999999999", "t1.5"] {
+            assert!(text.parse::<TodoId>().is_err(), "{text}");
+        }
+        assert_eq!(TodoId(12).to_string(), "t12");
+    }
+}

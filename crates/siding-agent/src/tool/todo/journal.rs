@@ -1,0 +1,251 @@
+//! The file of a to-do list.
+//!
+//! `.siding/todo.jsonl` in the project's directory, of mode 0600 in a directory of mode 0700. It only
+//! grows. Whoever changes the list locks the file, reads it, decides on what it says, appends the
+//! records in one write, and waits until they are on the disk. A line that a crash has torn is ended
+//! with the next write and counts for nothing; a last line that lacks only its newline counts. A
+//! process that dies loses the lock with its descriptor.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use siding_core::sys::entry::{self, Kind};
+use siding_core::sys::{clock, file};
+
+use super::board::{Board, Folded};
+use super::decide::Refusal;
+use super::record::{self, Deed};
+use crate::provider::Cancel;
+
+/// The directory in the project's.
+const DIRECTORY: &str = ".siding";
+/// The file in that.
+const NAME: &str = "todo.jsonl";
+/// Longest file that is read. [`super::decide`] allows about as much.
+const BYTES_MAX: usize = 32 << 20;
+/// How long others may have the file. Whoever has it needs some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The shortest and the longest pause between two tries.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(20));
+
+/// The to-do list of a project.
+#[derive(Debug, Clone)]
+pub struct TodoList {
+    project: PathBuf,
+}
+
+/// Why a list cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum TodoError {
+    /// The agent may not do that.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Somebody else has had the list for long.
+    #[error("the to-do list is locked by another process for {} s; try again later", PATIENCE.as_secs())]
+    Busy,
+    /// Nobody wants it any more.
+    #[error("given up while another process had the to-do list")]
+    Cancelled,
+    /// A newer siding has written it.
+    #[error("`{}` has format {format}: it needs a newer siding, and is left alone", .path.display())]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
+    /// Something else is in its place.
+    #[error("`{}` is no file that siding has made: a person should look at it", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is too long.
+    #[error(
+        "`{}` has more than {} MiB; a person can begin a new list by moving it away",
+        .path.display(),
+        BYTES_MAX >> 20
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("could not {doing} `{}`: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl From<TodoError> for String {
+    fn from(error: TodoError) -> Self {
+        error.to_string()
+    }
+}
+
+impl TodoList {
+    /// Returns the list of a project, by the project's directory. Nothing is opened or made yet.
+    #[must_use]
+    pub fn new(project: &Path) -> Self {
+        Self { project: project.to_owned() }
+    }
+
+    /// Reads the list; one that is not there is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`TodoError`].
+    pub fn read(&self) -> Result<Folded, TodoError> {
+        match self.open(file::Open::Read) {
+            Ok(opened) => self.fold(&opened),
+            Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(Folded::default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the list by what `decide` makes of it, while nobody else does. Returns what was done and
+    /// the list after it; both are on the disk then.
+    ///
+    /// # Errors
+    ///
+    /// [`TodoError`], and then nothing was changed.
+    pub(super) fn change(
+        &self,
+        cancel: &Cancel,
+        decide: impl FnOnce(&Board) -> Result<Vec<Deed>, Refusal>,
+    ) -> Result<(Vec<Deed>, Board), TodoError> {
+        let opened = self.lock(cancel)?;
+        let Folded { mut board, is_torn, .. } = self.fold(&opened)?;
+        let deeds = decide(&board)?;
+        let at = clock::wall();
+        if deeds.is_empty() {
+            return Ok((deeds, board));
+        }
+        let before = opened.metadata().map_err(self.failed("read"))?.len();
+        let mut lines = if is_torn { vec![b'\n'] } else { Vec::new() };
+        if before == 0 {
+            lines.extend(record::header());
+        }
+        let records = record::records(at, &deeds);
+        lines.extend(record::lines(&records));
+        let written = file::write_all_at(&opened, &lines, before).and_then(|()| opened.sync_data());
+        if let Err(error) = written {
+            // What was not promised must not be found later. Shortening needs no space.
+            let _as_good_as_can_be = opened.set_len(before);
+            return Err(self.failed("write")(error));
+        }
+        for record in records {
+            let applies = board.apply(record);
+            debug_assert!(applies, "what is decided on a board is possible there");
+        }
+        Ok((deeds, board))
+    }
+
+    fn fold(&self, opened: &File) -> Result<Folded, TodoError> {
+        let bytes = file::read_whole(opened.as_fd(), BYTES_MAX).map_err(|error| {
+            if error.kind() == io::ErrorKind::FileTooLarge {
+                TodoError::TooLarge { path: self.path() }
+            } else {
+                self.failed("read")(error)
+            }
+        })?;
+        Board::fold(&bytes)
+            .map_err(|too_new| TodoError::TooNew { path: self.path(), format: too_new.0 })
+    }
+
+    /// Opens the file as the only one who may change it, made where it is missing.
+    fn lock(&self, cancel: &Cancel) -> Result<File, TodoError> {
+        let begun = Instant::now();
+        let mut pause = PAUSE.0;
+        loop {
+            let opened = self.open_or_make()?;
+            match opened.try_lock() {
+                // It may have been put aside since it was opened: then the lock is worth nothing.
+                Ok(()) if self.is_in_place(&opened) => return Ok(opened),
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(self.failed("lock")(error)),
+            }
+            if cancel.is_set() {
+                return Err(TodoError::Cancelled);
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(TodoError::Busy);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    fn is_in_place(&self, opened: &File) -> bool {
+        let place = self.directory().and_then(|dir| file::facts_at(dir, NAME));
+        let opened = file::facts(opened);
+        matches!((place, opened), (Ok(place), Ok(opened)) if place.identity == opened.identity)
+    }
+
+    fn open_or_make(&self) -> Result<File, TodoError> {
+        let make = || {
+            let project = file::open_directory(&self.project)?;
+            already(file::make_directory(&project, DIRECTORY))?;
+            let dir = self.directory()?;
+            already(file::open_at(&dir, NAME, file::Open::CreateNew).map(drop))?;
+            entry::sync_names(dir);
+            io::Result::Ok(())
+        };
+        match self.open(file::Open::ReadWrite) {
+            Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                make().map_err(self.failed("make"))?;
+                self.open(file::Open::ReadWrite)
+            }
+            result => result,
+        }
+    }
+
+    fn open(&self, how: file::Open) -> Result<File, TodoError> {
+        let foreign = || TodoError::Foreign { path: self.path() };
+        // Neither way waits for a FIFO that somebody has put there.
+        let opened = self.directory().and_then(|dir| file::open_at(dir, NAME, how));
+        let opened = opened.map_err(|error| {
+            let is_link = error.raw_os_error() == Some(file::LINK);
+            let is_other = is_link || error.kind() == io::ErrorKind::NotADirectory;
+            if is_other { foreign() } else { self.failed("open")(error) }
+        })?;
+        match entry::entry(&opened).map_err(self.failed("open"))?.kind {
+            Kind::File => Ok(File::from(opened)),
+            Kind::Directory | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
+                Err(foreign())
+            }
+        }
+    }
+
+    /// Opens the directory of the file. A link in its place is not followed: a repository may bring
+    /// one that leads anywhere.
+    fn directory(&self) -> io::Result<OwnedFd> {
+        let project = file::open_directory(&self.project)?;
+        file::open_at(project, DIRECTORY, file::Open::Directory)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.project.join(DIRECTORY).join(NAME)
+    }
+
+    fn failed(&self, doing: &'static str) -> impl Fn(io::Error) -> TodoError {
+        move |source| TodoError::Io { doing, path: self.path(), source }
+    }
+}
+
+fn already(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    }
+}

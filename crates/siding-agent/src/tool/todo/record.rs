@@ -1,0 +1,115 @@
+//! What the journal of a to-do list holds, and how its lines are written and read.
+//!
+//! A line is one record as JSON. The first line of a file says its format.
+
+use serde::{Deserialize, Serialize};
+use siding_model::process::Wall;
+
+use super::holder::Holder;
+use super::id::TodoId;
+
+/// The format that this build writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+
+/// One thing that was done to a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When, only to be shown.
+    #[serde(rename = "at_ms")]
+    pub at: Wall,
+    /// What.
+    #[serde(flatten)]
+    pub deed: Deed,
+}
+
+/// What was done to a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "did", rename_all = "snake_case")]
+pub enum Deed {
+    /// A to-do was put on the list.
+    Created {
+        /// Its name.
+        id: TodoId,
+        /// What is to be done, in a line.
+        subject: String,
+        /// All that is to be known about it; may be empty.
+        description: String,
+        /// What is to be completed before.
+        blocked_by: Vec<TodoId>,
+    },
+    /// Somebody has begun to work on one.
+    Claimed {
+        /// The to-do.
+        id: TodoId,
+        /// Who.
+        by: Holder,
+        /// Whom it was taken from, who was seen to be gone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instead_of: Option<Holder>,
+    },
+    /// Whoever worked on one does not any more, and it is not done.
+    Returned {
+        /// The to-do.
+        id: TodoId,
+        /// Who.
+        by: Holder,
+    },
+    /// One is done.
+    Completed {
+        /// The to-do.
+        id: TodoId,
+        /// Who.
+        by: Holder,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u32,
+}
+
+/// One line of a journal.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and most are records")]
+pub(super) enum Line {
+    /// Something that was done.
+    Record(Record),
+    /// The format of the file.
+    Header,
+    /// The format of a newer siding.
+    TooNew(u32),
+    /// Nothing that can be understood, such as what a crash has left.
+    Damaged,
+}
+
+/// Reads a line without its newline.
+pub(super) fn read(line: &[u8]) -> Line {
+    if let Ok(record) = serde_json::from_slice(line) {
+        return Line::Record(record);
+    }
+    match serde_json::from_slice(line) {
+        Ok(Header { format }) if format > FORMAT => Line::TooNew(format),
+        Ok(_) => Line::Header,
+        Err(_) => Line::Damaged,
+    }
+}
+
+/// Returns the line that a file begins with.
+pub(super) fn header() -> Vec<u8> {
+    line(&Header { format: FORMAT })
+}
+
+/// Returns the records of what was done.
+pub(super) fn records(at: Wall, deeds: &[Deed]) -> Vec<Record> {
+    deeds.iter().map(|deed| Record { at, deed: deed.clone() }).collect()
+}
+
+/// Returns the lines that records are in a file.
+pub(super) fn lines(records: &[Record]) -> Vec<u8> {
+    records.iter().flat_map(line).collect()
+}
+
+fn line(content: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(content).expect("has only texts and numbers");
+    line.push(b'\n');
+    line
+}

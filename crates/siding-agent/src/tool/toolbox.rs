@@ -1,0 +1,107 @@
+//! The tools that a model is offered.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::todo::{ClaimTask, CompleteTask, CreateTask, GetTask, ListTasks};
+use super::{Access, AnyTool, EditFile, Outcome, ReadFile, Scene, ToolSpec, WriteFile};
+use crate::provider::Cancel;
+
+/// Tools, in the order in which a model is told of them.
+#[derive(Default)]
+pub struct Toolbox {
+    tools: Vec<Box<dyn AnyTool>>,
+    specs: Vec<ToolSpec>,
+}
+
+impl Toolbox {
+    /// Returns an empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts another tool at its end.
+    #[must_use]
+    pub fn with(mut self, tool: impl AnyTool + 'static) -> Self {
+        self.specs.push(tool.spec());
+        self.tools.push(Box::new(tool));
+        self
+    }
+
+    /// Puts the tools for files at its end.
+    #[must_use]
+    pub fn with_files(self) -> Self {
+        self.with(ReadFile).with(WriteFile).with(EditFile)
+    }
+
+    /// Puts the tools for the shared to-do list at its end.
+    #[must_use]
+    pub fn with_todo(self) -> Self {
+        self.with(CreateTask).with(ListTasks).with(GetTask).with(ClaimTask).with(CompleteTask)
+    }
+
+    /// Returns what a model is told of them.
+    #[must_use]
+    pub fn specs(&self) -> &[ToolSpec] {
+        &self.specs
+    }
+
+    /// Returns the names of those that change nothing.
+    #[must_use]
+    pub fn reading(&self) -> HashSet<String> {
+        let reading = self.tools.iter().zip(&self.specs);
+        let reading = reading.filter(|(tool, _)| tool.access() == Access::Reads);
+        reading.map(|(_, spec)| spec.name.to_owned()).collect()
+    }
+
+    /// Runs the tool of this name.
+    ///
+    /// # Errors
+    ///
+    /// What the model reads in place of a result; for a name that no tool has, those that there are.
+    pub fn run(&self, scene: &Scene, name: &str, input: Value, cancel: &Cancel) -> Outcome {
+        match self.specs.iter().position(|spec| spec.name == name) {
+            Some(at) => self.tools[at].run(scene, input, cancel),
+            None => {
+                let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
+                Err(format!("there is no tool `{name}`; there are {}", names.join(", ")))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.specs.iter().map(|spec| spec.name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_plain_objects_whose_fields_say_what_they_are() {
+        let tools = Toolbox::new().with_files().with_todo();
+        for ToolSpec { name, about, schema } in tools.specs() {
+            assert!(!about.is_empty(), "{name}");
+            assert_eq!(schema["type"], "object", "{name}");
+            assert_eq!(schema["additionalProperties"], false, "{name}");
+            for (field, schema) in schema["properties"].as_object().expect("has fields") {
+                assert!(schema["description"].is_string(), "{name} {field}: {schema}");
+                assert!(schema["type"].is_string(), "{name} {field}: {schema}");
+                assert!(schema.get("$ref").is_none(), "{name} {field}: {schema}");
+            }
+        }
+    }
+
+    #[test]
+    fn those_that_only_look_are_told_apart() {
+        let reading = Toolbox::new().with_files().with_todo().reading();
+        let wanted = ["get_task", "list_tasks", "read_file"].map(str::to_owned);
+        assert_eq!(reading, HashSet::from(wanted));
+    }
+}

@@ -1,0 +1,344 @@
+//! The one file of a conversation: a line of JSON for each entry, only ever added to.
+//!
+//! It lies with its session. Whoever holds its lock is its writer. A writer that is killed in the
+//! middle of a line leaves a torn one; the next writer ends it and says so in a line of its own, so
+//! that nothing is ever changed and nothing else is ever skipped.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+use siding_core::store::{Root, StoreError};
+use siding_core::sys::{clock, file};
+use siding_model::id::SessionId;
+use siding_model::process::Wall;
+
+use crate::conversation::Entry;
+
+/// Its name in the directory of the session.
+const NAME: &str = "transcript.jsonl";
+/// The format that is written, and the only one that is read.
+const FORMAT: u32 = 1;
+/// Bytes of a transcript that are read: as much as a model is ever sent, many times over.
+const MOST: u64 = 1 << 30;
+
+/// Bytes within which its first line ends: a path and a name are in it.
+const FIRST: usize = 64 << 10;
+
+/// Why a transcript cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptError {
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is none.
+    #[error("there is no conversation `{session}`; `siding session list` shows the sessions")]
+    Missing {
+        /// The session.
+        session: SessionId,
+    },
+    /// Another process writes it.
+    #[error("conversation `{session}` is open in another process; end that one first")]
+    Busy {
+        /// The session.
+        session: SessionId,
+    },
+    /// A line of it cannot be read.
+    #[error("conversation `{session}`, line {line} of its {NAME}: {why}")]
+    Damaged {
+        /// The session.
+        session: SessionId,
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("conversation `{session}`: could not {doing} its {NAME}: {source}")]
+    Io {
+        /// The session.
+        session: SessionId,
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// What a conversation began with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The directory it works in.
+    pub cwd: String,
+    /// The model, as it was named.
+    pub model: String,
+}
+
+/// A line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Opened {
+        transcript: u32,
+        session: SessionId,
+        wall: Wall,
+        #[serde(flatten)]
+        opened: Opened,
+    },
+    /// The line before it was torn.
+    Torn { torn: bool, wall: Wall },
+    Entry {
+        wall: Wall,
+        #[serde(flatten)]
+        entry: Entry,
+    },
+}
+
+/// A transcript that this process writes.
+#[derive(Debug)]
+pub struct Transcript {
+    session: SessionId,
+    fd: OwnedFd,
+    len: u64,
+}
+
+impl Transcript {
+    /// Begins the transcript of a session.
+    ///
+    /// # Errors
+    ///
+    /// [`TranscriptError`].
+    pub fn create(
+        root: &Root,
+        session: &SessionId,
+        opened: Opened,
+    ) -> Result<Self, TranscriptError> {
+        let dir = root.session_dir(session.as_str(), true)?;
+        let fd = file::open_at(&dir, NAME, file::Open::CreateNew)
+            .map_err(|source| failed(session, "make", source))?;
+        let mut transcript = Self { session: session.clone(), fd, len: 0 };
+        transcript.lock()?;
+        let session = session.clone();
+        transcript.write(&Line::Opened {
+            transcript: FORMAT,
+            session,
+            wall: clock::wall(),
+            opened,
+        })?;
+        Ok(transcript)
+    }
+
+    /// Takes up the transcript of a session. Returns what it began with, and all its entries.
+    ///
+    /// # Errors
+    ///
+    /// [`TranscriptError`].
+    pub fn open(
+        root: &Root,
+        session: &SessionId,
+    ) -> Result<(Self, Opened, Vec<Entry>), TranscriptError> {
+        let fd = existing(root, session, file::Open::ReadWrite)?;
+        let mut transcript = Self { session: session.clone(), fd, len: 0 };
+        transcript.lock()?;
+        let bytes = transcript.read()?;
+        transcript.len = bytes.len() as u64;
+        let (opened, entries) = parse(session, &bytes)?;
+        if !bytes.ends_with(b"\n") {
+            transcript.append(b"\n")?;
+            transcript.write(&Line::Torn { torn: true, wall: clock::wall() })?;
+        }
+        Ok((transcript, opened, entries))
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    ///
+    /// [`TranscriptError::Io`].
+    pub fn add(&mut self, entry: &Entry) -> Result<(), TranscriptError> {
+        self.write(&Line::Entry { wall: clock::wall(), entry: entry.clone() })
+    }
+
+    /// Has all of it on the disk, so that a machine that loses its power keeps it.
+    ///
+    /// # Errors
+    ///
+    /// [`TranscriptError::Io`].
+    pub fn sync(&self) -> Result<(), TranscriptError> {
+        file::sync_data(&self.fd).map_err(|source| failed(&self.session, "sync", source))
+    }
+
+    fn lock(&self) -> Result<(), TranscriptError> {
+        match file::try_lock(&self.fd) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(TranscriptError::Busy { session: self.session.clone() }),
+            Err(source) => Err(failed(&self.session, "lock", source)),
+        }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, TranscriptError> {
+        let cannot = |source| failed(&self.session, "read", source);
+        let len = file::facts(&self.fd).map_err(cannot)?.len;
+        if len > MOST {
+            return Err(cannot(io::ErrorKind::FileTooLarge.into()));
+        }
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        let count = file::read_at(&self.fd, &mut bytes, 0).map_err(cannot)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    fn write(&mut self, line: &Line) -> Result<(), TranscriptError> {
+        let mut text = serde_json::to_vec(line)
+            .map_err(|error| failed(&self.session, "write", error.into()))?;
+        text.push(b'\n');
+        self.append(&text)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), TranscriptError> {
+        file::write_all_at(&self.fd, bytes, self.len)
+            .map_err(|source| failed(&self.session, "write", source))?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Returns what a conversation began with, whoever writes it just now.
+///
+/// # Errors
+///
+/// [`TranscriptError`].
+pub fn opened(root: &Root, session: &SessionId) -> Result<Opened, TranscriptError> {
+    let fd = existing(root, session, file::Open::Read)?;
+    let mut bytes = vec![0; FIRST];
+    let count =
+        file::read_at(&fd, &mut bytes, 0).map_err(|source| failed(session, "read", source))?;
+    let first = bytes[..count].split_inclusive(|&byte| byte == b'\n').next();
+    Ok(parse(session, first.unwrap_or_default())?.0)
+}
+
+fn existing(root: &Root, session: &SessionId, how: file::Open) -> Result<OwnedFd, TranscriptError> {
+    let missing = || TranscriptError::Missing { session: session.clone() };
+    let is_missing = |source: &io::Error| source.kind() == io::ErrorKind::NotFound;
+    let dir = match root.session_dir(session.as_str(), false) {
+        Err(StoreError::Io { source, .. }) if is_missing(&source) => return Err(missing()),
+        result => result?,
+    };
+    match file::open_at(&dir, NAME, how) {
+        Err(source) if is_missing(&source) => Err(missing()),
+        result => result.map_err(|source| failed(session, "open", source)),
+    }
+}
+
+/// Returns what a conversation began with, and its entries.
+fn parse(session: &SessionId, bytes: &[u8]) -> Result<(Opened, Vec<Entry>), TranscriptError> {
+    let (mut opened, mut entries) = (None, Vec::new());
+    let mut torn: Option<TranscriptError> = None;
+    let mut before = None;
+    for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let damaged = |why: String| TranscriptError::Damaged {
+            session: session.clone(),
+            line: number + 1,
+            why,
+        };
+        let is_whole = line.ends_with(b"\n");
+        let parsed = serde_json::from_slice::<Line>(line);
+        let entries_before = before.replace(entries.len());
+        match (torn.take(), parsed) {
+            (Some(_), Ok(Line::Torn { .. })) => {}
+            // It lacked nothing but its end, and whoever took it up did not count it.
+            (None, Ok(Line::Torn { .. })) => entries.truncate(entries_before.unwrap_or(0)),
+            // Only a line that says so follows a torn one.
+            (Some(before), _) => return Err(before),
+            (None, Ok(Line::Opened { transcript, opened: first, .. })) if number == 0 => {
+                if transcript != FORMAT {
+                    return Err(damaged(format!(
+                        "it is of format {transcript}, and this siding reads {FORMAT}"
+                    )));
+                }
+                opened = Some(first);
+            }
+            (None, Ok(Line::Entry { entry, .. })) if is_whole && number > 0 => {
+                entries.push(entry);
+            }
+            // Not on record before its end is.
+            (None, Ok(_)) if !is_whole => {}
+            (None, Ok(_)) => return Err(damaged("it does not belong there".to_owned())),
+            (None, Err(error)) => torn = Some(damaged(error.to_string())),
+        }
+        if !is_whole {
+            torn = None;
+        }
+    }
+    match (torn, opened) {
+        (Some(torn), _) => Err(torn),
+        (None, Some(opened)) => Ok((opened, entries)),
+        (None, None) => Err(TranscriptError::Missing { session: session.clone() }),
+    }
+}
+
+fn failed(session: &SessionId, doing: &'static str, source: io::Error) -> TranscriptError {
+    TranscriptError::Io { session: session.clone(), doing, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::id::SessionId;
+
+    use super::*;
+    use crate::message::Told;
+
+    fn told(text: &str) -> Entry {
+        Entry::Told { told: vec![Told::Prompt { text: text.to_owned() }] }
+    }
+
+    fn opened() -> Opened {
+        Opened { cwd: "/".to_owned(), model: "script:x".to_owned() }
+    }
+
+    /// Whoever is killed at any byte loses at most the line that was being written, and what is added
+    /// later is found again, as often as that happens.
+    #[test]
+    fn a_torn_line_is_the_only_thing_lost() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&directory.path().join("state")).expect("a state directory");
+        let session: SessionId = "talk".parse().expect("a name");
+        let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
+        transcript.add(&told("first\nline")).expect("added");
+        let one = transcript.len;
+        transcript.add(&told("second")).expect("added");
+        let whole = transcript.len;
+        let path = directory.path().join("state/sessions/talk").join(NAME);
+        drop(transcript);
+        let bytes = std::fs::read(&path).expect("read");
+        for cut in one..=whole {
+            let kept = &bytes[..usize::try_from(cut).expect("small")];
+            std::fs::write(&path, kept).expect("cut");
+            let wanted = if cut == whole { 2 } else { 1 };
+            assert_eq!(super::opened(&root, &session).expect("it is there"), opened());
+            for round in 0..3 {
+                let (mut transcript, first, entries) =
+                    Transcript::open(&root, &session).expect("taken up");
+                assert_eq!((first, entries.len()), (opened(), wanted + round), "cut at {cut}");
+                transcript.add(&told("third")).expect("added");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_named_and_a_second_writer_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&directory.path().join("state")).expect("a state directory");
+        let session: SessionId = "talk".parse().expect("a name");
+        let missing = Transcript::open(&root, &session).expect_err("there is none");
+        assert!(matches!(missing, TranscriptError::Missing { .. }), "{missing}");
+        let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
+        let busy = Transcript::open(&root, &session).expect_err("it is being written");
+        assert!(matches!(busy, TranscriptError::Busy { .. }), "{busy}");
+        transcript.append(b"{\"entry\":\"asked\n").expect("added");
+        transcript.add(&told("after")).expect("added");
+        drop(transcript);
+        let damaged = Transcript::open(&root, &session).expect_err("it is damaged");
+        assert!(matches!(damaged, TranscriptError::Damaged { line: 2, .. }), "{damaged}");
+    }
+}

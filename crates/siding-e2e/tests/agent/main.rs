@@ -1,0 +1,43 @@
+//! `siding agent` with a scripted model, on real commands.
+
+mod crash;
+mod message;
+mod mistakes;
+mod one_shot;
+mod permit;
+mod prompts;
+
+use siding_e2e::{Invocation, Sandbox, eventually_some};
+
+/// Returns an agent that a script answers for.
+fn agent(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
+    let file = sandbox.path("script.toml");
+    std::fs::write(&file, script).expect("written");
+    let model = format!("script:{}", file.display());
+    sandbox.siding(&[&["agent", "--model", &model], args].concat())
+}
+
+/// Returns the entries of a transcript, each a line.
+fn transcript(sandbox: &Sandbox, session: &str) -> Vec<serde_json::Value> {
+    let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
+    let text = std::fs::read_to_string(path).expect("there is a transcript");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn entries<'t>(transcript: &'t [serde_json::Value], kind: &str) -> Vec<&'t serde_json::Value> {
+    transcript.iter().filter(|line| line["entry"] == kind).collect()
+}
+
+/// Waits until an agent has begun a conversation, and returns the name of that.
+fn session_of(sandbox: &Sandbox) -> String {
+    eventually_some("it has a conversation", || {
+        let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).ok()?;
+        sessions.flatten().find_map(|entry| {
+            let has_lines = |path: std::path::PathBuf| {
+                std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'))
+            };
+            let begun = has_lines(entry.path().join("transcript.jsonl"));
+            begun.then(|| entry.file_name().into_string().ok()).flatten()
+        })
+    })
+}

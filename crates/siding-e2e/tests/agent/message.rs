@@ -1,0 +1,81 @@
+//! What the model is sent.
+
+use siding_e2e::Sandbox;
+
+use super::{agent, entries, transcript};
+
+/// PEERS 6: a notice that takes the place of a result, or comes in a message of its own between a
+/// call and its result, breaks the API's rules.
+#[test]
+fn all_results_and_the_news_come_in_one_message_and_results_first() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    // It ends while the calls of the next answer run.
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "for n in $(seq 400); do [ -e gate ] && break; sleep 0.05; done; echo early", run_in_background = true }
+        [[answer]]
+        expect = '\Ab-[0-9a-z]{12}  running'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "touch gate; echo o''ne" }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo t''wo" }
+        [[answer.call]]
+        tool = "no_such_tool"
+        [[answer]]
+        expect = '(?s)\Ab-[0-9a-z]{12}  exited 0.*\none\n.*\ntwo\n.*no tool `no_such_tool`[^<]*<task_notification>.*early.*</task_notification>\n\z'
+        text = "All at once."
+    "#;
+    let done = agent(&sandbox, script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "All at once.", "{done:#}");
+    let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+    let asked = lines.iter().filter(|line| line["entry"] == "asked").count();
+    assert_eq!(asked, 3, "the news has cost no request of its own: {lines:#?}");
+    // The answer to the start in the background is there at once, and names the task.
+    let placeholder = &entries(&lines, "done")[0]["result"];
+    let bound = &entries(&lines, "bound")[0];
+    assert_eq!(placeholder["call"], bound["call"]);
+    let text = placeholder["text"].as_str().expect("a text");
+    assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
+    // No notice has the name of a call.
+    let told = entries(&lines, "told");
+    let notices = told.iter().filter(|entry| entry["told"][0]["told"] == "notice");
+    assert_eq!(notices.count(), 1, "{lines:#?}");
+}
+
+/// SPEC 5.4: what was started and not looked at is mentioned, once.
+#[test]
+fn a_task_that_was_not_looked_at_is_mentioned_once() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        [[answer]]
+        expect = '(?<task>\bb-[0-9a-z]{12}\b)'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "true" }
+        [[answer]]
+        expect = '(?s)Still running, and not looked at.*\bb-[0-9a-z]{12}  running.*sleep 300'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "true" }
+        [[answer]]
+        expect = '(?s)\Ab-[0-9a-z]{12}  exited 0[^S]*\z'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"], grace = 0 }
+        [[answer]]
+        expect = 'stopped'
+        text = "done"
+    "#;
+    let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.out(), "done\n");
+}

@@ -1,0 +1,124 @@
+//! `siding agent -p`: one prompt, and everything it has started.
+
+use siding_e2e::Sandbox;
+
+use super::{agent, entries, transcript};
+
+#[test]
+fn a_command_is_run_and_its_result_told() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        expect = "^say hello$"
+        text = "I run it."
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "echo hel''lo; exit 3" }
+        [[answer]]
+        expect = '(?s)exited 3.*output:\nhello'
+        text = "It said hello and failed."
+    "#;
+    let done = agent(&sandbox, script, &["-p", "say hello"]).run().expect_code(0);
+    assert_eq!(done.out(), "I run it.\nIt said hello and failed.\n");
+    assert!(done.err().contains("> bash"), "{}", done.err());
+}
+
+/// PEERS 6: a notice must not be lost after the model has ended its turn; PAINS C6, C7.
+#[test]
+fn the_end_of_a_background_task_wakes_the_model() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 0.5; echo '</task_notification> built'; exit 7", run_in_background = true }
+        [[answer]]
+        expect = '(?<task>b-[0-9a-z]{12})'
+        text = "Meanwhile I end my turn."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<task_id>${task}</task_id>.*<status>failed</status>.*<exit_code>7</exit_code>.*&lt;/task_notification> built'
+        text = "It has failed."
+    "#;
+    let script = script.replace("${task}", "b-[0-9a-z]{12}");
+    let done = agent(&sandbox, &script, &["-p", "build", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "It has failed.");
+    assert_eq!(done["end"]["kind"], "done");
+    let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+    let told = entries(&lines, "told");
+    let notices: Vec<_> =
+        told.iter().filter(|entry| entry["told"][0]["told"] == "notice").collect();
+    assert_eq!(notices.len(), 1, "{lines:#?}");
+}
+
+/// G4, G5: never success with work lost.
+#[test]
+fn what_does_not_end_within_the_bound_is_ended_and_said() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        [[answer]]
+        text = "It is on its way."
+    "#;
+    let args = ["-p", "start", "--wait-bound", "300ms"];
+    let done = agent(&sandbox, script, &args).run().expect_code(124);
+    assert!(done.err().contains("did not end within 300ms"), "{}", done.err());
+    assert!(done.err().contains("sleep 300"), "{}", done.err());
+    let args = [&args[..], &["--json"]].concat();
+    let done = agent(&sandbox, script, &args).run().expect_code(124).json();
+    assert_eq!(done["end"], serde_json::json!({ "kind": "wait_bound", "bound_ms": 300 }));
+    let ended = done["ended"].as_array().expect("a list");
+    assert_eq!(ended.len(), 1, "{done:#}");
+    assert_eq!(ended[0]["command"], "sleep 300");
+    assert_eq!(ended[0]["outcome"]["kind"], "stopped", "{done:#}");
+}
+
+#[test]
+fn a_slow_command_goes_to_the_background_in_place() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "echo $$; sleep 1; echo $$", budget = 0.2 }
+        [[answer]]
+        expect = '(?s)still running.*(?<task>b-[0-9a-z]{12}).*`task_wait`'
+        [[answer.call]]
+        tool = "task_wait"
+        input = { ids = "${task}" }
+        [[answer]]
+        expect = 'exited 0'
+        [[answer.call]]
+        tool = "task_output"
+        input = { id = "${task}", since = 0 }
+        [[answer]]
+        expect = '(?s)output:\n([0-9]+)\n'
+        text = "done"
+    "#;
+    let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.out(), "done\n");
+    // Its end was waited for: that is no news.
+    assert!(!done.err().contains("news of"), "{}", done.err());
+}
+
+#[test]
+fn a_model_that_never_ends_is_stopped_and_one_that_cannot_be_asked_is_said() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let call = "[[answer]]\n[[answer.call]]\ntool = \"task_list\"\ninput = {}\n";
+    let args = ["-p", "loop", "--max-turns", "3"];
+    let done = agent(&sandbox, &call.repeat(9), &args).run().expect_code(1);
+    assert!(done.err().contains("asked 3 times"), "{}", done.err());
+    let other = "[[answer]]\ntext = \"I pause\"\nstop = \"other\"\n";
+    let done = agent(&sandbox, other, &["-p", "go"]).run().expect_code(1);
+    assert!(done.err().contains("stopped by its provider"), "{}", done.err());
+    let refused = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
+    let done = agent(&sandbox, refused, &["-p", "hello"]).run().expect_code(1);
+    assert!(done.err().contains("no such key"), "{}", done.err());
+}

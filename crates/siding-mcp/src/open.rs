@@ -1,0 +1,39 @@
+//! The session that a server works for.
+
+use siding_core::run::order;
+use siding_core::session;
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_model::advice::Dialect;
+use siding_tools::Host;
+
+use crate::serve::McpError;
+
+/// What the name of a session begins with that a server has opened.
+const OWN_SESSION: &str = "mcp-";
+
+/// Opens the session that tasks belong to.
+///
+/// A named one is joined: somebody else opened it. That of the environment is only when it is of
+/// the same owner: the client may have it from an agent that it runs in, or from one that has
+/// gone. Otherwise it is named after its owner, so that a server which its client starts anew
+/// finds its tasks again. `owner` is the process whose end is the session's end; a parent that
+/// has gone already leaves only this process.
+pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Host, McpError> {
+    if named.is_some() {
+        let joined = order::session(&root, named)?;
+        if !joined.is_implicit() {
+            return Ok(Host::of(root, joined, None, Dialect::Tools));
+        }
+    }
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let owner = if owner > 1 { owner } else { own };
+    let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
+    if let Some(session) = order::inherited_session(&root, process) {
+        return Ok(Host::of(root, session, None, Dialect::Tools));
+    }
+    let name = format!("{OWN_SESSION}{}-{}", process.pid, process.start_ticks);
+    let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
+    session::open(&root, &session, owner)?;
+    Ok(Host::of(root, session, Some(process), Dialect::Tools))
+}

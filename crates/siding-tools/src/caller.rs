@@ -1,0 +1,44 @@
+//! Whoever calls a tool and waits for its answer.
+
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+
+use crate::host::{Host, Standing};
+
+/// What has gone when a call is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// The wish for its result.
+    Wish,
+    /// The caller itself, of whose tasks its session decides.
+    Caller,
+}
+
+/// Whoever calls a tool and waits for its answer.
+pub trait Caller: Send {
+    /// Returns who it is, for the record of what is ended for it.
+    fn name(&self) -> &'static str;
+
+    /// Is told which task a call becomes, before there is anything of it. Who cannot take note of it
+    /// says no, and nothing is begun.
+    fn begins(&self, task: TaskId) -> bool;
+
+    /// Returns the part of a wait that it can be kept waiting.
+    fn bearable(&self, wanted: Duration) -> Duration;
+
+    /// Returns when it does not want the result any more, and what that means. To be made once for a
+    /// wait of many turns: begun anew in each, a busy one would never hear of it.
+    fn cancelled(&self) -> impl Future<Output = Gone> + Send + 'static;
+
+    /// Returns when it is to be told how far a wait is.
+    fn due(&self) -> impl Future<Output = ()> + Send;
+
+    /// Tells it how far the wait for a task is.
+    fn tell(
+        &mut self,
+        host: &Host,
+        standing: Option<&Standing>,
+        bound: Duration,
+    ) -> impl Future<Output = ()> + Send;
+}

@@ -1,0 +1,96 @@
+//! Waiting for a task that was begun, as a caller in the foreground does.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use siding_core::run::{self, Heard};
+use siding_core::stop::{self, How};
+use siding_core::sys::clock;
+use siding_core::watch::Watch;
+use siding_model::outcome::{Placement, Why};
+use siding_model::process::Mono;
+use siding_model::protocol::Request;
+use siding_model::signal::Signal;
+use siding_model::spec::TaskSpec;
+
+use crate::answer::Refusal;
+use crate::caller::{Caller, Gone};
+use crate::host::{Host, PROGRAM, Standing};
+use crate::sleep::{self, Sources, block};
+use crate::text::millis;
+
+/// How long a shim may take to put a task into the background, in milliseconds.
+const PLACE_MS: u64 = 10_000;
+
+/// Waits until the command or its shell is over, or until `budget` has passed since it runs.
+///
+/// Who does not want the result any more interrupts the command, as an interrupt at a terminal
+/// does: it ran for this call alone. One that was put into the background is left alone, and so is
+/// that of a client that has left: its session decides. One that is to become ready is waited for
+/// until it is, and was meant to go on from the start.
+pub(crate) async fn follow<C: Caller>(
+    host: &Host,
+    call: &mut C,
+    watch: &mut Watch<'_>,
+    spec: &TaskSpec,
+    budget: Duration,
+) -> Result<Standing, Refusal> {
+    let placement = spec.placement;
+    let (why, stays) = match spec.wait_for.is_empty() {
+        true => (Why::Budget, false),
+        false => (Why::Asked, true),
+    };
+    // Counted once it runs: who asked for the background learns of a command that does not exist.
+    let mut until: Option<Mono> = None;
+    let mut cancelled = pin!(call.cancelled());
+    while let Some(source) = watch.source() {
+        let sources = Sources::new(&[source]).map_err(cannot_wait)?;
+        let budget_over = async {
+            match until {
+                Some(moment) => sleep::until(moment).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ready = sources.readable() => {
+                ready.map_err(cannot_wait)?;
+                match block(|| run::hear(watch))? {
+                    Heard::Over(dir, story) => return Ok(Standing { dir, state: story.state }),
+                    Heard::Ready(dir, story) => {
+                        if placement == Placement::Foreground {
+                            block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
+                        }
+                        return Ok(Standing { dir, state: story.state });
+                    }
+                    Heard::Running | Heard::Again => {
+                        until.get_or_insert_with(|| clock::mono().plus_ms(millis(budget)));
+                    }
+                    Heard::Grown | Heard::Done | Heard::Nothing => {}
+                }
+            }
+            () = budget_over => {
+                if placement == Placement::Foreground {
+                    // The shim decides: when the end came first, this changes nothing.
+                    block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
+                }
+                break;
+            }
+            () = call.due() => {
+                let standing = block(|| host.state(watch.id())).ok();
+                call.tell(host, standing.as_ref(), budget).await;
+            }
+            gone = &mut cancelled => {
+                if placement == Placement::Foreground && !stays && gone == Gone::Wish {
+                    let how = How { by: call.name(), grace: None, signal: Some(Signal::INT) };
+                    block(|| stop::stop(&host.root, PROGRAM, watch.id(), how))?;
+                }
+                return Err(Refusal::Cancelled);
+            }
+        }
+    }
+    Ok(block(|| host.state(watch.id()))?)
+}
+
+fn cannot_wait(source: std::io::Error) -> Refusal {
+    Refusal::Io { doing: "wait", source }
+}

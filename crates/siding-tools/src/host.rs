@@ -1,0 +1,137 @@
+//! What all calls share: the state directory and the session they work for.
+
+use std::ffi::CStr;
+
+use siding_core::launch::THIS_PROGRAM;
+use siding_core::notices::Outbox;
+use siding_core::session::{self, SessionError};
+use siding_core::store::Root;
+use siding_core::view::{self, Detail};
+use siding_core::watch::{Watch, WatchError};
+use siding_core::{notices, output, tree};
+use siding_model::advice::Dialect;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::notice::{Consumer, NoticeId};
+use siding_model::process::ProcRef;
+use siding_model::report::TaskView;
+
+use crate::answer::Refusal;
+use crate::news::Telling;
+use crate::receipt::Receipt;
+
+/// The program that becomes shims.
+pub const PROGRAM: &CStr = THIS_PROGRAM;
+
+/// What all calls share.
+#[derive(Debug)]
+pub struct Host {
+    /// The state directory.
+    pub root: Root,
+    /// The session that tasks belong to.
+    pub session: SessionId,
+    /// Who owns the session; `None` for one that somebody else has opened.
+    owner: Option<ProcRef>,
+    /// In whose words a model is told what to do next.
+    pub dialect: Dialect,
+    pub(crate) telling: Telling,
+}
+
+impl Host {
+    /// Makes one for a session that is open. `owner` is whoever owns it, if it is to be opened again
+    /// when somebody has closed it; `None` for one that somebody else has opened.
+    #[must_use]
+    pub fn of(root: Root, session: SessionId, owner: Option<ProcRef>, dialect: Dialect) -> Self {
+        Self { root, session, owner, dialect, telling: Telling::default() }
+    }
+
+    /// Returns the session for a new task, which would end at once in one that is over. Our own may
+    /// have been closed, and is opened again while its owner lives.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`].
+    pub fn live_session(&self) -> Result<SessionId, SessionError> {
+        match (session::live(&self.root, &self.session), self.owner) {
+            (Err(SessionError::Unknown { .. } | SessionError::Over { .. }), Some(owner))
+                if tree::lives(owner) =>
+            {
+                session::open(&self.root, &self.session, owner.pid)?;
+            }
+            (session, _) => drop(session?),
+        }
+        Ok(self.session.clone())
+    }
+
+    /// Finds a task by a piece of its id.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Store`].
+    pub fn find(&self, text: &str) -> Result<TaskId, Refusal> {
+        Ok(self.root.resolve(text.trim())?)
+    }
+
+    /// Reads how a task stands, after another shim was put in place if its own was killed.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn state(&self, id: TaskId) -> Result<Standing, WatchError> {
+        let watch = Watch::open(&self.root, PROGRAM, id)?;
+        let (dir, state) = watch.state()?;
+        Ok(Standing { dir, state })
+    }
+
+    /// Returns how a task is shown, with what is usual for it.
+    #[must_use]
+    pub fn view(&self, standing: &Standing, detail: Detail) -> TaskView {
+        let mut view = view::of(&self.root, &standing.dir, &standing.state, detail);
+        if view.is_under_way() {
+            let ask =
+                |history: &siding_history::History| history.expectation(&view.command, &view.cwd);
+            let usual = siding_history::in_passing(&self.root, ask).and_then(|done| done.value);
+            if let Some(usual) = usual {
+                view.expect(&usual);
+            }
+        }
+        view
+    }
+
+    /// Notes what an answer has shown. What cannot be noted is told again, which is what a notice is
+    /// for.
+    pub fn note(&self, receipts: Vec<Receipt>) {
+        for receipt in receipts {
+            match receipt {
+                Receipt::Told(state, shown) => {
+                    let _told_again = notices::consume(&self.root, &state, &self.session, shown);
+                }
+                Receipt::Returned(state) => self.returned(&state),
+                Receipt::Read { dir, next } => {
+                    let _read_again = output::mark_seen(&dir, &self.session, next);
+                }
+                Receipt::News(news) => {
+                    let outbox = Outbox::new(&self.root, self.session.clone(), Consumer::agent());
+                    let _told_again = outbox.and_then(|outbox| outbox.acknowledge(&news.ids));
+                }
+            }
+        }
+    }
+
+    fn returned(&self, state: &TaskState) {
+        let told = |(session, mut news): (_, Vec<NoticeId>)| {
+            news.retain(|one| one.seq < state.next_seq);
+            notices::returned(&self.root, &session, &news)
+        };
+        let _told_again = notices::notices_of(&self.root, state.spec.task_id).and_then(told);
+    }
+}
+
+/// A task as it is on record.
+#[derive(Debug)]
+pub struct Standing {
+    /// Its directory.
+    pub dir: siding_core::store::TaskDir,
+    /// What its journal says.
+    pub state: TaskState,
+}

@@ -1,0 +1,43 @@
+//! The schema of a tool's arguments, as short as it can be: every word of it is read at the beginning
+//! of every conversation.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+/// Returns the schema of a type with named fields.
+#[must_use]
+pub fn of<T: JsonSchema>() -> Map<String, Value> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.remove("description");
+    let Value::Object(mut schema) = Value::from(schema) else {
+        // A type with named fields has no other.
+        return Map::new();
+    };
+    // Some providers refuse an object that does not say so.
+    let fields = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(fields) = fields {
+        fields.values_mut().filter_map(Value::as_object_mut).for_each(shorten);
+    }
+    schema
+}
+
+/// Leaves out what is not for a model: what a field is when it is left out, which its words say, and
+/// that it may be null, which is what leaving it out is for.
+fn shorten(field: &mut Map<String, Value>) {
+    field.remove("default");
+    field.remove("format");
+    if let Some(Value::Array(types)) = field.get("type")
+        && let Some(kind) = types.iter().find(|kind| *kind != "null").cloned()
+    {
+        field.insert("type".to_owned(), kind);
+    }
+    if let Some(Value::Array(values)) = field.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+}

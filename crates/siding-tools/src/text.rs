@@ -1,0 +1,108 @@
+//! The words of answers that several tools give.
+
+use std::time::Duration;
+
+use siding_core::output::{self, Choose, Query, Size, Stream};
+use siding_core::sys::clock;
+use siding_core::view::Detail;
+use siding_model::advice;
+use siding_model::limits::OnLimit;
+use siding_model::record::StopReport;
+use siding_model::report::TaskView;
+use siding_model::text::one_line;
+
+use crate::answer::{Answer, Refusal};
+use crate::host::{Host, Standing};
+
+/// Columns of a line about a task.
+pub const LINE: usize = 160;
+/// Bytes of a last line that are read.
+const LAST_LINE: usize = 400;
+/// Columns of what survived a stop.
+const SURVIVOR: usize = 120;
+
+/// Returns how a task stands and what to do next: `b-4k7q…  exited 1 after 3s  npm test`.
+#[must_use]
+pub fn state(host: &Host, view: &TaskView) -> Answer {
+    Answer::say(advice::line(view, LINE)).and(next(host, view))
+}
+
+/// Returns what to do next, where there is something.
+#[must_use]
+pub fn next(host: &Host, view: &TaskView) -> Option<String> {
+    advice::advice(view, host.dialect, clock::wall())
+}
+
+/// Returns how a task stands, what to do next, and what it wrote.
+///
+/// # Errors
+///
+/// [`Refusal::Io`] when its output cannot be read.
+pub fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answer, Refusal> {
+    let view = host.view(standing, Detail::Full);
+    let keep_head = standing.state.spec.keep_head;
+    let excerpt = output::excerpt(&standing.dir, keep_head, max)
+        .map_err(|source| Refusal::Io { doing: "read the output", source })?;
+    let mut answer = state(host, &view);
+    if view.output.bytes == 0 {
+        answer.said.push("no output".to_owned());
+    }
+    answer.said.extend(limits(&view, standing));
+    answer.output = Some(excerpt.text);
+    Ok(answer)
+}
+
+/// Returns the limits that a task has passed and was not ended for, a line each.
+#[must_use]
+pub fn limits(view: &TaskView, standing: &Standing) -> Vec<String> {
+    match standing.state.spec.limits.on_limit {
+        OnLimit::Notice => view.breaches.iter().map(|one| one_line(&one.detail, LINE)).collect(),
+        // Told as its end.
+        OnLimit::Stop => Vec::new(),
+    }
+}
+
+/// Returns the last line that a task wrote, if it wrote any.
+#[must_use]
+pub fn last_line(standing: &Standing) -> Option<String> {
+    let keep_head = standing.state.spec.keep_head;
+    let from = output::last_lines(&standing.dir, keep_head, 0, 1).ok()?;
+    let query =
+        Query { from, choose: Choose::Everything, last: Some(1), size: Size::Ends(LAST_LINE) };
+    let mut text = String::new();
+    output::read(&standing.dir, keep_head, Stream::Growing, &query, |part| {
+        text.push_str(part);
+        Ok(())
+    })
+    .ok()?;
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+}
+
+/// Returns what a stop could not end, which a caller must hear of.
+#[must_use]
+pub fn survivors(report: &StopReport) -> Option<String> {
+    let all = report.survivors.iter().map(|survivor| {
+        one_line(&format!("{} {}: {}", survivor.pid, survivor.command, survivor.why), SURVIVOR)
+    });
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| format!("STILL ALIVE: {}", all.join("; ")))
+}
+
+/// Returns seconds as a duration. `name` is the argument that gave them.
+///
+/// # Errors
+///
+/// [`Refusal::Arguments`] when there is no such time.
+pub fn seconds(name: &str, seconds: f64) -> Result<Duration, Refusal> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Refusal::Arguments(format!(
+            "`{name}`: {seconds} is not possible; write seconds, such as 30"
+        ))
+    })
+}
+
+/// Returns a duration in milliseconds.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,134 @@
+//! `output`.
+
+use std::num::NonZeroUsize;
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use siding_core::output::{self, Choose, PAGE_MIN, Query, Reading, Size, Stream};
+use siding_core::settings::{self, Environment};
+use siding_core::view::Detail;
+use siding_model::advice;
+use siding_model::notice::Shown;
+
+use crate::answer::{Answer, Refusal};
+use crate::caller::Caller;
+use crate::host::{Host, Standing};
+use crate::receipt::Receipt;
+use crate::sleep::block;
+use crate::text::{self, LINE};
+
+pub(super) const ABOUT: &str = "\
+Read what a task wrote: by default what is new since your last look. Progress bars are in their \
+last state, colours removed, repeated lines counted, and of much the beginning and the end are \
+kept. Use `errors` or `grep` before reading everything.";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// Task id, or its beginning.
+    id: String,
+    /// From this offset on; 0 is the beginning. The answer says where to go on.
+    #[serde(default)]
+    since: Option<u64>,
+    /// Only this many lines at the end.
+    #[serde(default)]
+    tail: Option<NonZeroUsize>,
+    /// Only lines that match this regular expression.
+    #[serde(default)]
+    grep: Option<String>,
+    /// Only lines that look like errors, with two lines before and after each.
+    #[serde(default)]
+    errors: bool,
+    /// Bytes of text at most (default 32768).
+    #[serde(default)]
+    max_bytes: Option<usize>,
+}
+
+pub(super) async fn call<C: Caller>(
+    host: &Host,
+    _call: &mut C,
+    args: Args,
+) -> Result<Answer, Refusal> {
+    block(|| look(host, &args))
+}
+
+fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
+    let standing = host.state(host.find(&args.id)?)?;
+    let Standing { dir, state } = &standing;
+    let cannot = |source| Refusal::Io { doing: "read the output", source };
+    // Only what follows without a break on what was seen counts as seen.
+    let is_look = args.tail.is_none() && args.grep.is_none() && !args.errors;
+    let seen = output::seen(dir, &host.session).map_err(cannot)?;
+    let mut from = args.since.unwrap_or(if is_look { seen } else { 0 });
+    if let Some(tail) = args.tail {
+        from = output::last_lines(dir, state.spec.keep_head, from, tail.get()).map_err(cannot)?;
+    }
+    let query = Query {
+        from,
+        choose: choose(args)?,
+        last: args.tail.map(NonZeroUsize::get),
+        size: size(args, is_look)?,
+    };
+    let stream = if state.is_live() { Stream::Growing } else { Stream::Finished };
+    let mut text = String::new();
+    let reading = output::read(dir, state.spec.keep_head, stream, &query, |part| {
+        text.push_str(part);
+        Ok(())
+    })
+    .map_err(cannot)?;
+    let view = host.view(&standing, Detail::Brief);
+    let mut answer = Answer::say(advice::line(&view, LINE));
+    answer.said.extend(remark(args, &reading, text.is_empty()));
+    if state.is_live() {
+        answer.said.extend(text::next(host, &view));
+    }
+    answer.output = Some(text);
+    let is_whole = is_look && !state.is_live() && reading.next >= reading.bytes;
+    let Standing { dir, state } = standing;
+    if is_look && from <= seen && reading.next > seen {
+        answer.receipts.push(Receipt::Read { dir, next: reading.next });
+    }
+    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state), Shown::Output)));
+    Ok(answer)
+}
+
+fn choose(args: &Args) -> Result<Choose, Refusal> {
+    match &args.grep {
+        Some(_) if args.errors => Err(Refusal::Arguments(
+            "`grep` and `errors` are two ways to choose lines; give one of them".to_owned(),
+        )),
+        Some(pattern) => Regex::new(pattern)
+            .map(Choose::Matching)
+            .map_err(|error| Refusal::Arguments(format!("`grep`: {error}"))),
+        None if args.errors => Ok(Choose::Errors),
+        None => Ok(Choose::Everything),
+    }
+}
+
+fn size(args: &Args, is_look: bool) -> Result<Size, Refusal> {
+    let max = match args.max_bytes {
+        Some(max) => max.max(PAGE_MIN),
+        None => {
+            // A mistake in them keeps nobody from reading.
+            let found = settings::read(&Environment::from_process());
+            usize::try_from(found.settings.output_max_bytes.0).unwrap_or(usize::MAX)
+        }
+    };
+    // Whoever names an offset reads on from there; everybody else wants to know how it stands.
+    Ok(if args.since.is_some() && is_look { Size::Page(max) } else { Size::Ends(max) })
+}
+
+/// Says what the text does not.
+fn remark(args: &Args, reading: &Reading, is_empty: bool) -> Option<String> {
+    let Reading { next, bytes, truncated, .. } = *reading;
+    if is_empty {
+        return Some(match bytes {
+            0 => "it has written nothing".to_owned(),
+            _ if args.grep.is_some() || args.errors => "no such line".to_owned(),
+            _ => "nothing new; `since` 0 shows everything again".to_owned(),
+        });
+    }
+    (args.since.is_some() && truncated && next < bytes)
+        .then(|| format!("{} more bytes: `since` {next}", bytes - next))
+}

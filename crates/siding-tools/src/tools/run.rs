@@ -1,0 +1,225 @@
+//! `run`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use siding_core::launch::Shim;
+use siding_core::run::order::{self, Order};
+use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::settings::{self, Environment};
+use siding_core::watch::Watch;
+use siding_model::history::{self, Asked, AtOnce};
+use siding_model::id::Kind;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::{Placement, Why};
+use siding_model::settings::{Key, RawValue, Settings};
+use siding_model::span::human;
+use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::wait::Condition;
+
+use super::wait;
+use crate::answer::{Answer, Refusal};
+use crate::caller::Caller;
+use crate::follow;
+use crate::host::{Host, PROGRAM};
+use crate::receipt::Receipt;
+use crate::sleep::block;
+use crate::text::{self, millis};
+
+pub(super) const ABOUT: &str = "\
+Run a shell command. Answers with how it ended and its output. A command that takes longer than \
+`budget` is not lost: it goes on in the background, and the answer has its task id for `wait`, \
+`output` and `stop`. For servers and watchers set `background`, and `wait_for` to learn when they \
+are ready. Every task is ended with all it started at its `timeout`, and when this client ends.";
+
+/// How long an early failure is waited for of a command that goes to the background, unless the
+/// setting says more (SPEC 1.3).
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// What `run` takes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Text for bash.
+    pub command: String,
+    /// Start in the background and answer at once with the task id.
+    #[serde(default)]
+    pub background: bool,
+    /// Seconds to wait before it goes on in the background (default 15).
+    #[serde(default)]
+    pub budget: Option<f64>,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    pub timeout: Option<f64>,
+    /// Directory to run in.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Variables to set for it.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Start in the background and answer when all of these hold, at the latest after `budget`:
+    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is reported with a later
+    /// answer.
+    #[serde(default)]
+    pub wait_for: Vec<String>,
+    /// Let `input` write to it; otherwise it reads nothing.
+    #[serde(default)]
+    pub stdin: bool,
+    /// Start even though the same command runs already in the same directory.
+    #[serde(default)]
+    pub allow_duplicate: bool,
+}
+
+/// What was decided before anything was started.
+struct Plan {
+    spec: TaskSpec,
+    budget: Duration,
+    output_max: usize,
+    /// What the caller should know about what was decided.
+    notes: Vec<String>,
+    /// What it should know when the budget has passed.
+    capped: Option<String>,
+}
+
+pub(super) async fn call<C: Caller>(
+    host: &Host,
+    call: &mut C,
+    args: Args,
+) -> Result<Answer, Refusal> {
+    let (plan, begun) = block(|| {
+        let plan = plan(host, call, &args)?;
+        if !call.begins(plan.spec.task_id) {
+            return Err(Refusal::Cancelled);
+        }
+        let env: Vec<(String, String)> = args.env.clone().into_iter().collect();
+        let duplicates =
+            if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
+        let given = Given { env: &env, env_clear: false, duplicates };
+        let begun = run::begin(&host.root, &plan.spec, &given, Shim::start(PROGRAM))?;
+        Ok::<_, Refusal>((plan, begun))
+    })?;
+    let id = plan.spec.task_id;
+    let link = match begun {
+        Begun::Started(link) => link,
+        Begun::Duplicate(first) => {
+            return Ok(Answer::say(format!(
+                "not started: the same command runs already in the same directory as {first}; \
+                 {} waits for it, `allow_duplicate` starts another",
+                host.dialect.tool("wait")
+            )));
+        }
+    };
+    let mut watch = Watch::over(&host.root, PROGRAM, id, link);
+    let standing = follow::follow(host, call, &mut watch, &plan.spec, plan.budget)
+        .await
+        .inspect_err(|_| {
+            drop(watch);
+            block(|| run::clear_unborn(&host.root, &plan.spec));
+        })?;
+    if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
+        return block(|| wait::ready(host, standing, plan.budget));
+    }
+    let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
+    let by_budget = standing.state.life.placement() == Placement::Background { why: Why::Budget };
+    let mut answer = block(|| text::with_output(host, &standing, plan.output_max))?;
+    answer.said.extend(plan.notes);
+    answer.goes_on = (is_running && by_budget).then_some(id);
+    answer.said.extend(plan.capped.filter(|_| answer.goes_on.is_some()));
+    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
+    Ok(answer)
+}
+
+fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> {
+    let settings = settings::load(&sources(args)?)?;
+    let conditions = wait::conditions(&args.wait_for)?;
+    siding_core::wait::check(&conditions)?;
+    if conditions.contains(&Condition::Exit) {
+        return Err(Refusal::Arguments(
+            "`wait_for` is what makes it ready: `output:REGEX`, `port:N`, `http:URL` or \
+             `file:PATH`; its end is answered anyway"
+                .to_owned(),
+        ));
+    }
+    let asks = args.background || !conditions.is_empty();
+    if asks && !settings.background_tasks {
+        return Err(Refusal::Arguments(format!(
+            "background tasks are turned off here; run it without {} and `wait_for`",
+            host.dialect.option("background")
+        )));
+    }
+    let command = Command::Shell { text: args.command.clone(), shell: settings.shell.clone() };
+    let cwd = order::directory(args.cwd.as_deref())?;
+    let wanted = settings.blocking_budget;
+    let found = at_once(host, &settings, (&command, &cwd), asks, wanted);
+    let note = found.as_ref().and_then(|found| found.reason(wanted));
+    let (placement, budget) = match &found {
+        // Its caller waits, and is told first.
+        Some(_) if !conditions.is_empty() => (Placement::Foreground, call.bearable(wanted)),
+        Some(found) => (Placement::Background { why: found.why() }, settings.settle.max(SETTLE)),
+        None => (Placement::Foreground, call.bearable(wanted)),
+    };
+    let capped = (budget < wanted && found.is_none()).then(|| {
+        format!("waited {} at most, since this client may give up on a longer call", human(budget))
+    });
+    let order = Order {
+        kind: Kind::LocalBash,
+        command,
+        cwd,
+        session_id: host.live_session().map_err(RunError::from)?,
+        name: None,
+        stdin: if args.stdin { Stdin::Pipe } else { Stdin::Null },
+        placement,
+        deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
+        keep: false,
+        monitor: None,
+        wait_for: conditions,
+    };
+    Ok(Plan {
+        spec: order::spec(&host.root, &settings, order)?,
+        budget,
+        output_max: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
+        notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),
+        capped,
+    })
+}
+
+/// Returns the settings' sources with what the call says on top.
+fn sources(args: &Args) -> Result<Environment, Refusal> {
+    let times =
+        [(Key::BlockingBudget, "budget", args.budget), (Key::MaxElapsed, "timeout", args.timeout)];
+    let mut sources = Environment::from_process();
+    for (key, name, value) in times {
+        if let Some(value) = value {
+            let text = format!("{}ms", millis(text::seconds(name, value)?));
+            sources = sources.with_call(key, name, RawValue::Text(text));
+        }
+    }
+    Ok(sources)
+}
+
+/// Decides whether a command goes to the background at once.
+fn at_once(
+    host: &Host,
+    settings: &Settings,
+    (command, cwd): (&Command, &str),
+    asks: bool,
+    budget: Duration,
+) -> Option<AtOnce> {
+    let asked = match (asks, settings.auto_background && settings.background_tasks) {
+        (true, _) => Asked::Background,
+        (false, true) => Asked::Nothing,
+        (false, false) => Asked::Foreground,
+    };
+    let words = match asked {
+        Asked::Nothing => siding_guard::words_of(command),
+        Asked::Background | Asked::Foreground => Vec::new(),
+    };
+    let known = || {
+        let ask = |history: &siding_history::History| history.expectation(&command.display(), cwd);
+        siding_history::in_passing(&host.root, ask)?.value
+    };
+    history::at_once(asked, budget, known, &words)
+}
