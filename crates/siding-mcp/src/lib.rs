@@ -15,5 +15,4 @@ mod receipts;
 mod resources;
 mod serve;
 
-pub use http::TOKEN_VARIABLE;
 pub use serve::{HttpOptions, McpError, Options, serve};

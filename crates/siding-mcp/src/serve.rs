@@ -10,6 +10,7 @@ use rmcp::transport::io::stdio_pipes;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::Root;
+use siding_http::DoorError;
 use siding_tools::Host;
 
 use crate::handler::Server;
@@ -53,22 +54,9 @@ pub enum McpError {
         /// The process.
         pid: i32,
     },
-    /// Others could reach it.
-    #[error("{address} can be reached from other machines; allow that with --allow-remote")]
-    Remote {
-        /// Where it was to listen.
-        address: SocketAddr,
-    },
-    /// The token is easy to guess.
-    #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
-    WeakToken {
-        /// Where it came from.
-        variable: &'static str,
-        /// Its length.
-        length: usize,
-        /// The least.
-        least: usize,
-    },
+    /// Nobody can be let in over HTTP.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// The client said something else than MCP at first.
     #[error("the client did not begin as MCP does: {why}")]
     Handshake {

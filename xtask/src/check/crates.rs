@@ -58,15 +58,36 @@ const PLACES: &[Place] = &[
         may_call_os: false,
     },
     Place {
+        // Beside whoever serves or asks over HTTP; the client of the webhooks is older, and blocks.
+        name: "siding-http",
+        may_use: &["siding-core"],
+        free_of: &[ARGUMENTS, SQLITE],
+        may_call_os: false,
+    },
+    Place {
         name: "siding-mcp",
-        may_use: &["siding-core", "siding-model", "siding-tools"],
+        may_use: &["siding-core", "siding-model", "siding-tools", "siding-http"],
         free_of: &[],
         may_call_os: false,
     },
     Place {
         name: "siding-agent",
-        may_use: &["siding-core", "siding-model", "siding-guard", "siding-history", "siding-tools"],
+        may_use: &[
+            "siding-core",
+            "siding-model",
+            "siding-guard",
+            "siding-history",
+            "siding-tools",
+            "siding-http",
+        ],
         free_of: &[],
+        may_call_os: false,
+    },
+    Place {
+        // It runs the agent as a program, and does not know it.
+        name: "siding-a2a",
+        may_use: &["siding-core", "siding-model", "siding-tools", "siding-http"],
+        free_of: &[ARGUMENTS],
         may_call_os: false,
     },
     Place {
@@ -82,6 +103,7 @@ const PLACES: &[Place] = &[
             "siding-model",
             "siding-shim",
             "siding-mcp",
+            "siding-a2a",
             "siding-agent",
             "siding-dash",
             "siding-guard",

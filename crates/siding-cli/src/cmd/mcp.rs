@@ -71,8 +71,7 @@ impl From<McpError> for Failure {
             McpError::Session(error) => error.into(),
             McpError::Run(error) => error.into(),
             error @ (McpError::NoOwner { .. }
-            | McpError::Remote { .. }
-            | McpError::WeakToken { .. }
+            | McpError::Door(_)
             | McpError::Handshake { .. }
             | McpError::Io { .. }) => Self::new(error),
         }

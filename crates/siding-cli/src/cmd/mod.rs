@@ -1,5 +1,6 @@
 //! The commands, one file each: its arguments, its help, and what it does.
 
+mod a2a;
 pub(crate) mod adopt;
 mod agent;
 mod completions;
@@ -75,6 +76,7 @@ enum Command {
     Session(session::Args),
     Guard(guard::Args),
     Agent(Box<agent::Args>),
+    A2a(a2a::Args),
     Mcp(mcp::Args),
     Install(install::Args),
     Uninstall(uninstall::Args),
@@ -170,6 +172,7 @@ impl Cli {
             Command::Session(args) => args.run(),
             Command::Guard(args) => args.run(),
             Command::Agent(args) => args.run(),
+            Command::A2a(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
             Command::Install(args) => args.run(),

@@ -41,7 +41,7 @@ use crate::render::{self, out};
 pub(crate) struct Args {
     /// How long to wait before the command goes on in the background (`15s`, `2m`, `none`)
     #[arg(long, value_name = "D")]
-    budget: Option<String>,
+    pub(super) budget: Option<String>,
     /// Start in the background and return at once
     #[arg(long)]
     pub(super) background: bool,

@@ -19,7 +19,7 @@ const UNATTENDED: [(&str, &str); 4] = [
 ];
 
 /// What a server must not hand on to what it starts: it opens the server.
-const WITHHELD: [&str; 1] = ["SIDING_MCP_TOKEN"];
+const WITHHELD: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
 
 /// Returns the environment as `NAME=value`.
 pub(super) fn of_task(spec: &TaskSpec, given: &Given<'_>) -> Result<Vec<CString>, RunError> {

@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use genai::adapter::AdapterKind;
 use genai::resolver::{AuthData, Endpoint as Base};
 use genai::{Headers, ModelIden, ServiceTarget};
@@ -156,16 +154,9 @@ impl Endpoint {
         &self.shown
     }
 
-    /// Whether TLS is spoken.
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.url.scheme() == "https"
-    }
-
-    /// Whether the server is on this machine.
-    pub(super) fn is_here(&self) -> bool {
-        let Some(host) = self.url.host_str() else { return false };
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    /// Returns where requests go.
+    pub(super) const fn url(&self) -> &Url {
+        &self.url
     }
 
     /// Returns what the library sends a request for `name` to. Address and headers are given whole, so

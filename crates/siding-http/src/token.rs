@@ -7,54 +7,53 @@ use std::path::{Path, PathBuf};
 
 use siding_core::sys;
 
-use crate::serve::McpError;
+use crate::door::{DoorError, Kind};
 
-/// The variable that may hold it.
-pub const VARIABLE: &str = "SIDING_MCP_TOKEN";
 /// Least characters of one that is given.
 const LEAST: usize = 16;
 /// Before it, in the header.
 const SCHEME: &[u8] = b"Bearer ";
 
 /// The token, and the file that holds a generated one while the server runs.
-pub(super) struct Token {
+pub(crate) struct Token {
     text: String,
+    /// The variable it is from, where it was given.
+    variable: Option<&'static str>,
     file: Option<PathBuf>,
 }
 
 impl Token {
     /// Takes the token of the environment, or makes one for the server at `port`.
-    pub(super) fn new(port: u16) -> Result<Self, McpError> {
-        if let Some(text) = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()) {
+    pub(crate) fn new(kind: Kind, port: u16) -> Result<Self, DoorError> {
+        let variable = kind.variable;
+        if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
             let length = text.chars().count();
             if length < LEAST {
-                return Err(McpError::WeakToken { variable: VARIABLE, length, least: LEAST });
+                return Err(DoorError::WeakToken { variable, length, least: LEAST });
             }
-            return Ok(Self { text, file: None });
+            return Ok(Self { text, variable: Some(variable), file: None });
         }
-        let random = || sys::random().map_err(McpError::io("make a token"));
+        let random = || sys::random().map_err(DoorError::io("make a token"));
         let text = format!("{:016x}{:016x}", random()?, random()?);
-        let file = directory().map(|directory| directory.join(format!("mcp-{port}.token")));
+        let name = format!("{}-{port}.token", kind.name);
+        let file = directory().map(|directory| directory.join(name));
         if let Some(path) = &file {
-            write(path, &text).map_err(McpError::io("write the token"))?;
+            write(path, &text).map_err(DoorError::io("write the token"))?;
         }
-        Ok(Self { text, file })
+        Ok(Self { text, variable: None, file })
     }
 
     /// Returns what a person must know: a generated token, once.
-    pub(super) fn told(&self) -> Vec<String> {
-        let Some(file) = &self.file else {
-            return if std::env::var_os(VARIABLE).is_some() {
-                vec![format!("token: that of {VARIABLE}")]
-            } else {
-                vec![format!("token: {}", self.text)]
-            };
-        };
-        vec![format!("token: {} (also in {})", self.text, file.display())]
+    pub(crate) fn told(&self) -> String {
+        match (self.variable, &self.file) {
+            (Some(variable), _) => format!("token: that of {variable}"),
+            (None, None) => format!("token: {}", self.text),
+            (None, Some(file)) => format!("token: {} (also in {})", self.text, file.display()),
+        }
     }
 
     /// Whether a header has it. Takes the same time wherever the first difference is.
-    pub(super) fn opens(&self, header: &[u8]) -> bool {
+    pub(crate) fn opens(&self, header: &[u8]) -> bool {
         let Some((scheme, given)) = header.split_at_checked(SCHEME.len()) else { return false };
         let wanted = self.text.as_bytes();
         let differing = given.iter().zip(wanted).fold(0, |all, (one, other)| all | (one ^ other));
@@ -64,7 +63,7 @@ impl Token {
 
 impl Token {
     /// Removes its file.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         if let Some(file) = &self.file {
             // It opens nothing any more.
             let _opens_nothing = fs::remove_file(file);
@@ -104,7 +103,8 @@ mod tests {
 
     #[test]
     fn only_the_whole_token_opens() {
-        let token = Token { text: "0123456789abcdef".to_owned(), file: None };
+        let text = "0123456789abcdef".to_owned();
+        let token = Token { text, variable: None, file: None };
         assert!(token.opens(b"Bearer 0123456789abcdef"));
         assert!(token.opens(b"bearer 0123456789abcdef"));
         for other in [

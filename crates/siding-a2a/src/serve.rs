@@ -1,0 +1,132 @@
+//! siding's own agent as an A2A server.
+//!
+//! Each A2A task is a task of siding of the kind `local_agent`: a `siding agent -p` under a shim. What is
+//! known of it is what is on record, so a server that is started anew knows it too. Nothing is kept
+//! here but who listens.
+
+mod book;
+mod card;
+mod list;
+mod progress;
+mod prompt;
+mod report;
+mod rpc;
+mod stream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use siding_core::run::RunError;
+use siding_core::session::{self, SessionError};
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_http::{Door, DoorError, DoorOptions, Kind};
+use siding_model::advice::Dialect;
+use siding_model::id::SessionId;
+use siding_model::settings::Settings;
+use siding_tools::Host;
+
+use book::Book;
+use rpc::Server;
+
+/// The variable that may hold the token.
+pub const TOKEN_VARIABLE: &str = "SIDING_A2A_TOKEN";
+/// Its token's file, and where the token may come from.
+const KIND: Kind = Kind { name: "a2a", variable: TOKEN_VARIABLE };
+/// What the name of a server's session begins with; its port follows, so that the next server there
+/// knows its tasks.
+const SESSION: &str = "a2a-";
+
+/// How to serve.
+#[derive(Debug)]
+pub struct Options {
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// Whether others than this machine may be let in.
+    pub remote: bool,
+    /// Names beside those of loopback under which clients may reach it.
+    pub hosts: Vec<String>,
+    /// The session that its tasks belong to, if not one named after the port.
+    pub session: Option<SessionId>,
+    /// How the agent is run.
+    pub agent: AgentProgram,
+    /// Settings in force for its tasks.
+    pub settings: Settings,
+    /// Tasks that may run at once.
+    pub most: usize,
+}
+
+/// How the agent is run.
+#[derive(Debug, Clone)]
+pub struct AgentProgram {
+    /// siding, by its path.
+    pub program: String,
+    /// What follows `agent`, without the prompt: its model at least.
+    pub args: Vec<String>,
+    /// Where it works, absolute.
+    pub cwd: String,
+}
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Nobody can be let in.
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    /// No session can be opened.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The agent's directory cannot be used.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The operating system refused.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Serves until SIGTERM or SIGINT. `say` gets what a person should read, line by line.
+///
+/// # Errors
+///
+/// [`ServeError`].
+pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), ServeError> {
+    let io = |doing| move |source| ServeError::Io { doing, source };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(io("start"))?;
+    let result = runtime.block_on(async {
+        let door = Door::open(&DoorOptions {
+            kind: KIND,
+            address: options.address,
+            remote: options.remote,
+            hosts: options.hosts,
+        })
+        .await?;
+        let address = door.address();
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let owner = procfs::identify(own);
+        let owner =
+            owner.ok_or_else(|| io("look at this process")(io::ErrorKind::NotFound.into()))?;
+        let named = || format!("{SESSION}{}", address.port()).parse().ok();
+        let session = options.session.or_else(named).unwrap_or_else(SessionId::implicit);
+        session::open(&root, &session, owner.pid)?;
+        let host = Host::of(root, session, Some(owner), Dialect::Commands);
+        say(&format!("A2A at http://{address}, session {}", host.session));
+        say(&door.told());
+        let book = Book::new(host, options.agent, options.settings, options.most);
+        let server = Arc::new(Server { book: Arc::new(book), lock: door.lock() });
+        let answer = move |request| Arc::clone(&server).answer(request);
+        Ok(door.serve(answer).await?)
+    });
+    // Whoever still listens asks the next server.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,43 @@
+//! `siding a2a`: tasks on other agents' servers, and siding's own agent as a server.
+
+mod follow;
+mod send;
+mod serve;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// Works with agents elsewhere, over A2A 1.0.
+///
+/// `send` gives another agent a task and follows it as a task of this machine; `serve` offers
+/// siding's own agent to others.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding a2a send http://127.0.0.1:7434 'what fails here?'
+  siding a2a send http://127.0.0.1:7434 'and now build it'
+
+How to offer siding's own: siding help a2a serve. More: docs/a2a.md.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Send(Box<send::Args>),
+    Serve(Box<serve::Args>),
+    #[command(name = follow::NAME, hide = true)]
+    Follow(Box<follow::Args>),
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Send(args) => args.run(),
+            Command::Serve(args) => args.run(),
+            Command::Follow(args) => args.run(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The program of a task of the kind `remote_agent`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use siding_a2a::errand::{self, Errand};
+
+use crate::failure::Failure;
+
+/// What it is called by `siding a2a send`.
+pub(super) const NAME: &str = "follow";
+
+/// Sends a message and writes down what becomes of it: what runs in a task of `siding a2a send`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding a2a follow -- http://127.0.0.1:7434 'what fails here?'")]
+pub(super) struct Args {
+    /// A file to send with it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Vec<PathBuf>,
+    /// The conversation it belongs to
+    #[arg(long, value_name = "ID")]
+    pub(super) context: Option<String>,
+    /// The task it answers
+    #[arg(long, value_name = "ID")]
+    pub(super) task: Option<String>,
+    /// The variable that holds the server's token
+    #[arg(long, value_name = "VAR")]
+    pub(super) bearer_env: Option<String>,
+    /// Where the agent is
+    pub(super) url: String,
+    /// What it is told
+    pub(super) text: String,
+}
+
+impl Args {
+    /// Returns the words that lead here, behind the program's own name.
+    pub(super) fn words(&self) -> Vec<String> {
+        let given = |flag: &str, value: &Option<String>| {
+            value.as_ref().map(|value| format!("--{flag}={value}"))
+        };
+        let files = self.file.iter().map(|file| format!("--file={}", file.display()));
+        let mut words = vec!["a2a".to_owned(), NAME.to_owned()];
+        words.extend(files);
+        words.extend(given("context", &self.context));
+        words.extend(given("task", &self.task));
+        words.extend(given("bearer-env", &self.bearer_env));
+        words.extend(["--".to_owned(), self.url.clone(), self.text.clone()]);
+        words
+    }
+
+    /// Returns the token, where there is to be one.
+    pub(super) fn bearer(&self) -> Result<Option<String>, Failure> {
+        let Some(name) = &self.bearer_env else { return Ok(None) };
+        let token = std::env::var(name).unwrap_or_default();
+        if token.is_empty() {
+            return Err(Failure::new(format!("--bearer-env {name}: the variable is not set"))
+                .with_hint("it holds the token that the server has given"));
+        }
+        Ok(Some(token))
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let bearer = self.bearer()?;
+        let errand = Errand {
+            url: self.url,
+            text: self.text,
+            files: self.file,
+            context: self.context,
+            task: self.task,
+            bearer,
+        };
+        let code = errand::work(&errand);
+        let code = code.map_err(|error| Failure::new(format!("could not begin: {error}")))?;
+        Ok(ExitCode::from(code))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn its_words_lead_to_the_same() {
+        let args = Args {
+            file: vec!["-a b".into()],
+            context: Some("-c".to_owned()),
+            task: Some("t".to_owned()),
+            bearer_env: Some("V".to_owned()),
+            url: "http://h".to_owned(),
+            text: "--text".to_owned(),
+        };
+        let words = args.words();
+        let read = Only::try_parse_from(words.iter().skip(1)).expect("understood").args;
+        assert_eq!(format!("{read:?}"), format!("{args:?}"));
+    }
+}

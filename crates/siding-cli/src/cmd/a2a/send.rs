@@ -1,0 +1,105 @@
+//! `siding a2a send`: a task on another agent's server, as a task of this machine.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use siding_a2a::errand::TOLD;
+use siding_core::launch::Shim;
+use siding_model::id::Kind;
+use siding_model::monitor::Monitor;
+
+use super::follow;
+use crate::cmd::run;
+use crate::context::PROGRAM;
+use crate::failure::Failure;
+use crate::install::program::Program;
+
+/// Gives another agent a task, and follows it to its end.
+///
+/// It is a task of this machine like any other: it goes on in the background over its budget, is
+/// listed, stopped, and told when it ends. What the server says is its output. When the agent
+/// waits for an answer, or needs to be let in somewhere, a notice tells so at once, and how to
+/// answer. A stop has the server cancel it. A broken connection is taken up again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding a2a send http://127.0.0.1:7434 'what fails here?'
+  siding a2a send https://build.example 'build it' --bearer-env BUILD_TOKEN
+  siding a2a send http://127.0.0.1:7434 --task 4f2a 'the main branch'
+  siding a2a send http://127.0.0.1:7434 --file log.txt --background 'explain'
+
+Exit codes: 0 completed, 1 failed, rejected or refused, 3 canceled, 4 the server
+cannot be reached any more; 75, 124, 125 as `siding run`.")]
+pub(super) struct Args {
+    /// Where the agent is: what stands before /.well-known/agent-card.json, or its card
+    #[arg(value_name = "URL")]
+    url: String,
+    /// What it is told
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// A file to send with it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    file: Vec<PathBuf>,
+    /// The conversation it belongs to
+    #[arg(long, value_name = "ID")]
+    context: Option<String>,
+    /// The task it answers
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+    /// The variable that holds the server's token
+    #[arg(long, value_name = "VAR")]
+    bearer_env: Option<String>,
+    /// How long to wait before it goes on in the background (`15s`, `2m`, `none`)
+    #[arg(long, value_name = "D")]
+    budget: Option<String>,
+    /// Start in the background and return at once
+    #[arg(long)]
+    background: bool,
+    /// Deadline: how long it may take (default: max_elapsed, 30m)
+    #[arg(long, value_name = "D")]
+    timeout: Option<String>,
+    /// Session that owns the task (default: $SIDING_SESSION, else the implicit one)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Send it even though the same is on its way already
+    #[arg(long)]
+    allow_duplicate: bool,
+    /// A name for people
+    #[arg(long)]
+    name: Option<String>,
+    /// Print the task as JSON instead of its output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let follow = follow::Args {
+            file: self.file,
+            context: self.context,
+            task: self.task,
+            bearer_env: self.bearer_env,
+            url: self.url,
+            text: self.text,
+        };
+        let bearer = follow.bearer()?;
+        let mut run = run::Args::default();
+        // In the environment alone: an argument can be read by everybody, and is on record.
+        let variable = |(name, token): (String, String)| format!("{name}={token}");
+        run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
+        run.kind = Kind::RemoteAgent;
+        run.monitor = Some(Monitor::new(Some(TOLD.to_owned())));
+        run.budget = self.budget;
+        run.background = self.background;
+        run.timeout = self.timeout;
+        // An agent may think for long; what is asked of somebody is told by other means.
+        run.stall_after = Some("0s".to_owned());
+        run.session = self.session;
+        run.allow_duplicate = self.allow_duplicate;
+        run.name = self.name;
+        run.json = self.json;
+        run.command =
+            std::iter::once(Program::this()?.path).chain(follow.words()).map(Into::into).collect();
+        run.run(Shim::start(PROGRAM))
+    }
+}

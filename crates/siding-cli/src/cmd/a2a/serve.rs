@@ -1,0 +1,132 @@
+//! `siding a2a serve`: siding's own agent for others.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use siding_a2a::serve::{self, AgentProgram, Options, ServeError};
+use siding_agent::provider::{self, Model};
+use siding_core::run::order;
+use siding_core::settings::Environment;
+use siding_model::id::SessionId;
+use siding_model::settings::{Key, RawValue};
+
+use crate::cmd::reap;
+use crate::context;
+use crate::failure::Failure;
+use crate::install::program::Program;
+use crate::print;
+
+/// Tasks that may run at once: each is an agent with commands of its own.
+const MOST: usize = 8;
+
+/// Offers siding's own agent as an A2A 1.0 server.
+///
+/// Each task that it is given is a `siding agent` in a task of its own: `siding ps` lists it,
+/// `siding stop` ends it, and a server that is started anew at the same port knows it. Every
+/// request needs the token that is printed at the start, or the one in $SIDING_A2A_TOKEN.
+/// Whoever has it runs commands as you.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding a2a serve --addr 127.0.0.1:7434 --model anthropic:NAME
+  siding a2a serve --addr 127.0.0.1:0 --model script:demo.toml --cwd work
+  siding a2a serve --addr 10.0.0.5:7434 --allow-remote --allow-host b.example
+
+Who may use it, and what it can do: docs/a2a.md.")]
+pub(super) struct Args {
+    /// Listen here; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    addr: SocketAddr,
+    /// Let in other machines: ADDR need not be one of loopback
+    #[arg(long)]
+    allow_remote: bool,
+    /// A name under which clients reach it, beside those of loopback; may be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
+    /// The model: PROVIDER:NAME (default: $SIDING_MODEL)
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Work in this directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Deadline of a task (default: max_elapsed, 30m)
+    #[arg(long, value_name = "D")]
+    timeout: Option<String>,
+    /// Requests to the model that may follow one message
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Tasks that may run at once
+    #[arg(long, value_name = "N", default_value_t = MOST)]
+    max_tasks: usize,
+    /// Run what the guard would ask a person about
+    #[arg(long, value_name = "ask", value_parser = ["ask"])]
+    yes_to: Option<String>,
+    /// Session that owns the tasks (default: one named after the port)
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let timeout = self.timeout.clone().map(RawValue::Text);
+        let sources = Environment::from_process();
+        let sources = match timeout {
+            Some(timeout) => sources.with_call(Key::MaxElapsed, "--timeout", timeout),
+            None => sources,
+        };
+        let settings = context::load(&sources)?;
+        // A session begins.
+        reap::quietly(&root, &settings)?;
+        let named = std::env::var(provider::VARIABLE).ok();
+        let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
+        let cwd = order::directory(self.cwd.as_deref())?;
+        let options = Options {
+            address: self.addr,
+            remote: self.allow_remote,
+            hosts: self.allow_host.clone(),
+            session: self.session.clone(),
+            agent: AgentProgram {
+                program: Program::this()?.path,
+                args: self.agent_args(&absolute(model)?),
+                cwd,
+            },
+            settings,
+            most: self.max_tasks.max(1),
+        };
+        serve::serve(root, options, |line| {
+            // Standard output is nobody else's. Nobody need read it.
+            let _unread = print::text(&format!("{line}\n"));
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn agent_args(&self, model: &Model) -> Vec<String> {
+        let mut args = vec![format!("--model={model}")];
+        args.extend(self.max_turns.map(|most| format!("--max-turns={most}")));
+        args.extend(self.yes_to.as_ref().map(|what| format!("--yes-to={what}")));
+        args
+    }
+}
+
+/// Has a script found from wherever the agent works.
+fn absolute(model: Model) -> Result<Model, Failure> {
+    match model {
+        Model::Script(path) => match std::path::absolute(&path) {
+            Ok(path) => Ok(Model::Script(path)),
+            Err(error) => Err(Failure::new(format!("--model: `{}`: {error}", path.display()))),
+        },
+        other @ (Model::Anthropic(_) | Model::OpenAi(_)) => Ok(other),
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Session(error) => error.into(),
+            ServeError::Run(error) => error.into(),
+            error @ (ServeError::Door(_) | ServeError::Io { .. }) => Self::new(error),
+        }
+    }
+}

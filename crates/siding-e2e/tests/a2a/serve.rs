@@ -1,0 +1,228 @@
+//! `siding a2a serve`, asked by `siding a2a send` and by raw requests.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+use siding_e2e::{Running, Sandbox, eventually};
+
+use crate::{TOKEN, id, outcome, sandbox, send, shown};
+
+/// A server whose agent a script answers for.
+struct Server {
+    running: Running,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(sandbox: &Sandbox, script: &str) -> Self {
+        Self::at(sandbox, script, "127.0.0.1:0")
+    }
+
+    fn at(sandbox: &Sandbox, script: &str, address: &str) -> Self {
+        std::fs::write(sandbox.path("script.toml"), script).expect("written");
+        let args = ["a2a", "serve", "--addr", address, "--model", "script:script.toml"];
+        let call = sandbox.siding(&args).env("SIDING_A2A_TOKEN", TOKEN);
+        let mut running = call.spawn();
+        let told = running.until_out_has("\ntoken: ");
+        let address = told.split("http://").nth(1).and_then(|rest| rest.split(',').next());
+        let address = address.expect("an address").parse().expect("an address");
+        Self { running, address }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Ends it, as its user does.
+    fn end(self) {
+        self.running.signal(rustix::process::Signal::TERM);
+        let _ended = self.running.wait().expect_code(0);
+    }
+
+    /// Sends a request, and returns the status and the body.
+    fn raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+        let host = self.address.to_string();
+        let token = format!("Bearer {TOKEN}");
+        let usual = [
+            ("Host", host.as_str()),
+            ("Authorization", &token),
+            ("Content-Type", "application/json"),
+            ("A2A-Version", "1.0"),
+            ("Connection", "close"),
+        ];
+        let mut text = format!("{request} HTTP/1.1\r\n");
+        let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        let kept = usual.iter().filter(|(name, _)| !is_given(name));
+        for (name, value) in kept.chain(headers).filter(|(_, value)| !value.is_empty()) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.write_all(text.as_bytes()).expect("taken");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("an answer");
+        let text = String::from_utf8(bytes).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), body.to_owned())
+    }
+
+    /// Calls a method.
+    fn rpc(&self, method: &str, params: Value) -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let (status, body) = self.raw("POST /a2a", &[], &body.to_string());
+        assert_eq!(status, 200, "{body}");
+        let answer: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(answer["id"], 7);
+        answer
+    }
+}
+
+fn message(text: &str) -> Value {
+    json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] })
+}
+
+const TWO_STEPS: &str = r#"
+    [[answer]]
+    expect = "^say hello$"
+    text = "I run it."
+    [[answer.call]]
+    tool = "bash"
+    input = { command = "env | grep -c A2A_TOKEN; pwd" }
+    [[answer]]
+    expect = '(?s)output:\n0\n'
+    text = "It said hello."
+    [[answer]]
+    expect = "^and now\\?$"
+    text = "I remember."
+"#;
+
+const SLEEPS: &str = r#"
+    [[answer]]
+    [[answer.call]]
+    tool = "bash"
+    input = { command = "sleep 300" }
+"#;
+
+/// Two machines that work together, on one: each side has a task of its own.
+#[test]
+fn an_agent_gives_another_a_task_and_goes_on_with_it() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox, TWO_STEPS);
+    let done =
+        send(&sandbox, &server.url(), &["say hello", "--context", "talk"]).run().expect_code(0);
+    let out = done.out();
+    assert!(out.starts_with("task a-") && out.contains(", context talk\n"), "{out}");
+    assert!(out.contains("I run it.\n  > bash\n"), "{out}");
+    assert!(out.ends_with("artifact answer:\n  It said hello.\ncompleted\n"), "{out}");
+    // The same conversation, by another agent that goes on with it.
+    let again =
+        send(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
+    assert!(again.out().ends_with("  I remember.\ncompleted\n"), "{again}");
+    let ps = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
+    let kinds: Vec<&str> =
+        ps.as_array().expect("a list").iter().filter_map(|task| task["kind"].as_str()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "local_agent").count(), 2, "{ps}");
+    assert_eq!(kinds.iter().filter(|kind| **kind == "remote_agent").count(), 2, "{ps}");
+    server.end();
+}
+
+#[test]
+fn a_stop_on_one_side_is_a_stop_on_the_other() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox, SLEEPS);
+    let id = id(&send(&sandbox, &server.url(), &["x", "--background"]).run().expect_code(0));
+    let running = || server.rpc("ListTasks", json!({ "status": "TASK_STATE_WORKING" }));
+    eventually("it works", || running()["result"]["totalSize"] == 1);
+    let theirs = running()["result"]["tasks"][0]["id"].as_str().expect("an id").to_owned();
+    let steps = || sandbox.siding(&["output", &id, "--all"]).run().out();
+    eventually("its step is told", || steps().contains("> bash"));
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    assert_eq!(outcome(&sandbox, &id)["kind"], "stopped");
+    assert_eq!(outcome(&sandbox, &theirs)["kind"], "stopped");
+    let task = server.rpc("GetTask", json!({ "id": theirs }));
+    assert_eq!(task["result"]["status"]["state"], "TASK_STATE_CANCELED", "{task}");
+    let again = server.rpc("CancelTask", json!({ "id": theirs }));
+    assert_eq!(again["error"]["code"], -32002, "{again}");
+    server.end();
+}
+
+/// The server is no place where anything is kept.
+#[test]
+fn a_server_that_is_started_anew_knows_its_tasks() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox, SLEEPS);
+    let sent = server.rpc(
+        "SendMessage",
+        json!({ "message": message("x"), "configuration": { "returnImmediately": true } }),
+    );
+    let task = sent["result"]["task"].clone();
+    let id = task["id"].as_str().expect("an id").to_owned();
+    let address = server.address.to_string();
+    eventually("its agent runs", || shown(&sandbox, &id)["phase"] == "running");
+    drop(server);
+    let server = Server::at(&sandbox, SLEEPS, &address);
+    let found = server.rpc("GetTask", json!({ "id": id }));
+    assert_eq!(found["result"]["status"]["state"], "TASK_STATE_WORKING", "{found}");
+    assert_eq!(found["result"]["contextId"], task["contextId"]);
+    let ended = server.rpc("CancelTask", json!({ "id": id }));
+    assert_eq!(ended["result"]["status"]["state"], "TASK_STATE_CANCELED", "{ended}");
+    server.end();
+}
+
+#[test]
+fn who_has_no_token_reads_the_card_and_nothing_else() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox, SLEEPS);
+    let card = "GET /.well-known/agent-card.json";
+    let (status, body) = server.raw(card, &[("Authorization", "")], "");
+    let body: Value = serde_json::from_str(&body).expect("a card");
+    assert_eq!((status, &body["capabilities"]["streaming"]), (200, &json!(true)));
+    assert_eq!(body["supportedInterfaces"][0]["url"], format!("{}/a2a", server.url()));
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
+    for wrong in ["", "Bearer x", TOKEN] {
+        assert_eq!(server.raw("POST /a2a", &[("Authorization", wrong)], &call).0, 401, "{wrong}");
+    }
+    for (name, value) in [("Host", "evil.example"), ("Origin", "http://evil.example")] {
+        assert_eq!(server.raw("POST /a2a", &[(name, value)], &call).0, 403, "{name}");
+        assert_eq!(server.raw(card, &[(name, value)], "").0, 403, "{name}");
+    }
+    assert_eq!(server.raw("POST /a2a", &[("Content-Type", "text/plain")], &call).0, 415);
+    assert_eq!(server.raw("POST /a2a", &[], &"x".repeat(5 << 20)).0, 413);
+    assert_eq!(server.raw("GET /", &[], "").0, 404);
+    let sent = sandbox.siding(&["a2a", "send", &server.url(), "x"]).run().expect_code(1);
+    assert!(sent.out().contains("--bearer-env"), "{sent}");
+    server.end();
+    let refused =
+        sandbox.siding(&["a2a", "serve", "--addr", "0.0.0.0:0", "--model", "script:script.toml"]);
+    assert!(refused.run().expect_code(125).err().contains("--allow-remote"));
+}
+
+#[test]
+fn what_it_cannot_do_it_says_in_the_words_of_the_protocol() {
+    let sandbox = sandbox();
+    let server = Server::start(&sandbox, "[[answer]]\ntext = \"Done.\"\n");
+    let code = |method: &str, params: Value| server.rpc(method, params)["error"]["code"].clone();
+    assert_eq!(code("message/send", json!({})), -32601);
+    assert_eq!(code("GetTask", json!({ "id": "a-000000000000" })), -32001);
+    assert_eq!(code("GetTask", json!({})), -32602);
+    assert_eq!(code("SendMessage", json!({ "message": { "parts": [{ "raw": "aGk=" }] } })), -32005);
+    assert_eq!(code("CreateTaskPushNotificationConfig", json!({})), -32003);
+    assert_eq!(code("GetExtendedAgentCard", json!({})), -32004);
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
+    let (_, old) = server.raw("POST /a2a", &[("A2A-Version", "")], &body);
+    assert!(old.contains("-32009"), "{old}");
+    // A task that is over takes nothing more; its conversation does.
+    let done = server.rpc("SendMessage", json!({ "message": message("x") }));
+    let task = &done["result"]["task"];
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], "Done.");
+    let mut more = message("y");
+    more["taskId"] = task["id"].clone();
+    assert_eq!(code("SendMessage", json!({ "message": more.clone() })), -32004);
+    assert_eq!(code("SubscribeToTask", json!({ "id": task["id"] })), -32004);
+    more["contextId"] = json!("other");
+    assert_eq!(code("SendMessage", json!({ "message": more })), -32602);
+    server.end();
+}

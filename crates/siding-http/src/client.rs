@@ -1,0 +1,88 @@
+//! The client with which siding asks others.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use rustls::crypto::ring::default_provider;
+use rustls::{ClientConfig, RootCertStore};
+
+/// Time for a connection, TLS included. A server that is there takes a second at most.
+pub const CONNECT: Duration = Duration::from_secs(30);
+
+/// What is spoken over TLS, the better first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Why nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody could be believed.
+    #[error(
+        "this machine has no certificates to know servers by: install the package \
+         `ca-certificates`, or set SSL_CERT_FILE"
+    )]
+    NoCertificates,
+    /// TLS did not start.
+    #[error("could not start TLS: {0}")]
+    Tls(rustls::Error),
+}
+
+/// Begins a client for one server.
+///
+/// It follows no redirection, since what is meant for one server is not sent to another. Proxies of
+/// the environment are used, but none on the way to this machine itself.
+///
+/// # Errors
+///
+/// [`ClientError`] when the machine has no certificates.
+pub fn builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
+    let mut tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(ClientError::Tls)?
+        .with_root_certificates(roots(url)?)
+        .with_no_client_auth();
+    tls.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("siding/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::none())
+        .tls_backend_preconfigured(tls);
+    if is_here(url) {
+        builder = builder.no_proxy();
+    }
+    Ok(builder)
+}
+
+/// Whether the server is on this machine.
+#[must_use]
+pub fn is_here(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Returns whom this machine trusts; nobody where there is no TLS to be spoken.
+fn roots(url: &Url) -> Result<RootCertStore, ClientError> {
+    let mut roots = RootCertStore::empty();
+    if url.scheme() == "https" {
+        let found = rustls_native_certs::load_native_certs().certs;
+        let (added, _unreadable) = roots.add_parsable_certificates(found);
+        if added == 0 {
+            return Err(ClientError::NoCertificates);
+        }
+    }
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        let is = |url: &str| is_here(&Url::parse(url).expect("a URL"));
+        assert!(is("http://localhost:1/") && is("http://127.8.9.1") && is("http://[::1]:8"));
+        assert!(!is("http://10.0.0.1") && !is("http://localhost.example"));
+    }
+}
