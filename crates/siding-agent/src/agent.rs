@@ -4,14 +4,18 @@
 //! comes of them arrives as messages, so that nothing slow ever holds it up.
 
 mod begin;
+mod board;
 mod calls;
+mod came;
 mod error;
 mod foreground;
+mod interactive;
 mod label;
 mod news;
 mod one_shot;
 mod recover;
 mod reminders;
+mod report;
 mod sight;
 mod tasks;
 mod words;
@@ -32,15 +36,18 @@ use crate::message::{CallId, Message, Told};
 use crate::provider::{Answer, AskError, Cancel, Provider};
 use crate::transcript::Transcript;
 
-use calls::{Calls, Came};
+use calls::Calls;
+use came::{Came, Question};
 use foreground::Wishes;
 use news::Follow;
 use reminders::Reminders;
 
 pub use begin::{Begin, Whose};
-pub use calls::{Guard, Permit};
+pub use calls::{Doubts, Guard, Permit};
 pub use error::AgentError;
-pub use one_shot::{End, Report, one_shot};
+pub use interactive::interactive;
+pub use one_shot::one_shot;
+pub use report::{End, Report};
 pub use sight::Sight;
 
 /// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
@@ -75,6 +82,10 @@ struct Agent {
     receipts: HashMap<CallId, Vec<Receipt>>,
     /// Tasks whose standing the results of this batch show: they are no news with it.
     shown: HashSet<TaskId>,
+    /// What a person is asked, by the call that waits for it.
+    questions: HashMap<CallId, Question>,
+    /// What a person has said while something was on its way.
+    prompts: Vec<String>,
     reminders: Reminders,
     /// Whether there may be news that nobody has looked for.
     has_news: bool,
@@ -104,6 +115,7 @@ impl Agent {
             Effect::Ask(request) => {
                 self.rest = None;
                 self.shown.clear();
+                sight(Sight::Asking);
                 let messages = self.conversation.messages().to_vec();
                 // One at a time: a label that comes now would stand beside what is done next.
                 std::mem::take(&mut self.labelling).set();
@@ -140,7 +152,10 @@ impl Agent {
                     wishes.give_up();
                 }
             }
-            Effect::Rest(rest) => self.rest = Some(rest),
+            Effect::Rest(rest) => {
+                sight(Sight::Rests(&rest));
+                self.rest = Some(rest);
+            }
         }
         Ok(())
     }
@@ -164,6 +179,7 @@ impl Agent {
             }
             Entry::Done { result } => {
                 self.running.remove(&result.call);
+                self.questions.remove(&result.call);
                 sight(Sight::Done(result));
                 if let Some(receipts) = self.receipts.remove(&result.call) {
                     self.host.note(receipts);
@@ -230,14 +246,35 @@ impl Agent {
                     if let Some(reminder) = reminder {
                         self.happen(Event::Told(vec![reminder]), sight)?;
                     }
+                    self.tell_prompts(sight)?;
                 }
                 self.happen(Event::Done(result), sight)?;
             }
             Came::Label(label) => sight(Sight::Label(&label)),
             Came::News => self.has_news = true,
+            Came::Question(question) => {
+                let Question { call, command, why, .. } = &question;
+                // A call that was given up waits for nothing.
+                if self.running.contains_key(call) {
+                    sight(Sight::Question { call, command, why });
+                    self.questions.insert(call.clone(), question);
+                }
+            }
+            // Whoever has one at the terminal hears them before this.
+            Came::Person(_) => {}
         }
         if self.has_news && !self.conversation.is_busy() {
             self.tell_news(sight)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the model what a person has said meanwhile.
+    fn tell_prompts(&mut self, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
+        let prompts = std::mem::take(&mut self.prompts);
+        if !prompts.is_empty() {
+            let told = prompts.into_iter().map(|text| Told::Prompt { text }).collect();
+            self.happen(Event::Told(told), sight)?;
         }
         Ok(())
     }

@@ -10,5 +10,6 @@ pub mod conversation;
 mod engine;
 pub mod message;
 pub mod provider;
+pub mod terminal;
 pub mod tool;
 pub mod transcript;

@@ -8,6 +8,7 @@
 //!   that a fault in siding cannot hide itself.
 //! - [`Ground`]: a control group of the test, given away as systemd gives them.
 //! - [`mounts`]: file systems that one test alone sees.
+//! - [`Terminal`]: a terminal, and what it shows.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`corpus`]: ends of output that are prompts, and that only look so.
 //! - [`judged`]: commands that a person should see first, and everyday ones.
@@ -49,6 +50,7 @@ mod quoting;
 mod sandbox;
 mod siding;
 pub mod stalls;
+mod terminal;
 pub mod tree;
 mod witness;
 
@@ -62,3 +64,4 @@ pub use programs::is_root;
 pub use quoting::words;
 pub use sandbox::Sandbox;
 pub use siding::{Invocation, Running};
+pub use terminal::Terminal;

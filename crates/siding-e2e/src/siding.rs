@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::capture::Streams;
 use crate::finished::{Finished, transcript};
 use crate::processes::Process;
+use crate::terminal::Terminal;
 
 /// Longest time one call may take before the test fails.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
@@ -75,6 +76,14 @@ impl Invocation {
     /// Lets stdout go to `target` instead of being collected.
     pub fn stdout_to(mut self, target: impl Into<Stdio>) -> Self {
         self.command.stdout(target);
+        self
+    }
+
+    /// Gives it this terminal as stdin, stdout and stderr. It does not control the process, so that
+    /// closing it sends no SIGHUP.
+    pub fn on_terminal(mut self, terminal: &Terminal) -> Self {
+        let command = self.command.stdin(terminal.device()).stdout(terminal.device());
+        command.stderr(terminal.device()).env("TERM", "xterm-256color");
         self
     }
 

@@ -72,6 +72,11 @@ impl Caller for Call {
         }
     }
 
+    fn sent_away(&self) -> impl Future<Output = ()> + Send + 'static {
+        // The protocol has no word for it.
+        std::future::pending()
+    }
+
     async fn due(&self) {
         // Never when nobody asked for it.
         if self.token.is_none() {

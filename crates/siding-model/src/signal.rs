@@ -48,6 +48,8 @@ impl Signal {
     pub const CONT: Self = Self::known(18);
     /// Stop; can be neither caught nor ignored.
     pub const STOP: Self = Self::known(19);
+    /// The terminal has another size.
+    pub const WINCH: Self = Self::known(28);
     /// The limit on processor time was passed (`RLIMIT_CPU`).
     pub const XCPU: Self = Self::known(24);
     /// A file was to grow beyond the limit on its size (`RLIMIT_FSIZE`).

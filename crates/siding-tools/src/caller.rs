@@ -31,6 +31,10 @@ pub trait Caller: Send {
     /// wait of many turns: begun anew in each, a busy one would never hear of it.
     fn cancelled(&self) -> impl Future<Output = Gone> + Send + 'static;
 
+    /// Returns when it wants to wait no longer and have what it waits for go on in the background. To
+    /// be made once for a wait, as [`Caller::cancelled`].
+    fn sent_away(&self) -> impl Future<Output = ()> + Send + 'static;
+
     /// Returns when it is to be told how far a wait is.
     fn due(&self) -> impl Future<Output = ()> + Send;
 

@@ -28,6 +28,8 @@ const PLACE_MS: u64 = 10_000;
 /// does: it ran for this call alone. One that was put into the background is left alone, and so is
 /// that of a client that has left: its session decides. One that is to become ready is waited for
 /// until it is, and was meant to go on from the start.
+///
+/// Who sends it away has it in the background at once, as if its budget had passed.
 pub(crate) async fn follow<C: Caller>(
     host: &Host,
     call: &mut C,
@@ -43,6 +45,7 @@ pub(crate) async fn follow<C: Caller>(
     // Counted once it runs: who asked for the background learns of a command that does not exist.
     let mut until: Option<Mono> = None;
     let mut cancelled = pin!(call.cancelled());
+    let mut sent_away = pin!(call.sent_away());
     while let Some(source) = watch.source() {
         let sources = Sources::new(&[source]).map_err(cannot_wait)?;
         let budget_over = async {
@@ -72,6 +75,12 @@ pub(crate) async fn follow<C: Caller>(
                 if placement == Placement::Foreground {
                     // The shim decides: when the end came first, this changes nothing.
                     block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
+                }
+                break;
+            }
+            () = &mut sent_away, if until.is_some() => {
+                if placement == Placement::Foreground {
+                    block(|| watch.ask(&Request::Place { why: Why::User }, PLACE_MS))?;
                 }
                 break;
             }

@@ -13,7 +13,7 @@ use siding_model::advice::Dialect;
 use siding_model::id::SessionId;
 use siding_tools::Host;
 
-use super::calls::{Calls, Guard};
+use super::calls::{Calls, Doubts, Guard};
 use super::news::Follow;
 use super::reminders::{self, Reminders};
 use super::{Agent, AgentError, Sight, words};
@@ -55,8 +55,8 @@ pub struct Begin {
     pub model: String,
     /// Judges commands.
     pub guard: Guard,
-    /// Whether what the guard asks about is allowed.
-    pub yes_to_ask: bool,
+    /// What becomes of what the guard would ask a person about.
+    pub doubts: Doubts,
     /// Directories beside its own in which files may be read and written.
     pub allow_paths: Vec<PathBuf>,
     /// Read-only tools that run at once.
@@ -95,7 +95,7 @@ impl Begin {
         let cwd = PathBuf::from(&opened.cwd);
         let scene = scene(&cwd, &self.allow_paths, &session)?;
         let toolbox = Toolbox::new().with_files().with_todo();
-        let calls = Arc::new(Calls::new(toolbox, scene, cwd.clone(), self.guard, self.yes_to_ask));
+        let calls = Arc::new(Calls::new(toolbox, scene, cwd.clone(), self.guard, self.doubts));
         let terms = Terms {
             reading: calls.reading(),
             at_once: self.at_once.max(1),
@@ -123,6 +123,8 @@ impl Begin {
             running: HashMap::new(),
             receipts: HashMap::new(),
             shown: HashSet::new(),
+            questions: HashMap::new(),
+            prompts: Vec::new(),
             reminders: Reminders::default(),
             has_news: false,
             rest: None,

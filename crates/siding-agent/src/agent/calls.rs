@@ -4,12 +4,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::Sender;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use siding_model::id::TaskId;
 use siding_model::text::one_line;
 use siding_tools::sleep::block;
 use siding_tools::tools::{self, RunArgs};
@@ -17,8 +16,8 @@ use siding_tools::{Answer as Answered, Host, Receipt, Refusal, schema};
 use tokio::runtime::Runtime;
 
 use super::Purpose;
+use super::came::{Came, Heard};
 use super::foreground::{Foreground, Wishes};
-use crate::conversation::Request;
 use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider};
 use crate::tool::{Scene, ToolSpec, Toolbox};
@@ -48,51 +47,19 @@ pub enum Permit {
     },
 }
 
+/// What becomes of commands that somebody should look at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubts {
+    /// They are not run: nobody is there.
+    Refused,
+    /// They are run.
+    Allowed,
+    /// A person is asked.
+    Asked,
+}
+
 /// Judges a command, which is to run in the background or not.
 pub type Guard = Arc<dyn Fn(&str, bool) -> Permit + Send + Sync>;
-
-/// Something that has arrived.
-#[derive(Debug)]
-pub(super) enum Came {
-    /// A part of an answer.
-    Part(Request, Heard),
-    /// An answer, or why there is none.
-    Answered(Request, Purpose, Result<Answer, AskError>),
-    /// A call is about to become this task; it waits until that is noted.
-    Bound { call: CallId, task: TaskId, noted: SyncSender<bool> },
-    /// A call has its result.
-    Done(ToolResult, Vec<Receipt>),
-    /// A label for what was just done.
-    Label(String),
-    /// There may be news.
-    News,
-}
-
-/// A [`Part`] that can be sent.
-#[derive(Debug)]
-pub(super) enum Heard {
-    Text(String),
-    Thinking(String),
-    Again { why: String, pause_ms: u64 },
-}
-
-impl Heard {
-    fn of(part: Part<'_>) -> Self {
-        match part {
-            Part::Text(text) => Self::Text(text.to_owned()),
-            Part::Thinking(text) => Self::Thinking(text.to_owned()),
-            Part::Again { why, pause_ms } => Self::Again { why: why.to_owned(), pause_ms },
-        }
-    }
-
-    pub(super) fn as_part(&self) -> Part<'_> {
-        match self {
-            Self::Text(text) => Part::Text(text),
-            Self::Thinking(text) => Part::Thinking(text),
-            Self::Again { why, pause_ms } => Part::Again { why, pause_ms: *pause_ms },
-        }
-    }
-}
 
 /// What `bash` takes.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -128,7 +95,7 @@ pub(super) struct Calls {
     scene: Scene,
     cwd: PathBuf,
     guard: Guard,
-    yes_to_ask: bool,
+    doubts: Doubts,
     specs: Vec<ToolSpec>,
 }
 
@@ -138,7 +105,7 @@ impl Calls {
         scene: Scene,
         cwd: PathBuf,
         guard: Guard,
-        yes_to_ask: bool,
+        doubts: Doubts,
     ) -> Self {
         let mut specs =
             vec![ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() }];
@@ -148,7 +115,7 @@ impl Calls {
             }
         }
         specs.extend(toolbox.specs().iter().cloned());
-        Self { toolbox, scene, cwd, guard, yes_to_ask, specs }
+        Self { toolbox, scene, cwd, guard, doubts, specs }
     }
 
     /// Returns the names of the tools that change nothing.
@@ -233,12 +200,7 @@ impl Calls {
             tools::read(input)?;
         match (self.guard)(&command, run_in_background) {
             Permit::Yes => {}
-            Permit::Ask { .. } if self.yes_to_ask => {}
-            Permit::Ask { why } => {
-                return Err(Refusal::Arguments(format!(
-                    "not run: a person has to say yes to this first, and none is asked here: {why}"
-                )));
-            }
+            Permit::Ask { why } => self.doubt(foreground, &command, why).await?,
             Permit::No { why } => return Err(Refusal::Arguments(format!("not run: {why}"))),
         }
         let args = RunArgs {
@@ -249,9 +211,33 @@ impl Calls {
             stdin,
             allow_duplicate,
             cwd: Some(self.cwd.clone()),
+            may_start_away: true,
             ..RunArgs::default()
         };
         tools::run(host, foreground, args).await
+    }
+
+    /// Has it decided whether a command is run that somebody should look at first.
+    async fn doubt(
+        &self,
+        foreground: &Foreground,
+        command: &str,
+        why: String,
+    ) -> Result<(), Refusal> {
+        let no = |who: &str| {
+            Err(Refusal::Arguments(format!(
+                "not run: a person has to say yes to this first, and {who}: {why}"
+            )))
+        };
+        match self.doubts {
+            Doubts::Allowed => Ok(()),
+            Doubts::Refused => no("none is asked here"),
+            Doubts::Asked => match foreground.ask(command, &why).await {
+                Some(true) => Ok(()),
+                Some(false) => no("has said no"),
+                None => Err(Refusal::Cancelled),
+            },
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use siding_core::session::SessionError;
 use siding_core::store::StoreError;
 
 use crate::conversation::Fault;
+use crate::terminal::ConsoleError;
 use crate::transcript::TranscriptError;
 
 /// Why an agent cannot go on.
@@ -40,6 +41,9 @@ pub enum AgentError {
     /// Its tasks cannot be looked at.
     #[error(transparent)]
     Tasks(#[from] StoreError),
+    /// Its terminal.
+    #[error(transparent)]
+    Terminal(#[from] ConsoleError),
     /// The operating system refused.
     #[error("could not {doing}: {source}")]
     Io {

@@ -1,13 +1,13 @@
 //! A call of the agent's model: how it is told what a person wants of it.
 
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
 use siding_model::id::TaskId;
 use siding_tools::{Caller, Gone, Host, Standing};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use super::calls::Came;
+use super::came::{Came, Question};
 use crate::message::CallId;
 use crate::provider::Cancel;
 
@@ -15,6 +15,7 @@ use crate::provider::Cancel;
 #[derive(Debug)]
 pub(crate) struct Wishes {
     gone: watch::Sender<bool>,
+    away: watch::Sender<bool>,
     /// The same as `gone`, for tools that only look now and then.
     cancel: Cancel,
 }
@@ -25,6 +26,11 @@ impl Wishes {
         self.cancel.set();
         self.gone.send_replace(true);
     }
+
+    /// Has what it runs go on in the background.
+    pub(crate) fn send_away(&self) {
+        self.away.send_replace(true);
+    }
 }
 
 /// One call of a tool that works on tasks.
@@ -32,6 +38,7 @@ impl Wishes {
 pub(crate) struct Foreground {
     call: CallId,
     gone: watch::Receiver<bool>,
+    away: watch::Receiver<bool>,
     sender: Sender<Came>,
 }
 
@@ -39,9 +46,22 @@ impl Foreground {
     /// Makes one, with the other end of it.
     pub(crate) fn new(call: CallId, sender: Sender<Came>) -> (Self, Wishes, Cancel) {
         let (wish, gone) = watch::channel(false);
+        let (away, is_away) = watch::channel(false);
         let cancel = Cancel::default();
-        let wishes = Wishes { gone: wish, cancel: cancel.clone() };
-        (Self { call, gone, sender }, wishes, cancel)
+        let wishes = Wishes { gone: wish, away, cancel: cancel.clone() };
+        (Self { call, gone, away: is_away, sender }, wishes, cancel)
+    }
+
+    /// Asks a person whether a command is run. `None` when the answer is not wanted any more.
+    pub(crate) async fn ask(&self, command: &str, why: &str) -> Option<bool> {
+        let (answer, answered) = oneshot::channel();
+        let (command, why) = (command.to_owned(), why.to_owned());
+        let question = Question { call: self.call.clone(), command, why, answer };
+        self.sender.send(Came::Question(question)).ok()?;
+        tokio::select! {
+            answer = answered => Some(answer.unwrap_or(false)),
+            _gone = self.cancelled() => None,
+        }
     }
 }
 
@@ -51,7 +71,7 @@ impl Caller for Foreground {
     }
 
     fn begins(&self, task: TaskId) -> bool {
-        let (noted, is_noted): (SyncSender<bool>, _) = sync_channel(1);
+        let (noted, is_noted) = sync_channel(1);
         let bound = Came::Bound { call: self.call.clone(), task, noted };
         self.sender.send(bound).is_ok() && is_noted.recv().unwrap_or(false)
     }
@@ -67,6 +87,16 @@ impl Caller for Foreground {
                 Ok(_) => Gone::Wish,
                 // The agent has gone; its session decides.
                 Err(_) => Gone::Caller,
+            }
+        }
+    }
+
+    fn sent_away(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut away = self.away.clone();
+        async move {
+            if away.wait_for(|away| *away).await.is_err() {
+                // The agent has gone, and wants nothing any more.
+                std::future::pending().await
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use siding_model::text::{cut_head, one_line};
 use tokio::runtime::Runtime;
 
-use super::calls::Came;
+use super::came::Came;
 use super::words;
 use crate::message::{Message, Said, Told};
 use crate::provider::{Asking, Cancel, Provider};

@@ -12,7 +12,7 @@ use siding_model::notice::{Consumer, NoticeId, NoticeView};
 use siding_tools::{Host, PROGRAM, news};
 
 use super::AgentError;
-use super::calls::Came;
+use super::came::Came;
 use crate::message::Told;
 
 /// How often it is looked for news that cannot be waited for: no inotify instance is left, or no space.

@@ -8,7 +8,8 @@ use siding_model::id::TaskId;
 use siding_tools::{Answer as Answered, Host, Receipt, Refusal, text};
 use tokio::runtime::Runtime;
 
-use super::calls::{Calls, Came, taken};
+use super::calls::{Calls, taken};
+use super::came::Came;
 use super::foreground::{Foreground, Wishes};
 use crate::message::{ToolCall, ToolResult};
 

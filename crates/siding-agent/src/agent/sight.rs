@@ -2,7 +2,8 @@
 
 use siding_model::id::SessionId;
 
-use crate::message::{Said, Told, ToolCall, ToolResult, Usage};
+use crate::conversation::Rest;
+use crate::message::{CallId, Said, Told, ToolCall, ToolResult, Usage};
 use crate::provider::Part;
 
 /// Something to be seen. What is on record is in the transcript.
@@ -10,6 +11,8 @@ use crate::provider::Part;
 pub enum Sight<'a> {
     /// It begins to work in this conversation.
     Began(&'a SessionId),
+    /// The model is asked.
+    Asking,
     /// A part of an answer that is on its way.
     Part(Part<'a>),
     /// The model has answered.
@@ -28,4 +31,15 @@ pub enum Sight<'a> {
     Spent(Usage),
     /// What was said is being put in short.
     Summarising,
+    /// A person is to say whether a command is run.
+    Question {
+        /// The call that waits for it.
+        call: &'a CallId,
+        /// The command.
+        command: &'a str,
+        /// What speaks against it.
+        why: &'a str,
+    },
+    /// There is nothing to be done before something happens.
+    Rests(&'a Rest),
 }

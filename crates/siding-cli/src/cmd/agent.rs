@@ -1,24 +1,22 @@
 //! `siding agent`: a coding agent that no slow command holds up.
 
+mod show;
+
 use std::path::{PathBuf, absolute};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use siding_agent::agent::{AgentError, Begin, End, Guard, Permit, Report, Sight, Whose, one_shot};
-use siding_agent::message::{Said, Told, Usage};
-use siding_agent::provider::{self, Model, Part, Provider};
+use siding_agent::agent::{AgentError, Begin, Doubts, Guard, Permit, Whose, interactive, one_shot};
+use siding_agent::provider::{self, Model, Provider};
+use siding_agent::terminal::Console;
 use siding_agent::transcript;
 use siding_guard::{How, Verdict, judge};
-use siding_model::advice;
 use siding_model::id::SessionId;
-use siding_model::span::human;
-use siding_model::text::{one_line, visible};
+use siding_model::text::one_line;
 
 use crate::cmd::reap;
 use crate::context;
-use crate::exit;
 use crate::failure::Failure;
 use crate::guarding;
 use crate::print;
@@ -35,18 +33,22 @@ const SMALL_VARIABLE: &str = "SIDING_SMALL_MODEL";
 /// Columns of a line about a call.
 const LINE: usize = print::WIDTH;
 
-/// Works on a prompt with a model and tools, and waits for everything that was started.
+/// Works on prompts with a model and tools, at a terminal or on a single one with -p.
 ///
 /// Slow commands go on in the background, and the model is told when they end, or ask for
-/// something. When it has ended its turn and tasks still run, they are waited for, for --wait-bound
-/// at most; then they are ended, and the exit code says so. What it says goes to standard output,
-/// what it does to standard error.
+/// something. At a terminal Ctrl-B sends the running command to the background, Esc interrupts what
+/// is waited for, and Ctrl-D leaves, which ends what still runs.
+///
+/// With -p: when the model has ended its turn and tasks still run, they are waited for, for
+/// --wait-bound at most; then they are ended, and the exit code says so. What it says goes to
+/// standard output, what it does to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding agent --model anthropic:NAME       talk to it at this terminal
   siding agent --model anthropic:NAME -p 'fix the failing test'
-  siding agent --model openai:NAME -p '…'       any server with that API
-  siding agent --model script:FILE -p '…'       answers from a file, no key
+  siding agent --model openai:NAME -p '…'   any server with that API
+  siding agent --model script:FILE -p '…'   answers from a file, without a key
   siding agent --resume agent-4711-99 -p 'go on'
 
 Keys: $ANTHROPIC_API_KEY or $ANTHROPIC_AUTH_TOKEN, $OPENAI_API_KEY. Addresses
@@ -57,8 +59,8 @@ $SIDING_SMALL_MODEL is the default of --small-model.
 Exit codes: 0 when it is done, 1 when it could not go on, 124 when tasks had
 to be ended.")]
 pub(crate) struct Args {
-    /// What it is to do; with --resume it may be left out, to go on with what was begun
-    #[arg(short, long, value_name = "TEXT", required_unless_present = "resume", value_parser = words)]
+    /// What it is to do; without it you are asked at the terminal
+    #[arg(short, long, value_name = "TEXT", value_parser = words)]
     prompt: Option<String>,
     /// The model: PROVIDER:NAME
     #[arg(long, value_name = "MODEL")]
@@ -91,6 +93,8 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        // Before any thread begins.
+        let console = self.console()?;
         let root = context::root()?;
         let settings = context::settings()?;
         let variable = |name: &str| std::env::var(name).ok();
@@ -123,23 +127,49 @@ impl Args {
             labeller,
             model: from_anywhere(model)?.to_string(),
             guard: guard()?,
-            yes_to_ask: self.yes_to.is_some(),
+            doubts: match (&self.yes_to, &console) {
+                (Some(_), _) => Doubts::Allowed,
+                (None, Some(_)) => Doubts::Asked,
+                (None, None) => Doubts::Refused,
+            },
             allow_paths: self.allow_path,
             at_once: at_once(variable(AT_ONCE_VARIABLE).as_deref())?,
             most_requests: self.max_turns,
         };
         let shows = !self.json;
-        let report = one_shot(begin, self.prompt, self.wait_bound, &mut |sight| {
-            if shows {
-                show(sight);
-            }
-        })?;
+        let report = match console {
+            Some(console) => interactive(begin, console)?,
+            None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| {
+                if shows {
+                    show::show(sight);
+                }
+            })?,
+        };
         if self.json {
             json::print(&report)?;
         } else {
-            tell_end(&report);
+            show::tell_end(&report);
         }
-        Ok(ExitCode::from(code(&report.end)))
+        Ok(ExitCode::from(show::code(&report.end)))
+    }
+}
+
+impl Args {
+    /// Returns the terminal of the person to talk to: where no prompt was given. A conversation that is
+    /// taken up goes on without one, where there is no terminal.
+    fn console(&self) -> Result<Option<Console>, Failure> {
+        if self.prompt.is_some() {
+            return Ok(None);
+        }
+        if self.json {
+            let is_alone = "--json prints what came of one prompt: give it with -p TEXT";
+            return self.resume.as_ref().map(|_| None).ok_or_else(|| Failure::new(is_alone));
+        }
+        match Console::open() {
+            Ok(console) => Ok(Some(console)),
+            Err(_) if self.resume.is_some() => Ok(None),
+            Err(error) => Err(Failure::new(error)),
+        }
     }
 }
 
@@ -185,90 +215,6 @@ fn guard() -> Result<Guard, Failure> {
     }))
 }
 
-/// Shows what the agent does.
-fn show(sight: Sight<'_>) {
-    match sight {
-        Sight::Began(session) => errln!("siding: conversation {session}"),
-        Sight::Said(said) => {
-            for one in said {
-                if let Said::Text { text } = one {
-                    // Nobody need read it.
-                    let _unread = print::text(&format!("{}\n", visible(text)));
-                }
-            }
-        }
-        Sight::Calls(call) => {
-            errln!("{}", one_line(&format!("> {} {}", call.name, gist(&call.input)), LINE));
-        }
-        Sight::Done(result) => {
-            let mark = if result.is_error { "! " } else { "  " };
-            let first = result.text.lines().next().unwrap_or_default().replace('\t', " ");
-            errln!("{}", one_line(&format!("{mark}{first}"), LINE));
-        }
-        Sight::Label(label) => errln!("= {label}"),
-        Sight::Told(Told::Notice { id, .. }) => errln!("* news of {}", id.task),
-        Sight::Part(Part::Again { why, pause_ms }) => {
-            let pause = human(Duration::from_millis(pause_ms));
-            errln!("{}", one_line(&format!("! again in {pause}: {why}"), LINE * 4));
-        }
-        Sight::Summarising => errln!("  what was said is put in short"),
-        Sight::Part(Part::Text(_) | Part::Thinking(_))
-        | Sight::Told(Told::Prompt { .. } | Told::Reminder { .. } | Told::Summary { .. })
-        | Sight::Spent(_)
-        // It ends with this, and that is told.
-        | Sight::Failed(_) => {}
-    }
-}
-
-/// Returns what a call is about: what a person looks for first, or all of its arguments.
-fn gist(input: &Value) -> String {
-    let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
-    first.map_or_else(|| input.to_string(), str::to_owned)
-}
-
-/// Says how it ended, and where to go on.
-fn tell_end(report: &Report) {
-    let usage = report.usage;
-    let how = match &report.end {
-        End::Done => "done".to_owned(),
-        End::WaitBound { bound_ms } => {
-            format!("its tasks did not end within {}", human(Duration::from_millis(*bound_ms)))
-        }
-        End::Refused => "the provider has refused to let the model go on".to_owned(),
-        End::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),
-        End::Stopped => "the model was stopped by its provider, which does not say why".to_owned(),
-        End::Requests { most } => {
-            format!("the model was asked {most} times (--max-turns) and is not done")
-        }
-        End::Failed { why } => format!("it cannot go on: {}", one_line(why, LINE * 6)),
-        End::Interrupted => "interrupted".to_owned(),
-    };
-    errln!("siding: {how}");
-    // A model from a file costs nothing.
-    if usage != Usage::default() {
-        let read = usage.context() - usage.output;
-        let (cached, written) = (usage.cache_read, usage.output);
-        errln!("        {read} tokens read ({cached} from the cache), {written} written");
-    }
-    errln!("        go on: siding agent --resume {} -p TEXT", report.session_id);
-    for view in &report.ended {
-        errln!("  ended  {}", advice::line(view, LINE - 9));
-    }
-}
-
-const fn code(end: &End) -> u8 {
-    match end {
-        End::Done => 0,
-        End::WaitBound { .. } => exit::TIMED_OUT,
-        End::Refused
-        | End::Cut
-        | End::Stopped
-        | End::Requests { .. }
-        | End::Failed { .. }
-        | End::Interrupted => exit::NOT_DONE,
-    }
-}
-
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         match error {
@@ -279,6 +225,7 @@ impl From<AgentError> for Failure {
             error @ (AgentError::Transcript(_)
             | AgentError::Fault { .. }
             | AgentError::Scene { .. }
+            | AgentError::Terminal(_)
             | AgentError::Io { .. }) => Self::new(error),
         }
     }
@@ -286,6 +233,8 @@ impl From<AgentError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use siding_agent::agent::Report;
+
     use super::*;
     use crate::render::schema;
 

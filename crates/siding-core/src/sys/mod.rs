@@ -32,6 +32,7 @@ pub mod sockets;
 pub mod spawn;
 mod tcp_only;
 pub mod threads;
+pub mod tty;
 mod way_out;
 
 /// Returns 64 random bits.

@@ -31,7 +31,7 @@ fn mistakes_say_what_to_do() {
 fn a_prompt_must_be_there_and_say_something() {
     let sandbox = Sandbox::new();
     let none = sandbox.siding(&["agent", "--model", "script:x"]).run();
-    assert!(none.err().contains("--prompt"), "{}", none.err());
+    assert!(none.err().contains("no terminal") && none.err().contains("-p TEXT"), "{}", none.err());
     let blank = sandbox.siding(&["agent", "--model", "script:x", "-p", " "]).run();
     assert!(blank.err().contains("say what it is to do"), "{}", blank.err());
 }

@@ -15,7 +15,7 @@ use siding_model::history::{self, Asked, AtOnce};
 use siding_model::id::Kind;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{Placement, Why};
-use siding_model::settings::{Key, RawValue, Settings};
+use siding_model::settings::{Key, Origin, RawValue};
 use siding_model::span::human;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 use siding_model::wait::Condition;
@@ -71,6 +71,11 @@ pub struct Args {
     /// Start even though the same command runs already in the same directory.
     #[serde(default)]
     pub allow_duplicate: bool,
+    /// Whether a command that is known to take longer than the budget starts in the background where
+    /// no setting says so. Not for a model: whoever offers the tool decides.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub may_start_away: bool,
 }
 
 /// What was decided before anything was started.
@@ -153,7 +158,14 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
     let command = Command::Shell { text: args.command.clone(), shell: settings.shell.clone() };
     let cwd = order::directory(args.cwd.as_deref())?;
     let wanted = settings.blocking_budget;
-    let found = at_once(host, &settings, (&command, &cwd), asks, wanted);
+    let decides = settings.auto_background
+        || args.may_start_away && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
+    let asked = match (asks, decides && settings.background_tasks) {
+        (true, _) => Asked::Background,
+        (false, true) => Asked::Nothing,
+        (false, false) => Asked::Foreground,
+    };
+    let found = at_once(host, (&command, &cwd), asked, wanted);
     let note = found.as_ref().and_then(|found| found.reason(wanted));
     let (placement, budget) = match &found {
         // Its caller waits, and is told first.
@@ -203,16 +215,10 @@ fn sources(args: &Args) -> Result<Environment, Refusal> {
 /// Decides whether a command goes to the background at once.
 fn at_once(
     host: &Host,
-    settings: &Settings,
     (command, cwd): (&Command, &str),
-    asks: bool,
+    asked: Asked,
     budget: Duration,
 ) -> Option<AtOnce> {
-    let asked = match (asks, settings.auto_background && settings.background_tasks) {
-        (true, _) => Asked::Background,
-        (false, true) => Asked::Nothing,
-        (false, false) => Asked::Foreground,
-    };
     let words = match asked {
         Asked::Nothing => siding_guard::words_of(command),
         Asked::Background | Asked::Foreground => Vec::new(),

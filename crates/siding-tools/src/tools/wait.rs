@@ -87,6 +87,7 @@ pub(super) async fn until<C: Caller>(
     let begin = || Waiter::new(&host.root, PROGRAM, ids, conditions, quantifier, millis(bound));
     let mut waiter = block(begin)?;
     let mut cancelled = pin!(call.cancelled());
+    let mut sent_away = pin!(call.sent_away());
     let waited = loop {
         if let Some(waited) = block(|| waiter.turn())? {
             break waited;
@@ -104,6 +105,12 @@ pub(super) async fn until<C: Caller>(
                     _ => None,
                 };
                 call.tell(host, standing.as_ref(), bound).await;
+            }
+            () = &mut sent_away => {
+                return Ok(Answer::say(format!(
+                    "not waited for any longer, since a person wants something else to be done \
+                     meanwhile ({wanted}); what ends later is reported"
+                )));
             }
             _gone = &mut cancelled => return Err(Refusal::Cancelled),
         }

@@ -1,0 +1,61 @@
+//! What runs, as it is shown to a person who watches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use siding_core::view::{self, Detail};
+use siding_model::id::TaskId;
+use siding_model::report::PlacementKind;
+use siding_tools::{Host, Standing, text};
+
+use super::tasks;
+use crate::terminal::Task;
+
+/// Tasks of which the last line is looked for. No more than these are shown.
+pub(super) const LOOKED_AT: usize = 6;
+
+/// What is known of the tasks that run.
+#[derive(Debug)]
+pub(super) struct Board {
+    host: Arc<Host>,
+    /// What is usual for each, which does not change while it runs.
+    usual: HashMap<TaskId, Option<u64>>,
+}
+
+impl Board {
+    pub(super) fn new(host: &Arc<Host>) -> Self {
+        Self { host: Arc::clone(host), usual: HashMap::new() }
+    }
+
+    /// Looks at what runs now: what somebody waits for first, then the oldest.
+    pub(super) fn look(&mut self) -> Vec<Task> {
+        let running = tasks::recorded(&self.host).unwrap_or_default();
+        self.usual.retain(|id, _| running.iter().any(|task| task.dir.id() == *id));
+        let mut views: Vec<_> = running.into_iter().map(|task| (self.view(&task), task)).collect();
+        views.sort_by_key(|(view, _)| {
+            (view.placement.kind == PlacementKind::Background, std::cmp::Reverse(view.elapsed_ms))
+        });
+        let shown = views.into_iter().enumerate().map(|(number, (view, standing))| Task {
+            id: view.task_id.to_string(),
+            last_line: (number < LOOKED_AT).then(|| text::last_line(&standing)).flatten(),
+            is_waited_for: view.placement.kind == PlacementKind::Foreground,
+            state: (!view.is_under_way()).then(|| view.phase.as_str()),
+            elapsed_ms: view.elapsed_ms,
+            usual_ms: view.expected_ms,
+            command: view.command,
+        });
+        shown.collect()
+    }
+
+    fn view(&mut self, task: &Standing) -> siding_model::report::TaskView {
+        let id = task.dir.id();
+        if let Some(usual) = self.usual.get(&id) {
+            let mut view = view::of(&self.host.root, &task.dir, &task.state, Detail::Brief);
+            view.expected_ms = *usual;
+            return view;
+        }
+        let view = self.host.view(task, Detail::Brief);
+        self.usual.insert(id, view.expected_ms);
+        view
+    }
+}

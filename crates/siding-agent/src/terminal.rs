@@ -1,0 +1,32 @@
+//! The agent at a terminal: what a person sees and types.
+//!
+//! What was said scrolls away as the output of any program does; the rows at the bottom are drawn anew
+//! as things change (ADR 16). [`View`] decides and is pure: from keys and sights to what is shown, and
+//! to [`Wish`]es. [`Console`] has the terminal.
+
+mod console;
+mod draw;
+mod frame;
+mod input;
+mod keys;
+mod screen;
+mod view;
+
+pub use console::{Console, ConsoleError};
+pub use frame::{Frame, Paint, Row};
+pub use keys::{Decoder, Key};
+pub use screen::Screen;
+pub use view::{Task, View, Wish};
+
+use siding_model::signal::Signal;
+
+/// What the person at the terminal has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Person {
+    /// Pressed these.
+    Pressed(Vec<Key>),
+    /// Sent a signal, or the terminal has.
+    Sent(Signal),
+    /// Closed the terminal.
+    Gone,
+}

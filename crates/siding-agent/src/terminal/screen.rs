@@ -1,0 +1,144 @@
+//! From rows to bytes for a terminal.
+//!
+//! Only the rows at the bottom are ever gone back to: the cursor goes up as many rows as were drawn, all
+//! below is erased, what was said is printed and scrolls away, and the rows are drawn anew. Nothing
+//! is asked of the terminal, which might not answer.
+
+use super::frame::{Frame, Paint, Row};
+
+/// What a terminal is told when it is taken: that pasted text is to be marked.
+pub(super) const BEGIN: &str = "\x1b[?2004h";
+/// What undoes all that it was ever told.
+pub(super) const END: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
+
+/// What a terminal shows of a [`Frame`].
+#[derive(Debug)]
+pub struct Screen {
+    has_colour: bool,
+    drawn: Option<(Frame, usize)>,
+}
+
+impl Screen {
+    /// Begins with a terminal that shows nothing of it.
+    #[must_use]
+    pub const fn new(has_colour: bool) -> Self {
+        Self { has_colour, drawn: None }
+    }
+
+    /// Returns what prints rows for good and draws a frame below them, in a terminal of this many
+    /// columns. Empty when nothing has changed.
+    pub fn draw(&mut self, said: &[Row], frame: &Frame, columns: usize) -> String {
+        let is_new = self.drawn.as_ref().is_none_or(|(drawn, at)| drawn != frame || *at != columns);
+        if said.is_empty() && !is_new {
+            return String::new();
+        }
+        // One change to whoever watches (synchronized output), and no cursor that runs about.
+        let mut out = "\x1b[?2026h\x1b[?25l".to_owned();
+        out.push_str(&self.erase(columns));
+        for row in said {
+            self.row(row, &mut out);
+            out.push_str("\r\n");
+        }
+        for (number, row) in frame.rows.iter().enumerate() {
+            if number > 0 {
+                out.push_str("\r\n");
+            }
+            self.row(row, &mut out);
+        }
+        let (row, column) = frame.cursor;
+        up(frame.rows.len().saturating_sub(1 + row), &mut out);
+        out.push('\r');
+        if column > 0 {
+            out.push_str(&format!("\x1b[{column}C"));
+        }
+        out.push_str("\x1b[?25h\x1b[?2026l");
+        self.drawn = Some((frame.clone(), columns));
+        out
+    }
+
+    /// Returns what removes the frame, so that what is printed next stands in its place.
+    pub fn erase(&mut self, columns: usize) -> String {
+        let Some((frame, _)) = self.drawn.take() else { return "\r\x1b[J".to_owned() };
+        let (row, column) = frame.cursor;
+        // A terminal that has become narrower breaks the rows it shows.
+        let broken = |width: usize| width.saturating_sub(1) / columns.max(1);
+        let above: usize = frame.rows.iter().take(row).map(|row| 1 + broken(row.width())).sum();
+        let mut out = String::new();
+        up(above + broken(column + 1), &mut out);
+        out.push_str("\r\x1b[J");
+        out
+    }
+
+    /// Forgets what is shown, since somebody else has written.
+    pub fn forget(&mut self) {
+        self.drawn = None;
+    }
+
+    fn row(&self, row: &Row, out: &mut String) {
+        for (paint, text) in &row.0 {
+            let code = if self.has_colour { code(*paint) } else { "" };
+            out.push_str(code);
+            out.push_str(text);
+            if !code.is_empty() {
+                out.push_str("\x1b[m");
+            }
+        }
+    }
+}
+
+const fn code(paint: Paint) -> &'static str {
+    match paint {
+        Paint::Plain => "",
+        Paint::Strong => "\x1b[1m",
+        Paint::Faint => "\x1b[2m",
+        Paint::Good => "\x1b[32m",
+        Paint::Bad => "\x1b[31m",
+        Paint::Busy => "\x1b[36m",
+    }
+}
+
+fn up(rows: usize, out: &mut String) {
+    if rows > 0 {
+        out.push_str(&format!("\x1b[{rows}A"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(rows: &[&str], cursor: (usize, usize)) -> Frame {
+        let row = |text: &&str| Row(vec![(Paint::Busy, (*text).to_owned())]);
+        Frame { rows: rows.iter().map(row).collect(), cursor }
+    }
+
+    const ON: &str = "\x1b[?2026h\x1b[?25l";
+    const OFF: &str = "\x1b[?25h\x1b[?2026l";
+
+    #[test]
+    fn only_what_has_changed_is_drawn_and_from_where_it_began() {
+        let mut screen = Screen::new(false);
+        let first = frame(&["ab", "> c", "end"], (1, 3));
+        let drawn = screen.draw(&[], &first, 10);
+        assert_eq!(drawn, format!("{ON}\r\x1b[Jab\r\n> c\r\nend\x1b[1A\r\x1b[3C{OFF}"));
+        assert_eq!(screen.draw(&[], &first, 10), "");
+        let said = [Row(vec![(Paint::Plain, "said".to_owned())])];
+        let drawn = screen.draw(&said, &frame(&["x"], (0, 0)), 10);
+        assert_eq!(drawn, format!("{ON}\x1b[1A\r\x1b[Jsaid\r\nx\r{OFF}"));
+    }
+
+    #[test]
+    fn a_narrower_terminal_has_broken_the_rows() {
+        let mut screen = Screen::new(false);
+        let _drawn = screen.draw(&[], &frame(&["0123456789", "> c"], (1, 3)), 10);
+        assert_eq!(screen.erase(4), "\x1b[3A\r\x1b[J");
+        assert_eq!(screen.erase(4), "\r\x1b[J", "nothing is shown any more");
+    }
+
+    #[test]
+    fn colour_is_taken_back_and_may_be_refused() {
+        let frame = frame(&["ab"], (0, 0));
+        assert!(Screen::new(true).draw(&[], &frame, 10).contains("\x1b[36mab\x1b[m"));
+        assert!(!Screen::new(false).draw(&[], &frame, 10).contains("[36m"));
+    }
+}

@@ -1,0 +1,112 @@
+//! What is said of an agent at work, and of its end.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use siding_agent::agent::{End, Report, Sight};
+use siding_agent::message::{Said, Told, Usage};
+use siding_agent::provider::Part;
+use siding_model::advice;
+use siding_model::signal::Signal;
+use siding_model::span::human;
+use siding_model::text::{one_line, visible};
+
+use super::LINE;
+use crate::exit;
+use crate::print;
+
+/// Shows what the agent does.
+pub(super) fn show(sight: Sight<'_>) {
+    match sight {
+        Sight::Began(session) => errln!("siding: conversation {session}"),
+        Sight::Said(said) => {
+            for one in said {
+                if let Said::Text { text } = one {
+                    // Nobody need read it.
+                    let _unread = print::text(&format!("{}\n", visible(text)));
+                }
+            }
+        }
+        Sight::Calls(call) => {
+            errln!("{}", one_line(&format!("> {} {}", call.name, gist(&call.input)), LINE));
+        }
+        Sight::Done(result) => {
+            let mark = if result.is_error { "! " } else { "  " };
+            let first = result.text.lines().next().unwrap_or_default().replace('\t', " ");
+            errln!("{}", one_line(&format!("{mark}{first}"), LINE));
+        }
+        Sight::Label(label) => errln!("= {label}"),
+        Sight::Told(Told::Notice { id, .. }) => errln!("* news of {}", id.task),
+        Sight::Part(Part::Again { why, pause_ms }) => {
+            let pause = human(Duration::from_millis(pause_ms));
+            errln!("{}", one_line(&format!("! again in {pause}: {why}"), LINE * 4));
+        }
+        Sight::Summarising => errln!("  what was said is put in short"),
+        Sight::Part(Part::Text(_) | Part::Thinking(_))
+        | Sight::Told(Told::Prompt { .. } | Told::Reminder { .. } | Told::Summary { .. })
+        | Sight::Spent(_)
+        | Sight::Asking
+        | Sight::Question { .. }
+        | Sight::Rests(_)
+        // It ends with this, and that is told.
+        | Sight::Failed(_) => {}
+    }
+}
+
+/// Returns what a call is about: what a person looks for first, or all of its arguments.
+fn gist(input: &Value) -> String {
+    let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
+    first.map_or_else(|| input.to_string(), str::to_owned)
+}
+
+/// Says how it ended, and where to go on.
+pub(super) fn tell_end(report: &Report) {
+    let usage = report.usage;
+    let how = match &report.end {
+        End::Done => "done".to_owned(),
+        End::WaitBound { bound_ms } => {
+            format!("its tasks did not end within {}", human(Duration::from_millis(*bound_ms)))
+        }
+        End::Refused => "the provider has refused to let the model go on".to_owned(),
+        End::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),
+        End::Stopped => "the model was stopped by its provider, which does not say why".to_owned(),
+        End::Requests { most } => {
+            format!("the model was asked {most} times (--max-turns) and is not done")
+        }
+        End::Failed { why } => format!("it cannot go on: {}", one_line(why, LINE * 6)),
+        End::Interrupted => "interrupted".to_owned(),
+        End::Left => "left".to_owned(),
+        End::Signaled { signal } => format!("ended by {signal}"),
+    };
+    errln!("siding: {how}");
+    // A model from a file costs nothing.
+    if usage != Usage::default() {
+        let read = usage.context() - usage.output;
+        let (cached, written) = (usage.cache_read, usage.output);
+        errln!("        {read} tokens read ({cached} from the cache), {written} written");
+    }
+    let was_talk = matches!(report.end, End::Left | End::Signaled { .. });
+    let prompt = if was_talk { "" } else { " -p TEXT" };
+    errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
+    for view in &report.ended {
+        errln!("  ended  {}", advice::line(view, LINE - 9));
+    }
+}
+
+/// Returns the exit code.
+pub(super) fn code(end: &End) -> u8 {
+    match end {
+        End::Done | End::Left => 0,
+        End::Signaled { signal } => {
+            let number = signal.parse().map_or(0, Signal::number);
+            exit::SIGNALED.saturating_add(u8::try_from(number).unwrap_or(0))
+        }
+        End::WaitBound { .. } => exit::TIMED_OUT,
+        End::Refused
+        | End::Cut
+        | End::Stopped
+        | End::Requests { .. }
+        | End::Failed { .. }
+        | End::Interrupted => exit::NOT_DONE,
+    }
+}

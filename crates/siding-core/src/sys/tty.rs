@@ -1,0 +1,88 @@
+//! The terminal of this process: keys as they are pressed, its size, and being suspended.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use super::{descriptor, file};
+
+/// A terminal that gives every key as it is pressed, without showing it or making a signal of it.
+/// It is as before once this is dropped.
+#[derive(Debug)]
+pub struct Raw {
+    terminal: OwnedFd,
+    before: Termios,
+}
+
+impl Raw {
+    /// Makes the terminal behind a descriptor one.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, `ENOTTY` when it is none.
+    pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
+        // Above the standard ones, which anybody may close.
+        let terminal = descriptor::duplicate_from(terminal, 3)?;
+        let before = tcgetattr(&terminal)?;
+        let raw = Self { terminal, before };
+        raw.again()?;
+        Ok(raw)
+    }
+
+    /// Makes it one again after [`Raw::restore`], or after somebody else has changed it.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, when it has gone.
+    pub fn again(&self) -> io::Result<()> {
+        let mut raw = self.before.clone();
+        raw.make_raw();
+        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &raw)?)
+    }
+
+    /// Makes it as it was before.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, when it has gone.
+    pub fn restore(&self) -> io::Result<()> {
+        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.before)?)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // One that has gone is nobody's any more.
+        let _gone = self.restore();
+    }
+}
+
+/// Has a terminal given back before a panic is told, which may end this process at once. `end` is
+/// written to it first: what undoes all that it was told.
+pub fn restore_at_panic(raw: &Arc<Raw>, output: OwnedFd, end: &'static str) {
+    let (raw, before) = (Arc::downgrade(raw), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |info| {
+        if let Some(raw) = raw.upgrade() {
+            // There is nobody to tell of a failure but the one who reads the panic.
+            let _gone = file::write(&output, end.as_bytes());
+            let _gone = raw.restore();
+        }
+        before(info);
+    }));
+}
+
+/// Returns the columns and rows of a terminal; `None` where it does not say.
+#[must_use]
+pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
+    let size = tcgetwinsize(terminal).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// Stops this process until its shell continues it, as Ctrl-Z does. Where no shell could, since the
+/// group of this process is orphaned, nothing happens.
+pub fn suspend_oneself() {
+    // SAFETY: no memory is passed.
+    let _always_works = unsafe { libc::raise(libc::SIGTSTP) };
+}

@@ -1,0 +1,172 @@
+//! A terminal, as a person has one: a pseudo terminal, and what it would show.
+
+mod shown;
+
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+
+use crate::POLL_DEADLINE;
+use shown::Shown;
+
+/// A terminal for a program under test: [`crate::Invocation::on_terminal`].
+#[derive(Debug)]
+pub struct Terminal {
+    /// The side of the person.
+    person: OwnedFd,
+    /// The side of programs.
+    device: OwnedFd,
+    shown: Shown,
+}
+
+impl Terminal {
+    /// Opens one of this size.
+    ///
+    /// # Panics
+    ///
+    /// When the system has none.
+    pub fn new(columns: u16, rows: u16) -> Self {
+        let (mut person, mut device) = (-1, -1);
+        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: both numbers are places for one int; no name and no settings are asked for or given;
+        // the size lives until the call returns and is only read.
+        let opened = unsafe {
+            libc::openpty(
+                &raw mut person,
+                &raw mut device,
+                std::ptr::null_mut(),
+                std::ptr::null(),
+                &raw const size,
+            )
+        };
+        assert_eq!(opened, 0, "no terminal: {}", std::io::Error::last_os_error());
+        // SAFETY: the call has opened both for this process, and nobody else knows them.
+        let (person, device) =
+            unsafe { (OwnedFd::from_raw_fd(person), OwnedFd::from_raw_fd(device)) };
+        for end in [&person, &device] {
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC).expect("it is open");
+        }
+        Self { person, device, shown: Shown::new(columns.into(), rows.into()) }
+    }
+
+    /// The side of programs, for one more of them.
+    pub(crate) fn device(&self) -> Stdio {
+        self.device.try_clone().expect("a descriptor is free").into()
+    }
+
+    /// The side of programs.
+    pub fn as_device(&self) -> &OwnedFd {
+        &self.device
+    }
+
+    /// Its modes, to be compared: echo, signals, lines, …
+    ///
+    /// # Panics
+    ///
+    /// When it has gone.
+    pub fn modes(&self) -> String {
+        format!("{:?}", tcgetattr(&self.device).expect("it is a terminal"))
+    }
+
+    /// Presses keys, as the bytes that they send.
+    ///
+    /// # Panics
+    ///
+    /// When nobody takes them.
+    pub fn press(&self, bytes: &str) {
+        let mut rest = bytes.as_bytes();
+        while !rest.is_empty() {
+            let count = rustix::io::write(&self.person, rest).expect("the terminal takes keys");
+            rest = &rest[count..];
+        }
+    }
+
+    /// Gives it another size. The program is told by SIGWINCH, which is the caller's to send: a
+    /// terminal that controls no process sends none.
+    ///
+    /// # Panics
+    ///
+    /// When it has gone.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.person, size).expect("a terminal has a size");
+        self.shown.resize(columns.into(), rows.into());
+    }
+
+    /// Closes the side of the person, as a window that is closed does. What a program does with its
+    /// own side fails from then on.
+    pub fn close(self) {
+        drop(self.person);
+    }
+
+    /// What it shows now, row by row, without blanks at the end.
+    pub fn screen(&mut self) -> Vec<String> {
+        self.read(Duration::ZERO);
+        self.shown.screen()
+    }
+
+    /// All that it has shown: what has scrolled away, and what it shows.
+    pub fn all(&mut self) -> String {
+        self.read(Duration::ZERO);
+        self.shown.all()
+    }
+
+    /// Waits until `part` is to be seen in what it shows or has scrolled away.
+    ///
+    /// # Panics
+    ///
+    /// When that has not come within [`POLL_DEADLINE`].
+    #[track_caller]
+    pub fn until_shows(&mut self, part: &str) {
+        self.until(&format!("it shows {part:?}"), |shown| shown.all().contains(part));
+    }
+
+    /// Waits until a row of the screen contains `part`.
+    ///
+    /// # Panics
+    ///
+    /// When that has not come within [`POLL_DEADLINE`].
+    #[track_caller]
+    pub fn until_row_has(&mut self, part: &str) {
+        self.until(&format!("a row has {part:?}"), |shown| {
+            shown.screen().iter().any(|row| row.contains(part))
+        });
+    }
+
+    #[track_caller]
+    fn until(&mut self, what: &str, holds: impl Fn(&Shown) -> bool) {
+        let deadline = Instant::now() + POLL_DEADLINE;
+        loop {
+            if holds(&self.shown) {
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited in vain until {what}:\n{}", self.shown.all());
+            self.read(left.min(Duration::from_millis(100)));
+        }
+    }
+
+    /// Takes in what has come, and waits this long for the first of it.
+    fn read(&mut self, patience: Duration) {
+        let mut wait = patience;
+        let mut bytes = [0; 4096];
+        loop {
+            let mut polled = [PollFd::from_borrowed_fd(self.person.as_fd(), PollFlags::IN)];
+            let timeout = Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).expect("a short time"),
+                tv_nsec: wait.subsec_nanos().into(),
+            };
+            if !matches!(rustix::event::poll(&mut polled, Some(&timeout)), Ok(1)) {
+                return;
+            }
+            match rustix::io::read(&self.person, &mut bytes) {
+                Ok(count) if count > 0 => self.shown.feed(&bytes[..count]),
+                _ => return,
+            }
+            wait = Duration::ZERO;
+        }
+    }
+}

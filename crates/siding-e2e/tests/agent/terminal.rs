@@ -1,0 +1,370 @@
+//! `siding agent` at a terminal.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::process::Signal;
+use siding_core::sys::tty;
+use siding_e2e::{Running, Sandbox, Terminal, eventually, processes};
+
+use super::{agent, entries, transcript};
+
+const CTRL_B: &str = "\x02";
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const CTRL_Z: &str = "\x1a";
+const ESCAPE: &str = "\x1b";
+
+/// A talk that begins: the agent waits for a first prompt.
+struct Talk {
+    terminal: Terminal,
+    agent: Running,
+    /// The terminal's modes before the agent had it.
+    before: String,
+}
+
+impl Talk {
+    fn begin(sandbox: &Sandbox, script: &str) -> Self {
+        Self::with(sandbox, script, &[])
+    }
+
+    fn with(sandbox: &Sandbox, script: &str, args: &[&str]) -> Self {
+        let mut terminal = Terminal::new(80, 24);
+        let before = terminal.modes();
+        let agent = agent(sandbox, script, args).on_terminal(&terminal).spawn();
+        terminal.until_row_has("ready");
+        assert_ne!(terminal.modes(), before, "keys are taken as they are pressed");
+        Self { terminal, agent, before }
+    }
+
+    fn says(&self, text: &str) {
+        self.terminal.press(&format!("{text}\r"));
+    }
+
+    /// Waits for its end, and checks that the terminal is as it was.
+    #[track_caller]
+    fn ends_with(mut self, code: i32) -> String {
+        let done = self.agent.wait();
+        let shown = self.terminal.all();
+        assert_eq!(done.code, Some(code), "{shown}");
+        assert_eq!(self.terminal.modes(), self.before, "the terminal is as it was");
+        shown
+    }
+}
+
+/// Returns the one session that there is.
+fn session(sandbox: &Sandbox) -> String {
+    let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).expect("there are");
+    let names = sessions.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.into_iter().find(|name| name.starts_with("agent-")).expect("there is one")
+}
+
+fn show(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+    sandbox.siding(&["show", id, "--json"]).run().expect_code(0).json()
+}
+
+#[test]
+fn a_prompt_is_answered_and_the_terminal_given_back() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        expect = '^say hel你o$'
+        text = ["I run", " it."]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "echo 'hel''lo'; exit 3" }
+        [[answer]]
+        expect = '(?s)exited 3.*output:\nhello'
+        text = "It said hello, and failed."
+    "#;
+    let mut talk = Talk::begin(&sandbox, script);
+    // Written with a mistake, and put right.
+    talk.says("say hell\x7f你o");
+    talk.terminal.until_shows("It said hello, and failed.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let shown = talk.ends_with(0);
+    for part in ["> say hel你o\n", "\nI run it.\n", "$ echo 'hel''lo'; exit 3\n", "resume agent-"]
+    {
+        assert!(shown.contains(part), "no {part:?} in {shown}");
+    }
+}
+
+/// PAINS C7: in place, at once, and its end wakes an agent that has nothing to do.
+#[test]
+fn a_key_sends_the_command_to_the_background_and_its_end_wakes_the_agent() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let may_end = sandbox.path("may-end");
+    let command = format!(
+        "echo begun $$; until [ -e {} ]; do sleep 0.05; done; echo over $$",
+        may_end.display()
+    );
+    let script = format!(
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = {{ command = "{command}", budget = 600 }}
+        [[answer]]
+        expect = '(?s)in the background as (?<task>b-[0-9a-z]{{12}}), .*output:\nbegun'
+        text = "It goes on as ${{task}}."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<status>completed</status>.*over'
+        text = "It is over."
+        "#
+    );
+    let mut talk = Talk::begin(&sandbox, &script);
+    talk.says("build");
+    talk.terminal.until_row_has("  begun ");
+    talk.terminal.press(CTRL_B);
+    talk.terminal.until_shows("It goes on as b-");
+    let id = sandbox.task_ids().pop().expect("it is a task");
+    let view = show(&sandbox, &id);
+    assert_eq!(view["placement"]["why"], "user", "{view}");
+    assert_eq!(view["phase"], "running", "{view}");
+    std::fs::write(&may_end, "").expect("written");
+    talk.terminal.until_shows("It is over.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let shown = talk.ends_with(0);
+    assert!(shown.contains(&format!("* {id}  completed (0)  echo begun")), "{shown}");
+    let lines = transcript(&sandbox, &session(&sandbox));
+    assert_eq!(entries(&lines, "started").len(), 1, "nothing is begun twice: {lines:#?}");
+}
+
+/// PAINS B4, B5: an interrupt touches what is waited for and nothing else. Leaving ends the rest, and
+/// says so first.
+#[test]
+fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 301", run_in_background = true }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "echo begun; sleep 302", budget = 600 }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "echo never" }
+        [[answer]]
+        expect = '(?s)not run: a person has interrupted.*go on$'
+        text = "I go on."
+    "#;
+    let mut talk = Talk::begin(&sandbox, script);
+    talk.says("start");
+    talk.terminal.until_row_has("  begun");
+    talk.terminal.press(ESCAPE);
+    talk.terminal.until_shows("! interrupted");
+    talk.terminal.until_row_has("ready");
+    let [background, foreground] = ["sleep 301", "sleep 302"].map(|command| {
+        let all = sandbox.task_ids().into_iter().map(|id| show(&sandbox, &id));
+        let is_it = |view: &serde_json::Value| {
+            view["command"].as_str().is_some_and(|text| text.contains(command))
+        };
+        all.into_iter().find(is_it).expect("it was begun")
+    });
+    assert_eq!(background["phase"], "running", "{background}");
+    assert_eq!(foreground["phase"], "ended", "{foreground}");
+    assert_eq!(sandbox.task_ids().len(), 2, "the third was never begun");
+    talk.says("go on");
+    talk.terminal.until_shows("I go on.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let id = background["task_id"].as_str().expect("an id");
+    talk.terminal.until_shows("these run, and are ended when you leave");
+    talk.terminal.until_shows(&format!("{id}  sleep 301"));
+    talk.terminal.press(CTRL_D);
+    let shown = talk.ends_with(0);
+    assert_eq!(shown.matches("! interrupted").count(), 1, "{shown}");
+    assert!(shown.contains(&format!("ended  {id}  stopped")), "{shown}");
+    assert_eq!(show(&sandbox, id)["phase"], "ended");
+}
+
+#[test]
+fn whatever_ends_it_the_terminal_is_as_it_was_and_nothing_goes_on() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let script = r#"
+            [[answer]]
+            [[answer.call]]
+            tool = "bash"
+            input = { command = "echo begun; sleep 300", budget = 600 }
+        "#;
+        let mut talk = Talk::begin(&sandbox, script);
+        talk.says("start");
+        talk.terminal.until_row_has("  begun");
+        talk.agent.signal(signal);
+        let shown = talk.ends_with(code);
+        assert!(shown.contains("ended by SIG"), "{shown}");
+    }
+}
+
+#[test]
+fn a_window_that_is_closed_ends_it() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let talk = Talk::begin(&sandbox, "[[answer]]\ntext = \"Never said.\"\n");
+    let Talk { terminal, agent, .. } = talk;
+    terminal.close();
+    let _ended = agent.wait().expect_code(129);
+}
+
+/// Ctrl-Z, and `fg`: its shell has the terminal meanwhile.
+#[test]
+fn a_suspended_agent_gives_the_terminal_back_and_takes_it_again() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let mut talk = Talk::begin(&sandbox, "[[answer]]\ntext = \"Here I am.\"\n");
+    talk.terminal.press(CTRL_Z);
+    let pid = talk.agent.process().pid;
+    eventually("it is stopped", || processes::state(pid) == Some('T'));
+    assert_eq!(talk.terminal.modes(), talk.before);
+    talk.agent.signal(Signal::CONT);
+    eventually("it has the terminal again", || talk.terminal.modes() != talk.before);
+    talk.says("hello");
+    talk.terminal.until_shows("Here I am.");
+    talk.terminal.until_row_has("ready");
+    let shown = talk.terminal.all();
+    assert_eq!(shown.matches("ready").count(), 1, "it is drawn once: {shown}");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+}
+
+/// On a panic as well, which ends a released program before anything is dropped.
+#[test]
+fn a_panic_gives_the_terminal_back_first() {
+    let terminal = Terminal::new(80, 24);
+    let before = terminal.modes();
+    let raw = Arc::new(tty::Raw::enter(terminal.as_device()).expect("it is a terminal"));
+    assert_ne!(terminal.modes(), before);
+    let output: OwnedFd = terminal.as_device().try_clone().expect("a descriptor is free");
+    tty::restore_at_panic(&raw, output, "\x1b[?25h");
+    let ended = std::thread::spawn(|| panic!("as wished")).join();
+    assert!(ended.is_err());
+    assert_eq!(terminal.modes(), before, "while it is still held");
+}
+
+/// What a person says meanwhile goes with the results, not after the turn.
+#[test]
+fn what_is_said_meanwhile_is_told_with_the_results() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let may_end = sandbox.path("may-end");
+    let script = format!(
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = {{ command = "echo begun; until [ -e {} ]; do sleep 0.05; done; echo over", budget = 600 }}
+        [[answer]]
+        expect = '(?s)output:\nbegun\nover.*and be quick$'
+        text = "I am."
+        "#,
+        may_end.display()
+    );
+    let mut talk = Talk::begin(&sandbox, &script);
+    talk.says("build");
+    talk.terminal.until_row_has("  begun");
+    talk.says("and be quick");
+    talk.terminal.until_row_has("next: and be quick");
+    std::fs::write(&may_end, "").expect("written");
+    talk.terminal.until_shows("I am.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_C);
+    talk.terminal.until_row_has("once more leaves");
+    talk.terminal.press(CTRL_C);
+    let _shown = talk.ends_with(0);
+}
+
+#[test]
+fn a_person_is_asked_what_the_guard_has_doubts_about() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sudo -n true; echo asked" }
+        [[answer]]
+        expect = '(?s)not run: a person .* has said no: '
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sudo -n true; echo as''ked" }
+        [[answer]]
+        expect = '(?s)output:.*\basked'
+        text = "Thank you."
+    "#;
+    let mut talk = Talk::begin(&sandbox, script);
+    talk.says("ask me");
+    talk.terminal.until_row_has("run it? y or n");
+    assert!(sandbox.task_ids().is_empty(), "not before somebody has said yes");
+    talk.terminal.press(ESCAPE);
+    talk.terminal.until_row_has("$ sudo -n true; echo as''ked");
+    talk.terminal.until_row_has("run it? y or n");
+    talk.says("y");
+    talk.terminal.until_shows("Thank you.");
+    talk.terminal.until_row_has("ready");
+    assert_eq!(sandbox.task_ids().len(), 1);
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+}
+
+#[test]
+fn a_small_window_is_enough() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        text = "一二三四五六七八九十 and words after them"
+    "#;
+    let mut talk = Talk::begin(&sandbox, script);
+    talk.terminal.resize(24, 8);
+    talk.agent.signal(Signal::WINCH);
+    talk.says("count, in words that take more than one row");
+    talk.terminal.until_shows("after them");
+    talk.terminal.until_row_has("ready");
+    let screen = talk.terminal.screen();
+    assert!(screen.iter().any(|row| row == "一二三四五六七八九十 and"), "{screen:#?}");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+}
+
+/// What was said is shown again, and the same conversation goes on.
+#[test]
+fn a_conversation_is_taken_up_at_a_terminal() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script =
+        "[[answer]]\ntext = \"First.\"\n[[answer]]\nexpect = '^again$'\ntext = \"Second.\"\n";
+    let done = agent(&sandbox, script, &["-p", "begin"]).run().expect_code(0);
+    assert_eq!(done.out(), "First.\n");
+    let session = session(&sandbox);
+    let mut talk = Talk::with(&sandbox, script, &["--resume", &session]);
+    talk.terminal.until_shows("> begin\n\nFirst.\n");
+    // What was said before is called back, and changed.
+    talk.terminal.press("\x1b[A\x15again\r");
+    talk.terminal.until_shows("Second.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_do() {
+    let sandbox = Sandbox::new();
+    let none = agent(&sandbox, "", &[]).run().expect_code(125);
+    assert!(none.err().contains("no terminal") && none.err().contains("-p TEXT"), "{}", none.err());
+    let json = agent(&sandbox, "", &["--json"]).run().expect_code(125);
+    assert!(json.err().contains("-p TEXT"), "{}", json.err());
+    let mut terminal = Terminal::new(80, 24);
+    let dumb = agent(&sandbox, "", &[]).on_terminal(&terminal).env("TERM", "dumb").run();
+    let _refused = dumb.expect_code(125);
+    terminal.until_shows("TERM=dumb");
+    assert!(!terminal.all().contains("ready"), "it has not begun");
+}

@@ -1,0 +1,109 @@
+//! Breaking text into rows of a screen.
+
+use unicode_width::UnicodeWidthChar as _;
+
+use super::columns::visible;
+
+/// Columns of a tab.
+const TAB: usize = 4;
+
+/// Returns the columns that a text takes. Of a character without a shape none.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// Returns a character as it is shown in a row: what has no shape of its own made visible, as
+/// [`visible`] does it, and a tab as blanks.
+#[must_use]
+pub fn shown(c: char) -> String {
+    match c {
+        '\t' => " ".repeat(TAB),
+        '\n' => String::new(),
+        _ => visible(c.encode_utf8(&mut [0; 4])),
+    }
+}
+
+/// Returns a text in rows of at most `columns`, safe to print: each of its lines is broken at blanks,
+/// and within a word that is longer than a row. What a line begins with is not repeated.
+///
+/// A row is wider than `columns` only where a single character is.
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let text = visible(text).replace('\t', &" ".repeat(TAB));
+    let mut rows = Vec::new();
+    for line in text.split('\n') {
+        wrap_line(line, columns, &mut rows);
+    }
+    rows
+}
+
+fn wrap_line(line: &str, columns: usize, rows: &mut Vec<String>) {
+    let mut row = String::new();
+    let mut used = 0;
+    // Behind the last blank of the row that stands after a word.
+    let mut blank: Option<usize> = None;
+    for c in line.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide > columns && !row.is_empty() {
+            let rest = match blank.take() {
+                // It breaks where it is anyway.
+                _ if c == ' ' => String::new(),
+                Some(at) => row.split_off(at),
+                None => String::new(),
+            };
+            row.truncate(row.trim_end_matches(' ').len());
+            rows.push(std::mem::replace(&mut row, rest));
+            used = width(&row);
+            if c == ' ' {
+                continue;
+            }
+        }
+        row.push(c);
+        used += wide;
+        if c == ' ' && !row.trim_start_matches(' ').is_empty() {
+            blank = Some(row.len());
+        }
+    }
+    rows.push(row);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_at_blanks_and_words_only_where_they_must() {
+        assert_eq!(wrap("aa bb cc", 5), ["aa bb", "cc"]);
+        assert_eq!(wrap("aa bb cc", 6), ["aa bb", "cc"]);
+        assert_eq!(wrap("aa\n\nb", 6), ["aa", "", "b"]);
+        assert_eq!(wrap("", 6), [""]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap("  an indented one", 9), ["  an", "indented", "one"]);
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_hidden_ones_are_shown() {
+        assert_eq!(wrap("你好吗", 4), ["你好", "吗"]);
+        assert_eq!(wrap("你", 1), ["你"]);
+        assert_eq!(wrap("\u{1b}[2J", 80), ["\\e[2J"]);
+        assert_eq!(width("e\u{301}你"), 3);
+        assert_eq!(shown('\u{7}'), "\\x07");
+    }
+
+    proptest! {
+        #[test]
+        fn rows_hold_every_word_and_are_never_too_wide(
+            text in "[a-c 你\\n]{0,60}",
+            columns in 2_usize..20,
+        ) {
+            let rows = wrap(&text, columns);
+            prop_assert!(rows.iter().all(|row| width(row) <= columns), "{rows:?}");
+            let bare = |text: &str| text.split_whitespace().collect::<String>();
+            prop_assert_eq!(bare(&rows.concat()), bare(&text));
+        }
+    }
+}
