@@ -13,3 +13,4 @@ pub mod provider;
 pub mod terminal;
 pub mod tool;
 pub mod transcript;
+pub mod workflow;

@@ -36,6 +36,9 @@ pub fn main() -> ExitCode {
     if first == PROXY_ARGUMENT {
         return ExitCode::from(siding_core::proxy::main());
     }
+    if first == siding_agent::workflow::task::INNER {
+        return cmd::workflow::exec::main();
+    }
     if let Some(adopt) = cmd::adopt::AtOnce::from_process() {
         let outcome = adopt.run(|| Shim::fork(siding_shim::main));
         return outcome.unwrap_or_else(|failure| failure.report());

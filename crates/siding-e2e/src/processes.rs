@@ -209,10 +209,11 @@ pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
 }
 
 /// The birthmark a task id stands for: its twelve characters of Crockford's base 32 (lower
-/// case, after `b-`) as one 60-bit number, first character highest.
+/// case, after the letter of its kind) as one 60-bit number, first character highest.
 pub fn birthmark(id: &str) -> Option<u64> {
     const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
-    let digits = id.strip_prefix("b-").filter(|digits| digits.len() == 12)?;
+    let (_, digits) =
+        id.split_once('-').filter(|(kind, digits)| kind.len() == 1 && digits.len() == 12)?;
     digits.chars().try_fold(0, |sum, digit| Some(sum << 5 | ALPHABET.find(digit)? as u64))
 }
 

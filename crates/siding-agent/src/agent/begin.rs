@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::message::Told;
 use crate::provider::{Cancel, Provider};
 use crate::tool::todo::{Holder, TodoList};
-use crate::tool::{Ground, Scene, Toolbox};
+use crate::tool::{Ground, RunWorkflow, Scene, Toolbox};
 use crate::transcript::{Opened, Transcript};
 
 /// Tokens of context after which what was said is put in short: three quarters of what the smallest
@@ -94,7 +94,13 @@ impl Begin {
         let host = Arc::new(Host::of(self.root, session.clone(), owner, Dialect::Agent));
         let cwd = PathBuf::from(&opened.cwd);
         let scene = scene(&cwd, &self.allow_paths, &session)?;
-        let toolbox = Toolbox::new().with_files().with_todo();
+        let workflows = RunWorkflow {
+            host: Arc::clone(&host),
+            cwd: cwd.clone(),
+            guard: Arc::clone(&self.guard),
+            yes_to_ask: self.doubts == Doubts::Allowed,
+        };
+        let toolbox = Toolbox::new().with_files().with_todo().with(workflows);
         let calls = Arc::new(Calls::new(toolbox, scene, cwd.clone(), self.guard, self.doubts));
         let terms = Terms {
             reading: calls.reading(),

@@ -76,7 +76,9 @@ fn write_all(dir: &Path) -> Result<(), Failure> {
 /// Writes the page of a command and those of all commands below it.
 fn write_below(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
     man(command).generate_to(dir)?;
-    command.get_subcommands().try_for_each(|command| write_below(command, dir))
+    // What only siding itself calls is no page.
+    let mut shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.try_for_each(|command| write_below(command, dir))
 }
 
 fn man(command: &clap::Command) -> Man {

@@ -28,6 +28,7 @@ mod stop;
 mod uninstall;
 mod wait;
 mod why;
+pub(crate) mod workflow;
 
 use std::io;
 use std::process::ExitCode;
@@ -77,6 +78,7 @@ enum Command {
     Guard(guard::Args),
     Agent(Box<agent::Args>),
     A2a(a2a::Args),
+    Workflow(workflow::Args),
     Mcp(mcp::Args),
     Install(install::Args),
     Uninstall(uninstall::Args),
@@ -173,6 +175,7 @@ impl Cli {
             Command::Guard(args) => args.run(),
             Command::Agent(args) => args.run(),
             Command::A2a(args) => args.run(),
+            Command::Workflow(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
             Command::Install(args) => args.run(),

@@ -70,10 +70,10 @@ pub(crate) struct Args {
     pub(super) stall_after: Option<String>,
     /// Time between the polite signal and the kill (default: kill_grace, 10s)
     #[arg(long, value_name = "D")]
-    grace: Option<String>,
+    pub(super) grace: Option<String>,
     /// The polite signal (default: kill_signal, TERM)
     #[arg(long, value_name = "SIGNAL")]
-    signal: Option<String>,
+    pub(super) signal: Option<String>,
     /// Session that owns the task (default: $SIDING_SESSION, else the implicit one)
     #[arg(long, value_name = "ID")]
     pub(super) session: Option<String>,

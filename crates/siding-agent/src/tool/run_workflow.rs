@@ -1,0 +1,97 @@
+//! `run_workflow`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use siding_core::settings::{self, Environment};
+use siding_tools::Host;
+
+use super::kind::{Access, Tool};
+use super::{Outcome, Scene};
+use crate::agent::{Guard, Permit};
+use crate::provider::Cancel;
+use crate::workflow::{Plan, Work, task};
+
+/// Begins a workflow.
+pub struct RunWorkflow {
+    /// Whose task it becomes.
+    pub host: Arc<Host>,
+    /// The directory in which it is begun.
+    pub cwd: PathBuf,
+    /// Judges the commands of its steps.
+    pub guard: Guard,
+    /// Whether what the guard asks about is allowed.
+    pub yes_to_ask: bool,
+}
+
+/// Which.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The file, relative to the working directory or absolute.
+    file: String,
+}
+
+impl Tool for RunWorkflow {
+    type Args = Args;
+    const NAME: &'static str = "run_workflow";
+    const ABOUT: &'static str = "\
+Run a workflow in the background: a TOML file with `[[step]]` tables, each with `id`, `run` (a shell \
+command) or `prompt` (for an agent), and if wanted `needs` (ids of steps that come before), `if`, \
+`timeout`, `retries`, `matrix`. Steps whose needs are over run at once; when one fails the others are \
+stopped. Answers with its task id: `task_output` has a line for each step, `task_stop` ends it with all \
+its steps, and you are told when it ends.";
+    const ACCESS: Access = Access::Changes;
+
+    fn call(&self, scene: &Scene, args: Args, _cancel: &Cancel) -> Outcome {
+        let spot = scene.ground.existing(&args.file)?;
+        let text = String::from_utf8(spot.read()?)
+            .map_err(|_| format!("`{}` is no text: it cannot be a workflow", args.file))?;
+        let plan = Plan::parse(Path::new(&args.file), &text).map_err(|error| error.to_string())?;
+        for step in plan.steps() {
+            if let Work::Command(command) = &step.work {
+                self.judge(&step.id, command)?;
+            }
+        }
+        let failed = |error: &dyn fmt::Display| format!("the workflow was not begun: {error}");
+        let settings =
+            settings::load(&Environment::from_process()).map_err(|error| failed(&error))?;
+        if !settings.background_tasks {
+            return Err("background tasks are turned off here, and a workflow is one".to_owned());
+        }
+        let session = self.host.live_session().map_err(|error| failed(&error))?;
+        let file = self.cwd.join(&args.file).display().to_string();
+        let of = (file.as_str(), text.as_str(), &plan);
+        let id = task::begin(&self.host.root, &settings, session, &self.cwd, of)
+            .map_err(|error| failed(&error))?;
+        Ok(format!(
+            "the workflow `{}` with {} steps runs in the background as {id}; `task_output` shows how \
+             its steps stand, `task_wait` waits for its end",
+            args.file,
+            plan.steps().len()
+        ))
+    }
+}
+
+impl RunWorkflow {
+    /// Has a step's command judged, as those of `bash` are.
+    fn judge(&self, step: &str, command: &str) -> Result<(), String> {
+        match (self.guard)(command, true) {
+            Permit::Yes => Ok(()),
+            Permit::Ask { .. } if self.yes_to_ask => Ok(()),
+            Permit::Ask { why } => Err(format!(
+                "not run: a person has to say yes to step `{step}` first, and none is asked here: {why}"
+            )),
+            Permit::No { why } => Err(format!("not run: step `{step}`: {why}")),
+        }
+    }
+}
+
+impl fmt::Debug for RunWorkflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunWorkflow").field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}

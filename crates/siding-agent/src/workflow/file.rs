@@ -1,0 +1,96 @@
+//! The file of a workflow: reading it, and where in it a mistake is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use siding_model::text::one_line;
+
+use super::plan::Plan;
+use super::raw::RawFile;
+
+/// Longest file that is read: a thousand steps of a thousand bytes.
+pub(super) const BYTES_MAX: u64 = 1 << 20;
+/// Columns of what is wrong.
+const COLUMNS: usize = 600;
+
+/// Why a file is no workflow.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("could not read the workflow `{}`: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It is too long.
+    #[error("the workflow `{}` has more than {} KiB; split it", .path.display(), BYTES_MAX >> 10)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It says something that cannot be.
+    #[error("{}:{line}: {what}", .path.display())]
+    Mistake {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong, and what is allowed.
+        what: String,
+    },
+}
+
+/// Something wrong at a place of the text.
+pub(super) struct Mistake {
+    /// In bytes from the beginning.
+    pub(super) offset: usize,
+    pub(super) what: String,
+}
+
+impl Mistake {
+    /// Says what is wrong with a step.
+    pub(super) fn of_step(offset: usize, id: &str, what: &str) -> Self {
+        Self { offset, what: format!("step `{id}`: {what}") }
+    }
+}
+
+impl Plan {
+    /// Reads a workflow. `path` is only said in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Mistake`] for the first mistake.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
+        let file: RawFile = toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(text.len(), |span| span.start);
+            mistake(path, text, Mistake { offset, what: error.message().to_owned() })
+        })?;
+        Self::of(file).map_err(|wrong| mistake(path, text, wrong))
+    }
+}
+
+/// Reads the text of a workflow.
+///
+/// # Errors
+///
+/// [`FileError::Read`], [`FileError::TooLong`].
+pub fn read(path: &Path) -> Result<String, FileError> {
+    let failed = |source| FileError::Read { path: path.to_owned(), source };
+    let facts = std::fs::metadata(path).map_err(failed)?;
+    if facts.len() > BYTES_MAX {
+        return Err(FileError::TooLong { path: path.to_owned() });
+    }
+    // A FIFO would keep the caller waiting for whoever writes.
+    if !facts.is_file() {
+        return Err(failed(io::Error::other("it is no file")));
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}
+
+fn mistake(path: &Path, text: &str, Mistake { offset, what }: Mistake) -> FileError {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    FileError::Mistake { path: path.to_owned(), line, what: one_line(&what, COLUMNS) }
+}

@@ -1,0 +1,35 @@
+//! What the shim of a step says.
+
+use siding_core::watch::Watch;
+use siding_model::protocol::Message;
+
+/// What was heard of a step.
+pub(super) enum Heard {
+    /// It is to be looked at.
+    Look { anything: bool },
+    /// It was not begun, or nobody can say how it stands.
+    Gone { why: String, again: bool },
+}
+
+/// Takes what a step's shim has said.
+pub(super) fn hear(watch: &mut Watch<'_>) -> Heard {
+    let mut anything = false;
+    loop {
+        match watch.take() {
+            Ok(Some(Message::CannotStart { doing, .. })) => {
+                return Heard::Gone { why: format!("its shim {doing}"), again: true };
+            }
+            Ok(Some(
+                Message::Record { .. }
+                | Message::Output { .. }
+                | Message::Why { .. }
+                | Message::Usage { .. }
+                | Message::Done
+                | Message::Refused { .. },
+            )) => anything = true,
+            Ok(None) => return Heard::Look { anything: anything || watch.is_over() },
+            // It may still run: another attempt could be a second one beside it.
+            Err(error) => return Heard::Gone { why: error.to_string(), again: false },
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! One step for each combination of values.
+
+use std::collections::BTreeMap;
+
+use super::plan::STEPS_MAX;
+
+/// Most values of one key. The number of steps has a bound of its own.
+const VALUES_MAX: usize = 100;
+/// Most bytes of a value: it stands in the step's id.
+const VALUE_BYTES_MAX: usize = 100;
+/// Most keys of a matrix.
+const KEYS_MAX: usize = 8;
+/// Most bytes of a key.
+const KEY_BYTES_MAX: usize = 32;
+/// How the variables begin by which a step knows its values.
+const VARIABLE: &str = "MATRIX_";
+
+/// One combination: a value for each key, in the order of the keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Combination(Vec<(String, String)>);
+
+impl Combination {
+    /// Returns the id of a step with these values.
+    pub(super) fn id(&self, base: &str) -> String {
+        if self.0.is_empty() {
+            return base.to_owned();
+        }
+        let values: Vec<String> =
+            self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        format!("{base}[{}]", values.join(","))
+    }
+
+    /// Returns the variables by which the step's command knows them.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
+        self.0.iter().map(|(key, value)| (variable(key), value.clone()))
+    }
+
+    /// Puts the values into a text that says `{{KEY}}`. The text of a step without a matrix is taken as
+    /// it stands.
+    ///
+    /// # Errors
+    ///
+    /// That a key is none of the matrix.
+    pub(super) fn fill(&self, field: &str, text: &str) -> Result<String, String> {
+        if self.0.is_empty() {
+            return Ok(text.to_owned());
+        }
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let (key, after) = after
+                .split_once("}}")
+                .ok_or_else(|| format!("`{field}`: `{{{{` is not ended with `}}}}`"))?;
+            let value = self.0.iter().find(|(known, _)| known == key.trim());
+            let (_, value) = value.ok_or_else(|| {
+                let keys: Vec<&str> = self.0.iter().map(|(key, _)| key.as_str()).collect();
+                format!("`{field}`: its matrix has no `{}`; it has {}", key.trim(), keys.join(", "))
+            })?;
+            filled.push_str(before);
+            filled.push_str(value);
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    /// Refuses a command that has a key's place in it: a value that is put into a text for the shell
+    /// could mean anything there.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub(super) fn keep_out_of(&self, command: &str) -> Result<(), String> {
+        let is_used = |key: &&(String, String)| command.contains(&format!("{{{{{}}}}}", key.0));
+        match self.0.iter().find(is_used) {
+            Some((key, _)) => Err(format!(
+                "`run`: write \"${}\" for `{{{{{key}}}}}`: values come as variables, so that none of \
+                 them can change the command",
+                variable(key)
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn variable(key: &str) -> String {
+    format!("{VARIABLE}{}", key.to_ascii_uppercase())
+}
+
+/// Returns all combinations, the last key changing fastest; one without values where there are no keys.
+///
+/// # Errors
+///
+/// What is wrong with the matrix; more than `most` combinations.
+pub(super) fn expand(
+    matrix: &BTreeMap<String, Vec<toml::Value>>,
+    most: usize,
+) -> Result<Vec<Combination>, String> {
+    if matrix.len() > KEYS_MAX {
+        return Err(format!("`matrix` has {} keys; at most {KEYS_MAX}", matrix.len()));
+    }
+    let mut combinations = vec![Combination::default()];
+    let mut variables: Vec<String> = Vec::new();
+    for (key, values) in matrix {
+        check_key(key)?;
+        if variables.contains(&variable(key)) {
+            return Err(format!("`matrix`: two keys would both be `{}`", variable(key)));
+        }
+        variables.push(variable(key));
+        let values = read(key, values)?;
+        if combinations.len().saturating_mul(values.len()) > most {
+            return Err(format!(
+                "`matrix` makes more than {most} steps; a workflow has at most {STEPS_MAX} in all"
+            ));
+        }
+        let with = |before: &Combination| {
+            let before = before.0.clone();
+            values
+                .iter()
+                .map(move |value| {
+                    let mut all = before.clone();
+                    all.push((key.clone(), value.clone()));
+                    Combination(all)
+                })
+                .collect::<Vec<_>>()
+        };
+        combinations = combinations.iter().flat_map(with).collect();
+    }
+    Ok(combinations)
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let is_word = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let begins = key.starts_with(|c: char| c.is_ascii_alphabetic());
+    if is_word && begins && key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "`matrix`: `{key}` is no key; write a letter and up to {} letters, digits and `_`",
+        KEY_BYTES_MAX - 1
+    ))
+}
+
+fn read(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String> {
+    if values.is_empty() || values.len() > VALUES_MAX {
+        return Err(format!("`matrix.{key}` has {} values; write 1 to {VALUES_MAX}", values.len()));
+    }
+    let mut read: Vec<String> = Vec::new();
+    for value in values {
+        let text = match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(truth) => truth.to_string(),
+            // 3.10 would be 3.1.
+            toml::Value::Float(_) | toml::Value::Datetime(_) => {
+                return Err(format!("`matrix.{key}`: write `{value}` in quotes"));
+            }
+            toml::Value::Array(_) | toml::Value::Table(_) => {
+                return Err(format!(
+                    "`matrix.{key}`: a value is a text, a whole number or a truth"
+                ));
+            }
+        };
+        if text.is_empty() || text.len() > VALUE_BYTES_MAX || text.chars().any(char::is_control) {
+            return Err(format!(
+                "`matrix.{key}`: a value has 1 to {VALUE_BYTES_MAX} bytes and no control characters"
+            ));
+        }
+        if read.contains(&text) {
+            return Err(format!("`matrix.{key}` has `{text}` twice"));
+        }
+        read.push(text);
+    }
+    Ok(read)
+}

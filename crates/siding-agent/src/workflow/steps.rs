@@ -1,0 +1,93 @@
+//! From a step to the task that it is, and from the task's end to the step's.
+
+use std::path::Path;
+
+use siding_core::run::RunError;
+use siding_core::run::order::{self, Order};
+use siding_core::store::Root;
+use siding_model::id::{Kind, SessionId};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::{Outcome, Placement, Why};
+use siding_model::settings::Settings;
+use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+
+use super::plan::{Step, Work};
+use super::record::StepEnd;
+
+/// By whom a step is stopped that ends with its workflow.
+pub(super) const BY: &str = "workflow";
+/// By whom a task is stopped whose session is over.
+const SESSION: &str = "session";
+/// The variables by which a step knows whose it is.
+const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
+const STEP_VARIABLE: &str = "SIDING_STEP";
+
+/// Returns the task that an attempt of a step is to be.
+pub(super) fn spec(
+    root: &Root,
+    settings: &Settings,
+    session: &SessionId,
+    cwd: &str,
+    program: &str,
+    step: &Step,
+) -> Result<TaskSpec, RunError> {
+    let (kind, command) = match &step.work {
+        Work::Command(text) => {
+            let (text, shell) = (text.clone(), settings.shell.clone());
+            (Kind::LocalBash, Command::Shell { text, shell })
+        }
+        Work::Prompt { text, model } => {
+            let mut argv = vec![program.to_owned(), "agent".to_owned(), format!("--prompt={text}")];
+            argv.extend(model.as_ref().map(|model| format!("--model={model}")));
+            (Kind::LocalAgent, Command::Argv { argv })
+        }
+    };
+    let base = Path::new(cwd);
+    let place = step.cwd.as_ref().map_or_else(|| base.to_owned(), |below| base.join(below));
+    let order = Order {
+        kind,
+        command,
+        cwd: order::directory(Some(&place))?,
+        session_id: session.clone(),
+        name: Some(step.id.clone()),
+        stdin: Stdin::Null,
+        placement: Placement::Background { why: Why::Asked },
+        deadline: step.timeout.unwrap_or(settings.max_elapsed).min(settings.max_elapsed_hard_cap),
+        keep: false,
+        monitor: None,
+        wait_for: Vec::new(),
+    };
+    let mut spec = order::spec(root, settings, order)?;
+    // A step is over with all it has started: the next one may need the same port.
+    spec.on_leader_exit = OnLeaderExit::Reap;
+    Ok(spec)
+}
+
+/// Returns the variables that are set for a step.
+pub(super) fn environment(workflow: &str, step: &Step) -> Vec<(String, String)> {
+    let own = [(WORKFLOW_VARIABLE, workflow), (STEP_VARIABLE, step.id.as_str())];
+    let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    step.env.iter().cloned().chain(own).collect()
+}
+
+/// Returns how an attempt ended whose task has ended, `None` while that runs. `is_taken_up` says that it
+/// was begun by another than who asks, and may have been alone for a while.
+pub(super) fn end(state: &TaskState, is_taken_up: bool) -> Option<StepEnd> {
+    let Phase::Ended { outcome, .. } = state.life.phase() else { return None };
+    let why = outcome.to_string();
+    Some(match outcome {
+        Outcome::Exited { code: 0 } => StepEnd::Ok,
+        Outcome::Stopped { by } if by == BY => StepEnd::Stopped,
+        Outcome::Stopped { by } if by == SESSION && is_taken_up => StepEnd::Lost { why },
+        Outcome::Lost { .. } if is_taken_up => StepEnd::Lost { why },
+        Outcome::Stopped { .. } => StepEnd::Failed { why, again: false },
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::Deadline { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart { .. }
+        | Outcome::Lost { .. }
+        | _ => StepEnd::Failed { why, again: true },
+    })
+}

@@ -1,0 +1,113 @@
+//! The task that carries a workflow out: how this program is called for it, and what it is given.
+
+use std::path::Path;
+use std::time::Duration;
+
+use siding_core::launch::{Shim, THIS_PROGRAM};
+use siding_core::run::order::{self, Order};
+use siding_core::run::{self, Begun, Duplicates, Given, Heard, RunError};
+use siding_core::store::Root;
+use siding_core::sys::poll;
+use siding_core::watch::Watch;
+use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::outcome::{Placement, Why};
+use siding_model::record::checksum;
+use siding_model::settings::Settings;
+use siding_model::signal::Signal;
+use siding_model::spec::{Command, Stdin};
+
+use super::plan::Plan;
+
+/// The first argument of the program that carries out a workflow.
+pub const INNER: &str = "__workflow";
+/// The flag before its file.
+pub const FILE: &str = "--file";
+/// The flag before the number of what was in the file when somebody looked at it.
+pub const CHECKED: &str = "--checked";
+/// The flag for going on after a failure.
+pub const KEEP_GOING: &str = "--keep-going";
+/// The flag before the number of steps at once.
+pub const MAX_PARALLEL: &str = "--max-parallel";
+/// The flag before the workflow that it goes on with.
+pub const RESUME: &str = "--resume";
+
+/// The signal that it takes for the wish to end.
+pub const SIGNAL: Signal = Signal::TERM;
+/// What it has beyond the grace of its steps, so that it sees how they end.
+const BEYOND_GRACE: Duration = Duration::from_secs(15);
+
+/// Returns what stands for the content of a file, so that none is run that nobody has looked at.
+#[must_use]
+pub fn number_of(text: &str) -> u32 {
+    checksum(text.as_bytes())
+}
+
+/// Returns the time between the signal and the kill.
+#[must_use]
+pub fn grace(settings: &Settings) -> Duration {
+    settings.kill_grace.saturating_add(BEYOND_GRACE)
+}
+
+/// Returns what a workflow is called: the name in its file, else that of the file.
+#[must_use]
+pub fn name_of(plan: &Plan, file: &Path) -> String {
+    let file = || file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    plan.name.clone().unwrap_or_else(file)
+}
+
+/// Begins a workflow in the background. `text` is what was in its file when somebody looked at it.
+///
+/// # Errors
+///
+/// [`RunError`].
+pub fn begin(
+    root: &Root,
+    settings: &Settings,
+    session_id: SessionId,
+    cwd: &Path,
+    (file, text, plan): (&str, &str, &Plan),
+) -> Result<TaskId, RunError> {
+    let program = std::env::current_exe().map_err(RunError::Shim)?.to_string_lossy().into_owned();
+    let number = number_of(text).to_string();
+    let argv =
+        [program.as_str(), INNER, FILE, file, CHECKED, number.as_str()].map(str::to_owned).to_vec();
+    let cap = settings.max_elapsed_hard_cap;
+    let order = Order {
+        kind: Kind::LocalWorkflow,
+        command: Command::Argv { argv },
+        cwd: order::directory(Some(cwd))?,
+        session_id,
+        name: Some(name_of(plan, Path::new(file))),
+        stdin: Stdin::Null,
+        placement: Placement::Background { why: Why::Asked },
+        deadline: plan.timeout.unwrap_or(cap).min(cap),
+        keep: false,
+        monitor: None,
+        wait_for: Vec::new(),
+    };
+    let mut spec = order::spec(root, settings, order)?;
+    spec.signal = SIGNAL;
+    spec.grace_ms = u64::try_from(grace(settings).as_millis()).unwrap_or(u64::MAX);
+    // It is silent while its steps work, which are looked at themselves.
+    spec.stall_after_ms = 0;
+    let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+    let id = spec.task_id;
+    let Begun::Started(link) = run::begin(root, &spec, &given, Shim::start(THIS_PROGRAM))? else {
+        return Ok(id);
+    };
+    let mut watch = Watch::over(root, THIS_PROGRAM, id, link);
+    // Until it runs it could still turn out that it cannot be begun.
+    while let Some(source) = watch.source() {
+        poll::wait(&[source], None).map_err(RunError::Shim)?;
+        match run::hear(&mut watch) {
+            Ok(Heard::Running | Heard::Over(..) | Heard::Ready(..)) => break,
+            Ok(Heard::Grown | Heard::Done | Heard::Again | Heard::Nothing) => {}
+            Err(error) => {
+                drop(watch);
+                run::clear_unborn(root, &spec);
+                return Err(error);
+            }
+        }
+    }
+    Ok(id)
+}

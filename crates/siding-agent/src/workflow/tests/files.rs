@@ -1,0 +1,134 @@
+//! What a file may say.
+
+use super::{plan, wrong};
+use crate::workflow::{Condition, OnFailure, Work};
+
+const REAL: &str = r#"
+name = "release"
+max_parallel = 3
+on_failure = "continue"
+timeout = "2h"
+model = "script:x"
+env = { CI = "1" }
+
+[[step]]
+id = "build"
+run = "make"
+timeout = "10m"
+
+[[step]]
+id = "test"
+needs = ["build"]
+run = "make test OS=$MATRIX_OS"
+retries = 2
+matrix = { py = [3, "3.12"], os = ["a", "b c"] }
+env = { CI = "2", WHERE = "on {{os}}" }
+
+[[step]]
+id = "notes"
+needs = ["test", "build"]
+if = "failure(test)"
+prompt = "Say why {{this}} failed."
+cwd = "docs"
+"#;
+
+#[test]
+fn a_real_file_is_read_as_it_says() {
+    let plan = plan(REAL);
+    let ids: Vec<&str> = plan.steps().iter().map(|step| step.id.as_str()).collect();
+    let tests =
+        ["test[os=a,py=3]", "test[os=a,py=3.12]", "test[os=b c,py=3]", "test[os=b c,py=3.12]"];
+    assert_eq!(ids, [&["build"], &tests[..], &["notes"]].concat());
+    assert_eq!((plan.on_failure, plan.max_parallel), (OnFailure::Continue, Some(3)));
+    assert_eq!(plan.timeout.map(|time| time.as_secs()), Some(7200));
+    let test = &plan.steps()[3];
+    assert_eq!((test.needs.as_slice(), test.retries, test.layer), (&[0][..], 2, 1));
+    let env: Vec<(&str, &str)> =
+        test.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let wanted = [("CI", "2"), ("WHERE", "on b c"), ("MATRIX_OS", "b c"), ("MATRIX_PY", "3")];
+    assert_eq!(env, wanted);
+    let notes = &plan.steps()[5];
+    assert_eq!((notes.needs.as_slice(), notes.layer), (&[0, 1, 2, 3, 4][..], 2));
+    assert_eq!(notes.condition.to_string(), "failure(test)");
+    assert!(matches!(&notes.condition, Condition::FailureOf(named) if named.steps == [1, 2, 3, 4]));
+    let model = Some("script:x".to_owned());
+    assert_eq!(notes.work, Work::Prompt { text: "Say why {{this}} failed.".to_owned(), model });
+}
+
+/// Each mistake is told with its line, its step, what was given and what is allowed.
+#[test]
+fn mistakes_are_told_with_what_is_allowed() {
+    let step = |rest: &str| format!("[[step]]\nid = \"a\"\n{rest}\n");
+    let run = |rest: &str| step(&format!("run = \"x\"\n{rest}"));
+    let cases = [
+        (String::new(), "begin one with `[[step]]`"),
+        ("steps = 1".to_owned(), "expected one of"),
+        (run("need = [\"b\"]"), "`needs`"),
+        (run("needs = [\"b\"]"), "step `a`: it needs `b`, and there is no such step; there are a"),
+        (run("needs = [\"a\"]"), "a needs a"),
+        (run("retries = 11"), "write 0 to 10"),
+        (run("retries = -1"), "write 0 to 10"),
+        (run("timeout = \"5\""), "`timeout`"),
+        (run("timeout = \"0s\""), "no time at all"),
+        (run("if = \"maybe()\""), "`success()`, `failure()`, `always()`"),
+        (run("if = \"success\""), "`success()`, `failure()`, `always()`"),
+        (run("if = \"success(b)\""), "add it to `needs`"),
+        (run("if = \"failure()\""), "it needs no step"),
+        (run("prompt = \"y\""), "not both"),
+        (run("model = \"y\""), "`model` is for a step with `prompt`"),
+        (run("matrix = { x = [] }"), "write 1 to 100"),
+        (run("matrix = { x = [3.1] }"), "write `3.1` in quotes"),
+        (run("matrix = { x = [\"1\", 1] }"), "has `1` twice"),
+        (run("matrix = { \"x-y\" = [1] }"), "no key"),
+        (run("matrix = { x = [1], X = [1] }"), "MATRIX_X"),
+        (run("env = { \"a=b\" = \"\" }"), "`env`"),
+        (step("run = \"\""), "nothing in it"),
+        (step("run = \"echo {{x}}\"\nmatrix = { x = [1] }"), "\"$MATRIX_X\""),
+        (step("prompt = \"{{y}}\"\nmatrix = { x = [1] }"), "its matrix has no `y`; it has x"),
+        (step(""), "write `run`, a command, or `prompt`"),
+        (format!("max_parallel = 0\n{}", run("")), "write 1 to 64"),
+        (format!("on_failure = \"go\"\n{}", run("")), "`stop`"),
+        (format!("{}{}", run(""), run("")), "another step has this id"),
+        ("[[step]]\nid = \"-x\"\nrun = \"x\"".to_owned(), "cannot be one"),
+        ("[[step]]\nrun = \"x\"".to_owned(), "`id`"),
+    ];
+    for (text, part) in cases {
+        let told = wrong(&text);
+        assert!(told.starts_with("flow.toml:") && told.contains(part), "{told}\n{text}");
+    }
+    let second = format!("{}[[step]]\nid = \"b\"\nrun = \"x\"\nneeds = [\"c\"]\n", run(""));
+    assert!(wrong(&second).starts_with("flow.toml:5: step `b`"), "{}", wrong(&second));
+}
+
+#[test]
+fn a_circle_is_named_in_its_order() {
+    let step = |id: &str, needs: &str| {
+        format!("[[step]]\nid = \"{id}\"\nrun = \"x\"\nneeds = [{needs}]\n")
+    };
+    let text = [
+        step("free", ""),
+        step("behind", r#""b""#),
+        step("a", r#""free", "c""#),
+        step("b", r#""a""#),
+        step("c", r#""b""#),
+    ]
+    .concat();
+    let told = wrong(&text);
+    let circles =
+        ["b needs a needs c needs b", "a needs c needs b needs a", "c needs b needs a needs c"];
+    assert!(circles.iter().any(|circle| told.contains(circle)), "{told}");
+    assert!(!told.contains("behind") && !told.contains("free"), "{told}");
+}
+
+#[test]
+fn the_number_of_steps_is_bounded() {
+    let values: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    let axis = values.join(",");
+    let of = |keys: &str| format!("[[step]]\nid = \"a\"\nrun = \"x\"\nmatrix = {{ {keys} }}\n");
+    assert_eq!(plan(&of(&format!("x = [{axis}], y = [1, 2]"))).steps().len(), 80);
+    let many = wrong(&of(&format!("x = [{axis}], y = [{axis}]")));
+    assert!(many.contains("at most 1000"), "{many}");
+    let text: String =
+        (0..=1000).map(|number| format!("[[step]]\nid=\"s{number}\"\nrun=\"x\"\n")).collect();
+    assert!(wrong(&text).contains("at most 1000 steps"), "{}", wrong(&text));
+}

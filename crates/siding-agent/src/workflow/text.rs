@@ -1,0 +1,81 @@
+//! What is said while a workflow is carried out, a line for each step that begins or ends.
+
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_model::process::Wall;
+use siding_model::span::human;
+use siding_model::text::{one_line, visible};
+
+use super::course::State;
+use super::load::Story;
+use super::record::{StepEnd, Verdict};
+
+/// Columns of a line.
+const COLUMNS: usize = 80;
+/// Lines of a failed step's output that are shown.
+const LINES: usize = 10;
+/// Columns of the word that a line begins with.
+const WORD: usize = 8;
+
+/// Says that a step begins.
+pub(super) fn began(id: &str, attempt: u32, attempts: u32, task: TaskId) -> String {
+    let attempt =
+        if attempt > 1 { format!(", attempt {attempt} of {attempts}") } else { String::new() };
+    line("begins", &format!("{id}  {task}{attempt}"))
+}
+
+/// Says that an attempt is over, and what is next for it.
+pub(super) fn ended(id: &str, end: &StepEnd, took_ms: u64, is_tried_again: bool) -> String {
+    let took = human(Duration::from_millis(took_ms));
+    let again = if is_tried_again { "; it is tried again" } else { "" };
+    match end {
+        StepEnd::Ok => line("ok", &format!("{id}  after {took}")),
+        StepEnd::Failed { why, .. } => line("failed", &format!("{id}  {why} after {took}{again}")),
+        StepEnd::Stopped => line("stopped", &format!("{id}  after {took}")),
+        StepEnd::Lost { why } => line("lost", &format!("{id}  {why}{again}")),
+    }
+}
+
+/// Shows the last lines of what a failed step wrote.
+pub(super) fn tail(output: &str) -> String {
+    let shown = visible(output);
+    let lines: Vec<&str> = shown.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    last.iter().map(|line| format!("    | {line}\n")).collect()
+}
+
+/// Says that somebody wants it stopped.
+pub(super) fn stopping(by: &str) -> String {
+    line("stopping", &format!("by {by}"))
+}
+
+/// Says how it has ended.
+pub(super) fn over(story: &Story, verdict: Verdict, now: Wall) -> String {
+    let states = story.course.states();
+    let words = [
+        State::Ok,
+        State::Failed,
+        State::Skipped,
+        State::Stopped,
+        State::NotRun,
+        State::Waiting,
+        State::Running,
+    ];
+    let counts = words.into_iter().filter_map(|word| {
+        let count = states.iter().filter(|state| **state == word).count();
+        (count > 0).then(|| format!("{count} {}", word.word().replace('_', " ")))
+    });
+    let counts: Vec<String> = counts.collect();
+    let took = human(Duration::from_millis(since(story.began, now)));
+    format!("workflow {} in {took}: {}\n", verdict.word(), counts.join(", "))
+}
+
+/// Returns the milliseconds between two moments, none when the clock was set back.
+pub(super) fn since(from: Wall, to: Wall) -> u64 {
+    u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)
+}
+
+fn line(word: &str, rest: &str) -> String {
+    format!("{word:<WORD$}  {}\n", one_line(rest, COLUMNS - WORD - 2))
+}

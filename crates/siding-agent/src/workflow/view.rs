@@ -1,0 +1,161 @@
+//! How a workflow stands, as JSON.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use siding_model::id::TaskId;
+use siding_model::process::Wall;
+
+use super::course::{State, Track};
+use super::load::Story;
+use super::plan::{Plan, Step};
+use super::record::{StepEnd, Verdict};
+use super::text::since;
+
+/// How a workflow stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It is a file, and has not begun.
+    Planned,
+    /// It is carried out.
+    Running,
+    /// Nobody carries it out any more, and it is not over: it can go on.
+    Interrupted,
+    /// No step has failed.
+    Ok,
+    /// A step has failed.
+    Failed,
+    /// It was stopped before all was done. It can go on.
+    Stopped,
+}
+
+impl RunState {
+    /// Returns its word, as in JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// A workflow and its steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WorkflowView {
+    /// Its name: the id of the task that began it. None of a file that was not begun.
+    pub workflow_id: Option<TaskId>,
+    /// Its name for people.
+    pub name: Option<String>,
+    /// Its file.
+    pub file: String,
+    /// How it stands.
+    pub state: RunState,
+    /// The tasks that have carried it out, the newest last.
+    pub tasks: Vec<TaskId>,
+    /// When it began, in RFC 3339.
+    pub began_at: Option<String>,
+    /// Milliseconds from its beginning to its end, or until now.
+    pub elapsed_ms: Option<u64>,
+    /// Its steps, in the order of the file.
+    pub steps: Vec<StepView>,
+}
+
+/// A step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct StepView {
+    /// Its id, with the values of its matrix.
+    pub id: String,
+    /// How it stands.
+    pub state: State,
+    /// The steps that must be over before.
+    pub needs: Vec<String>,
+    /// When it runs, once they are.
+    pub condition: String,
+    /// How many steps are before it on the longest way to it.
+    pub layer: usize,
+    /// Attempts that were begun.
+    pub attempt: u32,
+    /// Attempts that may be.
+    pub attempts: u32,
+    /// The task of the last attempt.
+    pub task_id: Option<TaskId>,
+    /// Milliseconds from the beginning of the last attempt to its end, or until now.
+    pub elapsed_ms: Option<u64>,
+    /// Why it did not go well.
+    pub why: Option<String>,
+}
+
+impl WorkflowView {
+    /// Shows a file that was not begun.
+    #[must_use]
+    pub fn of_plan(file: &Path, plan: &Plan) -> Self {
+        let track = Track::default();
+        let steps = plan.steps();
+        let steps = steps.iter().map(|step| of_step(plan, step, State::Waiting, &track, None));
+        Self {
+            workflow_id: None,
+            name: plan.name.clone(),
+            file: file.display().to_string(),
+            state: RunState::Planned,
+            tasks: Vec::new(),
+            began_at: None,
+            elapsed_ms: None,
+            steps: steps.collect(),
+        }
+    }
+
+    /// Shows one that has begun. `is_carried_out` says whether its newest task runs.
+    #[must_use]
+    pub fn of_story(story: &Story, is_carried_out: bool, now: Wall) -> Self {
+        let (course, plan) = (&story.course, story.course.plan());
+        let state = match course.over() {
+            Some(Verdict::Ok) => RunState::Ok,
+            Some(Verdict::Failed) => RunState::Failed,
+            Some(Verdict::Stopped) => RunState::Stopped,
+            None if is_carried_out => RunState::Running,
+            None => RunState::Interrupted,
+        };
+        let until = if state == RunState::Running { now } else { story.last };
+        let states = course.states();
+        let steps = plan.steps().iter().zip(states).zip(course.tracks());
+        let steps =
+            steps.map(|((step, state), track)| of_step(plan, step, state, track, Some(until)));
+        Self {
+            workflow_id: story.tasks.first().copied(),
+            name: plan.name.clone(),
+            file: story.opened.file.clone(),
+            state,
+            tasks: story.tasks.clone(),
+            began_at: Some(story.began.rfc3339()),
+            elapsed_ms: Some(since(story.began, until)),
+            steps: steps.collect(),
+        }
+    }
+}
+
+fn of_step(plan: &Plan, step: &Step, state: State, track: &Track, until: Option<Wall>) -> StepView {
+    let needs = step.needs.iter().map(|need| plan.steps()[*need].id.clone());
+    let elapsed = track.began.zip(track.ended.or(until));
+    StepView {
+        id: step.id.clone(),
+        state,
+        needs: needs.collect(),
+        condition: step.condition.to_string(),
+        layer: step.layer,
+        attempt: track.begun,
+        attempts: step.retries + 1,
+        task_id: track.task,
+        elapsed_ms: elapsed.map(|(began, until)| since(began, until)),
+        why: match &track.last {
+            Some(StepEnd::Failed { why, .. } | StepEnd::Lost { why }) => Some(why.clone()),
+            Some(StepEnd::Ok | StepEnd::Stopped) | None => None,
+        },
+    }
+}

@@ -1,0 +1,179 @@
+//! `siding workflow`: files of steps that need each other.
+
+mod check;
+pub(crate) mod exec;
+mod resume;
+mod run;
+mod show;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use siding_agent::workflow::{WorkflowError, read_journal, task};
+use siding_core::launch::Shim;
+use siding_core::store::Root;
+use siding_model::id::{Kind, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::spec::Command as Words;
+
+use crate::context::{self, PROGRAM, Task};
+use crate::failure::Failure;
+
+/// Runs, resumes and shows workflows: files of steps that need each other.
+///
+/// A workflow is a task, and so is each of its steps: `siding ps`, `output`, `wait` and `stop` work on
+/// them. Steps whose needs are over run at once. When one fails the others are stopped, unless the file
+/// or the call says otherwise. Whatever is killed, `resume` goes on and runs no finished step again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding workflow check ci.toml
+  siding workflow run --background ci.toml
+  siding workflow show w-4k7q --svg=ci.svg
+  siding workflow resume w-4k7q
+
+The format of the file: docs/workflow.md.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Box<run::Args>),
+    Resume(resume::Args),
+    Show(show::Args),
+    Check(check::Args),
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Run(args) => args.run(),
+            Command::Resume(args) => args.run(),
+            Command::Show(args) => args.run(),
+            Command::Check(args) => args.run(),
+        }
+    }
+}
+
+/// How the task of a workflow is run.
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Start in the background and return at once
+    #[arg(long)]
+    background: bool,
+    /// How long to wait before it goes on in the background (`15s`, `2m`, `none`)
+    #[arg(long, value_name = "D")]
+    budget: Option<String>,
+    /// Deadline of all of it (default: `timeout` of the file, else max_elapsed_hard_cap)
+    #[arg(long, value_name = "D")]
+    timeout: Option<String>,
+    /// Session that owns it (default: $SIDING_SESSION, else the implicit one)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Print the task as JSON instead of its output
+    #[arg(long)]
+    json: bool,
+}
+
+impl How {
+    /// Has this program carry out a workflow, as a task.
+    fn begin(
+        self,
+        name: String,
+        words: Vec<String>,
+        cwd: Option<PathBuf>,
+        timeout: Option<Duration>,
+    ) -> Result<ExitCode, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
+        let settings = context::legal_settings();
+        let life = timeout.unwrap_or(settings.max_elapsed_hard_cap);
+        let mut run = super::run::Args::default();
+        run.kind = Kind::LocalWorkflow;
+        run.background = self.background;
+        run.budget = self.budget;
+        run.timeout = Some(self.timeout.unwrap_or_else(|| millis(life)));
+        run.grace = Some(millis(task::grace(&settings)));
+        // What it listens to, whatever the setting says.
+        run.signal = Some(task::SIGNAL.to_string());
+        // It is silent while its steps work, which are looked at themselves.
+        run.stall_after = Some("0s".to_owned());
+        run.session = self.session;
+        run.cwd = cwd;
+        // Two runs of a file are two workflows. Whoever begins the second one is told.
+        run.allow_duplicate = true;
+        run.name = Some(name);
+        run.json = self.json;
+        let words = words.into_iter().map(Into::into);
+        run.command = [program.into(), task::INNER.into()].into_iter().chain(words).collect();
+        run.run(Shim::start(PROGRAM))
+    }
+}
+
+fn millis(time: Duration) -> String {
+    format!("{}ms", time.as_millis())
+}
+
+/// Finds a workflow by a piece of the id of one of its tasks.
+fn find(root: &Root, text: &str) -> Result<TaskId, Failure> {
+    let id = match (root.resolve(text), text.parse::<TaskId>()) {
+        (Ok(id), _) => id,
+        // Its task was removed, and perhaps not yet what its session keeps.
+        (Err(_), Ok(id)) => id,
+        (Err(error), Err(_)) => return Err(error.into()),
+    };
+    if id.kind() != Kind::LocalWorkflow {
+        let kind = id.kind().name();
+        return Err(Failure::new(format!("{id} is no workflow but a task of kind {kind}"))
+            .with_hint(format!("`siding show {id}` shows it")));
+    }
+    Ok(Task::read(root, id).map_or(id, |task| carried_out_by(&task.state)))
+}
+
+/// Returns the workflow that a task carries out.
+fn carried_out_by(state: &TaskState) -> TaskId {
+    let id = word_after(state, task::RESUME).and_then(|text| text.parse().ok());
+    id.unwrap_or(state.spec.task_id)
+}
+
+fn word_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
+    let Words::Argv { argv } = &state.spec.command else { return None };
+    let at = argv.iter().position(|word| word == flag)?;
+    argv.get(at + 1).map(String::as_str)
+}
+
+/// Returns the tasks that carry out a workflow of this file now.
+fn carrying_out(root: &Root, file: &str) -> Result<Vec<TaskId>, Failure> {
+    let is_of_file = |id: &TaskId| {
+        let Ok(task) = Task::read(root, *id) else { return false };
+        let of_file = word_after(&task.state, task::FILE).map(|of| of == file);
+        let of_journal = || {
+            let story = read_journal(root, carried_out_by(&task.state));
+            story.is_ok_and(|story| story.opened.file == file)
+        };
+        task.state.is_live() && of_file.unwrap_or_else(of_journal)
+    };
+    let live = root.live_tasks()?.into_iter();
+    Ok(live.filter(|id| id.kind() == Kind::LocalWorkflow).filter(is_of_file).collect())
+}
+
+impl From<WorkflowError> for Failure {
+    fn from(error: WorkflowError) -> Self {
+        match error {
+            WorkflowError::Store(error) => error.into(),
+            WorkflowError::Session(error) => error.into(),
+            WorkflowError::Run(error) => error.into(),
+            error @ (WorkflowError::File(_)
+            | WorkflowError::Missing { .. }
+            | WorkflowError::Busy { .. }
+            | WorkflowError::Over { .. }
+            | WorkflowError::Journal { .. }
+            | WorkflowError::Misfit { .. }
+            | WorkflowError::Io { .. }) => Self::new(error),
+        }
+    }
+}

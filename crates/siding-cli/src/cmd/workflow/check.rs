@@ -1,0 +1,61 @@
+//! `siding workflow check`: looks whether a file is a workflow.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use siding_agent::workflow::{self, Plan, WorkflowView};
+use siding_model::text::one_line;
+
+use crate::exit;
+use crate::failure::Failure;
+use crate::print;
+use crate::render::json;
+
+/// Looks whether a file is a workflow, and runs nothing.
+///
+/// The first mistake is named with its line, its step and what is allowed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding workflow check ci.toml
+  siding workflow check --json ci.toml     its steps, each matrix expanded
+
+Exit codes: 0 when it is one, 1 when it is not.")]
+pub(super) struct Args {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print its steps as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let plan = workflow::read(&self.file).and_then(|text| Plan::parse(&self.file, &text));
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => {
+                errln!("siding: {}", one_line(&error.to_string(), usize::MAX));
+                return Ok(ExitCode::from(exit::NOT_DONE));
+            }
+        };
+        if self.json {
+            json::print(&WorkflowView::of_plan(&self.file, &plan))?;
+        } else {
+            let layers = plan.steps().iter().map(|step| step.layer + 1).max().unwrap_or(0);
+            let file = self.file.display().to_string();
+            print::text(&format!(
+                "{}: nothing is wrong; {} in {}\n",
+                one_line(&file, usize::MAX),
+                count(plan.steps().len(), "step"),
+                count(layers, "layer")
+            ))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,87 @@
+//! The inner command: what the task of a workflow is. It is in no help, since nobody calls it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use siding_agent::workflow::{
+    self, Began, OnFailure, Opened, Plan, Rules, Verdict, WorkflowError, carry_out, task,
+};
+use siding_core::run::order;
+use siding_core::sys::limit;
+use siding_model::id::{Kind, TaskId};
+
+use crate::context;
+use crate::exit;
+use crate::failure::{self, Failure};
+use crate::print;
+
+/// Steps at once where the machine does not say how many processors it has.
+const AT_ONCE: usize = 4;
+
+#[derive(Debug, clap::Parser)]
+#[command(name = task::INNER)]
+struct Args {
+    #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
+    file: Option<PathBuf>,
+    #[arg(long)]
+    keep_going: bool,
+    #[arg(long)]
+    max_parallel: Option<usize>,
+    #[arg(long)]
+    resume: Option<TaskId>,
+    #[arg(long)]
+    checked: Option<u32>,
+}
+
+/// Carries out a workflow.
+pub(crate) fn main() -> ExitCode {
+    match Args::try_parse_from(std::env::args_os().skip(1)) {
+        Ok(args) => args.run().unwrap_or_else(|failure| failure.report()),
+        Err(error) => failure::usage(&error),
+    }
+}
+
+impl Args {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let settings = context::settings()?;
+        let own = limit::birthmark().and_then(|mark| mark.task());
+        let own = own.filter(|own| own.kind() == Kind::LocalWorkflow).ok_or_else(|| {
+            Failure::new(format!("`{}` is what `siding workflow run` starts", task::INNER))
+        })?;
+        let began = match (self.resume, &self.file) {
+            (Some(id), _) => Began::Before(id),
+            (None, Some(file)) => Began::New(self.opened(file)?),
+            (None, None) => return Err(Failure::new(format!("{} is missing", task::FILE))),
+        };
+        let verdict = carry_out(&root, &settings, began, own, &mut |line| {
+            // What is on record does not depend on who reads.
+            let _unread = print::text(line);
+        })?;
+        Ok(match verdict {
+            Verdict::Ok => ExitCode::SUCCESS,
+            Verdict::Failed | Verdict::Stopped => ExitCode::from(exit::NOT_DONE),
+        })
+    }
+
+    fn opened(&self, file: &Path) -> Result<Opened, Failure> {
+        let text = workflow::read(file).map_err(WorkflowError::from)?;
+        if self.checked.is_some_and(|number| number != task::number_of(&text)) {
+            return Err(Failure::new(format!(
+                "`{}` has changed since it was looked at, and nothing was run",
+                file.display()
+            ))
+            .with_hint("run it again"));
+        }
+        let plan = Plan::parse(file, &text).map_err(WorkflowError::from)?;
+        let processors = || std::thread::available_parallelism().map_or(AT_ONCE, usize::from);
+        let most = self.max_parallel.or(plan.max_parallel);
+        let rules = Rules {
+            keep_going: self.keep_going || plan.on_failure == OnFailure::Continue,
+            max_parallel: most.unwrap_or_else(processors),
+        };
+        let cwd = order::directory(None)?;
+        Ok(Opened { file: file.display().to_string(), text, cwd, rules })
+    }
+}

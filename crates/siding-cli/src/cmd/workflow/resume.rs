@@ -1,0 +1,47 @@
+//! `siding workflow resume`: goes on with a workflow that was killed or stopped.
+
+use std::process::ExitCode;
+
+use siding_agent::workflow::{RunState, WorkflowError, task};
+
+use super::{How, find, show};
+use crate::context;
+use crate::failure::Failure;
+
+/// Goes on with a workflow that was killed or stopped.
+///
+/// Steps that still run are taken up, those that are over are left as they are, and those that were
+/// ended together with the workflow are begun again. The file is taken as it was when the workflow
+/// began. One that has ended with a failure is over: run the file again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding workflow resume w-4k7q
+  siding workflow resume --background w-4k7q")]
+pub(super) struct Args {
+    /// The workflow, by the id of one of its tasks
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let id = find(&root, &self.id)?;
+        let (story, view) = show::look(&root, id)?;
+        match view.state {
+            RunState::Running => return Err(WorkflowError::Busy { id }.into()),
+            RunState::Ok | RunState::Failed => {
+                let (word, file) = (view.state.word(), story.opened.file.into());
+                return Err(WorkflowError::Over { id, word, file }.into());
+            }
+            RunState::Interrupted | RunState::Stopped | RunState::Planned => {}
+        }
+        let words = vec![task::RESUME.to_owned(), id.to_string()];
+        let plan = story.course.plan();
+        let (name, timeout) = (task::name_of(plan, story.opened.file.as_ref()), plan.timeout);
+        self.how.begin(name, words, Some(story.opened.cwd.into()), timeout)
+    }
+}

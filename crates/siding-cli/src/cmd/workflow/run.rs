@@ -1,0 +1,77 @@
+//! `siding workflow run`: begins a workflow.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use siding_agent::workflow::{self, Plan, WorkflowError, task};
+
+use super::{How, carrying_out};
+use crate::context;
+use crate::failure::Failure;
+use crate::render;
+
+/// Runs a workflow: a file of steps that need each other.
+///
+/// Returns when all steps are over, or at the budget; then it goes on in the background. A line is
+/// written for each step that begins or ends. Steps end with the workflow, however that ends.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding workflow run ci.toml
+  siding workflow run --background --name nightly ci.toml
+  siding workflow run --keep-going --max-parallel 2 ci.toml
+
+Exit codes: 0 when no step has failed, 1 when one has, 75 when it goes on in the
+background, 124 at the deadline, 125 when siding itself failed.")]
+pub(super) struct Args {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// When a step fails, go on with what does not need it
+    #[arg(long)]
+    keep_going: bool,
+    /// Steps that may run at once (default: `max_parallel` of the file, else one a processor)
+    #[arg(long, value_name = "N", value_parser = parallel)]
+    max_parallel: Option<usize>,
+    /// A name for people (default: `name` in the file, else the file's own)
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Reads how many steps may run at once.
+fn parallel(text: &str) -> Result<usize, String> {
+    let number: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    workflow::parallel(number)
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        // A mistake is told before anything runs.
+        let text = workflow::read(&self.file).map_err(WorkflowError::from)?;
+        let plan = Plan::parse(&self.file, &text).map_err(WorkflowError::from)?;
+        let file = std::path::absolute(&self.file)
+            .ok()
+            .and_then(|path| path.into_os_string().into_string().ok())
+            .ok_or_else(|| {
+                Failure::new(format!("the path `{}` is not UTF-8", self.file.display()))
+            })?;
+        let root = context::root()?;
+        for other in carrying_out(&root, &file)? {
+            render::say(&format!(
+                "the same file is being run already as {other}; this is another run"
+            ));
+        }
+        let number = task::number_of(&text).to_string();
+        let mut words = vec![task::FILE.to_owned(), file, task::CHECKED.to_owned(), number];
+        if self.keep_going {
+            words.push(task::KEEP_GOING.to_owned());
+        }
+        if let Some(most) = self.max_parallel {
+            words.extend([task::MAX_PARALLEL.to_owned(), most.to_string()]);
+        }
+        let name = self.name.unwrap_or_else(|| task::name_of(&plan, &self.file));
+        self.how.begin(name, words, None, plan.timeout)
+    }
+}

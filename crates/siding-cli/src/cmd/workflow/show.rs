@@ -1,0 +1,182 @@
+//! `siding workflow show`: how a workflow stands.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_agent::workflow::{
+    self, Plan, RunState, State, StepView, Story, WorkflowError, WorkflowView, read_journal, svg,
+    task,
+};
+use siding_core::store::Root;
+use siding_core::sys::clock;
+use siding_model::id::TaskId;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use super::{find, word_after};
+use crate::context::{self, Task};
+use crate::failure::Failure;
+use crate::print;
+use crate::render::grid::{Side, grid};
+use crate::render::json;
+use crate::render::paint::Colour;
+
+/// What stands for standard output.
+const STDOUT: &str = "-";
+
+/// Shows how the steps of a workflow stand, or those of a file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding workflow show w-4k7q
+  siding workflow show --svg w-4k7q > ci.svg     a picture
+  siding workflow show --svg=ci.svg ci.toml      of a file that was not run
+  siding workflow show --json w-4k7q")]
+pub(super) struct Args {
+    /// The workflow, by the id of one of its tasks, or a file
+    #[arg(value_name = "ID|FILE")]
+    what: String,
+    /// Print JSON
+    #[arg(long, conflicts_with = "svg")]
+    json: bool,
+    /// Draw a picture, into this file or to standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDOUT)]
+    svg: Option<PathBuf>,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let view = view(&self.what)?;
+        match &self.svg {
+            Some(path) if path.as_os_str() == STDOUT => print::text(&svg(&view))?,
+            Some(path) => std::fs::write(path, svg(&view)).map_err(|error| {
+                Failure::new(format!("could not write `{}`: {error}", path.display()))
+            })?,
+            None if self.json => json::print(&view)?,
+            None => print::text(&text(&view, Colour::of_stdout()))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn view(what: &str) -> Result<WorkflowView, Failure> {
+    let path = Path::new(what);
+    // An id has no dot and no slash, and a file that is called like one can be written as `./NAME`.
+    if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
+        let text = workflow::read(path).map_err(WorkflowError::from)?;
+        let plan = Plan::parse(path, &text).map_err(WorkflowError::from)?;
+        return Ok(WorkflowView::of_plan(path, &plan));
+    }
+    let root = context::root()?;
+    let id = find(&root, what)?;
+    if matches!(read_journal(&root, id), Err(WorkflowError::Missing { .. }))
+        && let Some(view) = about_to_begin(&root, id)
+    {
+        return Ok(view);
+    }
+    Ok(look(&root, id)?.1)
+}
+
+/// Reads a workflow, and how it stands.
+pub(super) fn look(root: &Root, id: TaskId) -> Result<(Story, WorkflowView), WorkflowError> {
+    let mut story = read_journal(root, id)?;
+    let is_carried_out = is_carried_out(root, &story);
+    if !is_carried_out {
+        // It may have got done between the two looks.
+        story = read_journal(root, id)?;
+    }
+    let view = WorkflowView::of_story(&story, is_carried_out, clock::wall());
+    Ok((story, view))
+}
+
+/// Shows a workflow whose task runs and has put nothing on record yet.
+fn about_to_begin(root: &Root, id: TaskId) -> Option<WorkflowView> {
+    let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
+    let file = Path::new(word_after(&task.state, task::FILE)?);
+    let plan = Plan::parse(file, &workflow::read(file).ok()?).ok()?;
+    let mut view = WorkflowView::of_plan(file, &plan);
+    (view.workflow_id, view.tasks, view.state) = (Some(id), vec![id], RunState::Running);
+    Some(view)
+}
+
+/// Whether a task carries the workflow out now.
+fn is_carried_out(root: &Root, story: &Story) -> bool {
+    let lives = |id: &TaskId| {
+        // One that was removed has ended.
+        context::recover(root, *id).is_ok()
+            && Task::read(root, *id).is_ok_and(|task| task.state.is_live())
+    };
+    story.tasks.last().is_some_and(lives)
+}
+
+fn text(view: &WorkflowView, colour: Colour) -> String {
+    let name = view.name.as_deref().unwrap_or("workflow");
+    let took = view.elapsed_ms.map(|ms| format!(" after {}", time(ms))).unwrap_or_default();
+    let id = view.workflow_id.map(|id| format!("{id}  ")).unwrap_or_default();
+    let head = format!("{id}{}{took}  {}", view.state.word(), one_line(name, 36));
+    let rows: Vec<_> = view.steps.iter().map(row).collect();
+    let titles = [("STATE", Side::Left), ("TOOK", Side::Right), ("TASK", Side::Left)];
+    let mut text = format!("{head}\n{}\n\n", one_line(&view.file, usize::MAX));
+    text += &grid(titles, "STEP", &rows, colour);
+    if let Some(next) = next(view) {
+        text += &format!("\n{next}\n");
+    }
+    text
+}
+
+fn row(step: &StepView) -> ([String; 3], String) {
+    let took = step.elapsed_ms.map(time).unwrap_or_default();
+    let task = step.task_id.map(|id| id.to_string()).unwrap_or_default();
+    let mut last = step.id.clone();
+    if step.attempt > 1 {
+        last += &format!(" (attempt {} of {})", step.attempt, step.attempts);
+    }
+    if let Some(why) = &step.why {
+        last += &format!(": {why}");
+    }
+    ([step.state.word().replace('_', " "), took, task], last)
+}
+
+/// Says what can be done next.
+fn next(view: &WorkflowView) -> Option<String> {
+    let id = view.workflow_id?;
+    match view.state {
+        RunState::Interrupted => Some(format!(
+            "Nobody carries it out, and its steps end with it; `siding workflow resume\n{id}` goes on."
+        )),
+        RunState::Stopped => Some(format!("`siding workflow resume {id}` goes on.")),
+        RunState::Failed => {
+            let failed = view.steps.iter().find(|step| step.state == State::Failed)?;
+            Some(format!("`siding output {}` shows what the first failure wrote.", failed.task_id?))
+        }
+        RunState::Running => Some(format!("`siding wait {id}` waits for its end.")),
+        RunState::Ok | RunState::Planned => None,
+    }
+}
+
+fn time(ms: u64) -> String {
+    human(Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::schema;
+
+    #[test]
+    fn the_committed_schema_is_the_code() {
+        schema::assert_committed::<WorkflowView>("workflow");
+    }
+
+    /// Text keeps to the columns of a terminal, whatever the names in it.
+    #[test]
+    fn text_fits_a_terminal() {
+        let long = "x".repeat(60);
+        let file = format!("name = \"a\\u001b[31mb\"\n[[step]]\nid = \"{long}\"\nrun = \"true\"\n");
+        let plan = Plan::parse(Path::new("flow.toml"), &file).expect("a workflow");
+        let shown = text(&WorkflowView::of_plan(Path::new("flow.toml"), &plan), Colour::Off);
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        assert!(!shown.contains('\x1b') && shown.contains("planned"), "{shown}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Files that are none, pictures, and what is said of two runs.
+
+use super::{begin, file, run, sandbox, show};
+
+const TEXT: &str = r#"
+[[step]]
+id = "a"
+run = "true"
+[[step]]
+id = "b"
+needs = ["a"]
+matrix = { v = ["<&\"'>"] }
+run = "false"
+"#;
+
+#[test]
+fn a_mistake_is_told_before_anything_runs() {
+    let sandbox = sandbox();
+    let bad = "[[step]]\nid = \"a\"\nrun = \"touch ran\"\nneeds = [\"b\"]\n";
+    let refused = run(&sandbox, bad, &[]).run().expect_code(125);
+    let err = refused.err();
+    assert!(
+        err.contains("flow.toml:1: step `a`: it needs `b`") && err.contains("there are a"),
+        "{err}"
+    );
+    assert!(!sandbox.path("ran").exists() && sandbox.task_ids().is_empty());
+    let path = file(&sandbox, bad).display().to_string();
+    let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(1);
+    assert_eq!(checked.out(), "");
+    assert!(checked.err().contains("no such step"), "{}", checked.err());
+    let path = file(&sandbox, TEXT).display().to_string();
+    let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(0);
+    assert!(
+        checked.out().ends_with("nothing is wrong; 2 steps in 2 layers\n"),
+        "{}",
+        checked.out()
+    );
+    for missing in ["nowhere.toml", "."] {
+        let refused = sandbox.siding(&["workflow", "run", missing]).run().expect_code(125);
+        assert!(refused.err().contains(missing), "{}", refused.err());
+    }
+    for id in ["w-000000000000", "nonsense", "b-4k7q0n2m8x5t"] {
+        let _refused = sandbox.siding(&["workflow", "show", id]).run().expect_code(125);
+    }
+}
+
+/// PAINS: what a name holds is text, in a picture too.
+#[test]
+fn a_picture_has_every_step_with_its_state_in_words() {
+    let sandbox = sandbox();
+    let path = file(&sandbox, TEXT).display().to_string();
+    let planned = sandbox.siding(&["workflow", "show", "--svg", &path]).run().expect_code(0).out();
+    let done = run(&sandbox, TEXT, &["--json"]).run().expect_code(1).json();
+    let id = done["task_id"].as_str().expect("an id");
+    let target = sandbox.path("flow.svg").display().to_string();
+    let _drawn =
+        sandbox.siding(&["workflow", "show", &format!("--svg={target}"), id]).run().expect_code(0);
+    let ran = std::fs::read_to_string(&target).expect("drawn");
+    for (picture, words) in [(planned, ["waiting", "waiting"]), (ran, ["ok", "failed"])] {
+        let document = roxmltree::Document::parse(&picture)
+            .unwrap_or_else(|error| panic!("{error}: {picture}"));
+        let steps: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "rect")))
+            .collect();
+        assert_eq!(steps.len(), 3, "the ground and two steps");
+        let titles: Vec<&str> = document
+            .descendants()
+            .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
+            .filter_map(|node| node.text())
+            .collect();
+        assert!(titles[1].starts_with(&format!("a: {}", words[0])), "{titles:?}");
+        assert!(titles[2].starts_with(&format!("b[v=<&\"'>]: {}", words[1])), "{titles:?}");
+        let lines = document
+            .descendants()
+            .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "path")));
+        assert_eq!(lines.count(), 1);
+    }
+}
+
+#[test]
+fn a_second_run_of_a_file_is_allowed_and_told() {
+    let sandbox = sandbox();
+    let text = "[[step]]\nid = \"a\"\nrun = \"until [ -e gate ]; do sleep 0.05; done\"\n";
+    let first = begin(&sandbox, text, &[]);
+    let second = run(&sandbox, text, &["--background"]).run().expect_code(0);
+    let said = second.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&format!("being run already as {first}")), "{said}");
+    std::fs::write(sandbox.path("gate"), "").expect("written");
+    for id in [first.as_str(), second.out().trim()] {
+        assert_eq!(super::wait(&sandbox, id)["state"], "ok");
+        assert_ne!(show(&sandbox, id)["workflow_id"], serde_json::Value::Null);
+    }
+}
+
+/// One registry: it is listed, told and waited for like every task.
+#[test]
+fn a_workflow_is_a_task_among_tasks() {
+    let sandbox = sandbox();
+    let id = begin(&sandbox, "name = \"nightly\"\n[[step]]\nid = \"a\"\nrun = \"true\"\n", &[]);
+    let tasks = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    let tasks = tasks.as_array().expect("a list");
+    let own = tasks.iter().find(|task| task["task_id"] == id.as_str()).expect("it is there");
+    assert_eq!(
+        (own["kind"].as_str(), own["name"].as_str()),
+        (Some("local_workflow"), Some("nightly"))
+    );
+    siding_e2e::eventually("its end is told", || {
+        sandbox.siding(&["notices", "--json"]).run().expect_code(0).out().contains(&id)
+    });
+    let tasks = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    assert_eq!(tasks.as_array().map(Vec::len), Some(2), "its step is another");
+}

@@ -1,0 +1,85 @@
+//! The end of a workflow is the end of its steps.
+
+use siding_e2e::words;
+
+use super::{begin, run, sandbox, show, states, step, until, wait};
+
+/// A stop that is answered has ended every step, whatever they have done to get away.
+#[test]
+fn a_stop_ends_everything() {
+    let sandbox = sandbox();
+    let one = sandbox.puppet_line(&words("fork daemon mark one hang -- hang"));
+    let two = sandbox.puppet_line(&words("fork setsid mark two hang -- hang"));
+    let text = format!(
+        "[[step]]\nid = \"a\"\nrun = '''{one}'''\n[[step]]\nid = \"b\"\nrun = '''{two}'''\n\
+         [[step]]\nid = \"c\"\nneeds = [\"a\"]\nif = \"always()\"\nrun = \"touch never\"\n"
+    );
+    let id = begin(&sandbox, &text, &[]);
+    let (one, two) = (sandbox.marked("one"), sandbox.marked("two"));
+    let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0);
+    assert!(!one.alive() && !two.alive(), "{stopped:?}");
+    let view = show(&sandbox, &id);
+    assert_eq!(states(&view), ["stopped", "stopped", "not_run"]);
+    assert_eq!(view["state"], "stopped");
+    assert!(!sandbox.path("never").exists());
+}
+
+/// The deadline of all of it does the same.
+#[test]
+fn the_deadline_of_a_workflow_ends_its_steps() {
+    let sandbox = sandbox();
+    let line = sandbox.puppet_line(&words("mark slow hang"));
+    let text = format!("timeout = \"2s\"\n[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
+    let done = run(&sandbox, &text, &["--json"]).run().expect_code(124).json();
+    assert!(!sandbox.marked("slow").alive());
+    let view = show(&sandbox, done["task_id"].as_str().expect("an id"));
+    assert_eq!((states(&view), &view["state"]), (vec!["stopped"], &"stopped".into()));
+}
+
+/// What was stopped can go on: what is done is not done again.
+#[test]
+fn what_was_stopped_goes_on() {
+    let sandbox = sandbox();
+    let text = r#"
+[[step]]
+id = "a"
+run = "echo a >> log"
+[[step]]
+id = "b"
+needs = ["a"]
+run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
+"#;
+    let id = begin(&sandbox, text, &[]);
+    until(&sandbox, &id, "b", "running");
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    let view = show(&sandbox, &id);
+    assert_eq!(view["state"], "stopped", "{view:#}");
+    std::fs::write(sandbox.path("gate"), "").expect("written");
+    // The file has changed meanwhile, and the workflow is what it was.
+    super::file(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
+    let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
+    let out = resumed.expect_code(0).out();
+    assert!(out.contains("attempt 2") && out.contains("2 ok"), "{out}");
+    assert_eq!(super::lines(&sandbox, "log"), ["a", "b", "b"]);
+    let view = wait(&sandbox, &id);
+    assert_eq!(view["state"], "ok");
+    assert_eq!(view["tasks"].as_array().map(Vec::len), Some(2), "{view:#}");
+    // Either id names it.
+    let second = view["tasks"][1].as_str().expect("an id");
+    assert_eq!(show(&sandbox, second), view);
+}
+
+/// Somebody who stops one step does not want it again.
+#[test]
+fn a_step_that_a_person_stops_is_not_tried_again() {
+    let sandbox = sandbox();
+    let line = sandbox.puppet_line(&words("mark slow hang"));
+    let text = format!("[[step]]\nid = \"a\"\nretries = 3\nrun = '''{line}'''\n");
+    let id = begin(&sandbox, &text, &[]);
+    let view = until(&sandbox, &id, "a", "running");
+    let _running = sandbox.marked("slow");
+    let task = step(&view, "a")["task_id"].as_str().expect("a task");
+    let _stopped = sandbox.siding(&["stop", task]).run().expect_code(0);
+    let view = wait(&sandbox, &id);
+    assert_eq!((states(&view), &step(&view, "a")["attempt"]), (vec!["failed"], &1.into()));
+}
