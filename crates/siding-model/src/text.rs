@@ -3,7 +3,7 @@
 //! Owns the way from raw bytes to readable text ([`Folder`]), cutting text to a size
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]) and making foreign text safe to print in a line
 //! of siding's own ([`one_line`]), among its own text ([`visible`]) or in rows of a screen
-//! ([`wrap`]). It must never hold more than a bounded part of its input: a task may write 100 MB
+//! ([`wrap()`]). It must never hold more than a bounded part of its input: a task may write 100 MB
 //! without a newline.
 
 mod columns;
