@@ -17,6 +17,7 @@ mod recover;
 mod reminders;
 mod report;
 mod sight;
+mod spawn;
 mod tasks;
 mod words;
 
@@ -49,6 +50,7 @@ pub use interactive::interactive;
 pub use one_shot::one_shot;
 pub use report::{End, Report};
 pub use sight::Sight;
+pub use spawn::Bounds;
 
 /// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
 /// due waits meanwhile.
@@ -91,6 +93,8 @@ struct Agent {
     has_news: bool,
     /// Why it has nothing to do.
     rest: Option<Rest>,
+    /// Whether it works for another agent, which has what it leaves.
+    is_subagent: bool,
     /// Last, so that nothing runs when the rest is gone.
     _follow: Follow,
     runtime: Engine,

@@ -150,6 +150,17 @@ impl Transcript {
         Ok((transcript, opened, entries))
     }
 
+    /// Returns what is in the transcript of a session, whoever writes it.
+    ///
+    /// # Errors
+    ///
+    /// [`TranscriptError`].
+    pub fn entries(root: &Root, session: &SessionId) -> Result<Vec<Entry>, TranscriptError> {
+        let fd = existing(root, session, file::Open::Read)?;
+        let transcript = Self { session: session.clone(), fd, len: 0 };
+        Ok(parse(session, &transcript.read()?)?.1)
+    }
+
     /// Adds an entry.
     ///
     /// # Errors

@@ -38,4 +38,4 @@ pub use raw::{Copied, Pieces, copy};
 pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
 pub use seen::{mark_seen, seen};
 pub use select::Choose;
-pub use summary::summary;
+pub use summary::gist;

@@ -1,5 +1,6 @@
 //! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
 
+mod heirs;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,10 @@ use crate::tree;
 
 use record::{FORMAT, Owner, SessionRecord, fold};
 
+pub use heirs::{
+    Spawning, depth, family, handed_up, holder, is_handed_up, is_of_subagent, of_subagent,
+    spawning, topmost,
+};
 pub use record::Session;
 pub use turns::{Begun, begin_turn, has_hooks, hold, note_hooks};
 
@@ -82,6 +87,33 @@ pub enum SessionError {
 ///
 /// [`SessionError`].
 pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, SessionError> {
+    open_as(root, id, owner_pid, None)
+}
+
+/// Opens the session of a subagent: what it leaves is that of `under`, which must be there. One that was
+/// opened before stays where it was.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn open_under(
+    root: &Root,
+    id: &SessionId,
+    owner_pid: i32,
+    under: &SessionId,
+) -> Result<Session, SessionError> {
+    if read(root, under)?.is_none() {
+        return Err(SessionError::Unknown { id: under.clone() });
+    }
+    open_as(root, id, owner_pid, Some(under.clone()))
+}
+
+fn open_as(
+    root: &Root,
+    id: &SessionId,
+    owner_pid: i32,
+    under: Option<SessionId>,
+) -> Result<Session, SessionError> {
     if id.is_implicit() {
         return Err(SessionError::Implicit);
     }
@@ -90,7 +122,7 @@ pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, Sess
     let owner = owner.ok_or_else(no_owner)?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
     let owner = Owner::here(owner, boot);
-    let record = SessionRecord::Opened { format: FORMAT, owner, wall: clock::wall() };
+    let record = SessionRecord::Opened { format: FORMAT, owner, under, wall: clock::wall() };
     append(root, id, &record)?;
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }
@@ -145,12 +177,13 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
     Ok(session)
 }
 
-/// Whether two sessions are of one program that lives: the same one, or both its own.
+/// Whether what two sessions have is one living program's: they are the same, both its own, or handed
+/// up to it.
 #[must_use]
 pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
     let owner = |id| {
         let boot = procfs::boot_id().ok()?;
-        read(root, id).ok().flatten()?.living_owner(&boot)
+        holder(root, id, &boot)?.living_owner(&boot)
     };
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
@@ -158,7 +191,7 @@ pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
 /// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
 #[must_use]
 pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
-    !read(root, id).ok().flatten().is_some_and(|session| session.is_live(boot))
+    holder(root, id, boot).is_none()
 }
 
 /// Reads a session, `None` when it was never opened.
@@ -230,13 +263,7 @@ fn append_if(
     if !is_to_be()? {
         return Ok(false);
     }
-    let fd = match file::open_at(&dir, NAME, file::Open::CreateNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            file::open_at(&dir, NAME, file::Open::ReadWrite)
-        }
-        result => result,
-    }
-    .map_err(io("open its journal"))?;
+    let fd = file::open_or_make(&dir, NAME).map_err(io("open its journal"))?;
     let before = journal_file::bytes(&dir).map_err(io("read its journal"))?;
     let mut line = Vec::new();
     if !before.is_empty() && !before.ends_with(b"\n") {

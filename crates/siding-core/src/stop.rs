@@ -3,10 +3,11 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use siding_model::id::TaskId;
+use siding_model::id::{Kind, TaskId};
 use siding_model::protocol::Request;
 use siding_model::signal::Signal;
 
+use crate::session;
 use crate::store::Root;
 use crate::watch::{Watch, WatchError};
 
@@ -26,15 +27,45 @@ pub struct How<'h> {
 }
 
 /// Ends a task and waits until it is proven that nothing of it is left. One that has ended is left
-/// as it is.
+/// as it is. With a subagent its own tasks end, which it would else leave to whoever started it.
 ///
 /// # Errors
 ///
 /// [`WatchError`].
 pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(), WatchError> {
+    if !end(root, program, id, how)? || id.kind() != Kind::LocalAgent {
+        return Ok(());
+    }
+    // Only now it can start no more.
+    let tasks = tasks_of(root, id)?;
+    std::thread::scope(|scope| {
+        let stops: Vec<_> =
+            tasks.into_iter().map(|id| scope.spawn(move || stop(root, program, id, how))).collect();
+        let results = stops.into_iter().map(|stop| match stop.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        // All of them, whatever comes of one.
+        results.fold(Ok(()), Result::and)
+    })
+}
+
+/// Returns the tasks of a subagent that have not ended, and are not kept whatever becomes of it.
+fn tasks_of(root: &Root, agent: TaskId) -> Result<Vec<TaskId>, WatchError> {
+    let session = session::of_subagent(agent);
+    let is_its = |id: &TaskId| {
+        let read = root.task(*id).ok().and_then(|dir| dir.read().ok());
+        let state = read.map(|it| it.state).filter(|state| state.is_live());
+        state.is_some_and(|state| state.spec.session_id == session && !state.spec.keep)
+    };
+    Ok(root.live_tasks()?.into_iter().filter(is_its).collect())
+}
+
+/// Ends a task alone. Returns whether it had not ended before.
+fn end(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<bool, WatchError> {
     let mut watch = Watch::open(root, program, id)?;
     if watch.is_over() {
-        return Ok(());
+        return Ok(false);
     }
     let (_, state) = watch.state()?;
     let grace = how.grace.unwrap_or(Duration::from_millis(state.spec.grace_ms));
@@ -44,7 +75,7 @@ pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(),
         signal: how.signal,
     };
     watch.ask(&request, millis(grace.saturating_add(BEYOND_GRACE)))?;
-    Ok(())
+    Ok(true)
 }
 
 fn millis(duration: Duration) -> u64 {

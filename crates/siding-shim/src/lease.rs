@@ -1,4 +1,5 @@
-//! A session's hold on its tasks: the pidfd of one of its owners, the newest that lives.
+//! A session's hold on its tasks: the pidfd of one of its owners, the newest that lives. When the last
+//! owner of a subagent's session has ended, one of the session above it holds them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -77,12 +78,9 @@ impl Lease {
     }
 }
 
-/// Returns an owner of the task's session that lives.
+/// Returns an owner that lives: of the task's session, or of the one that has its tasks since it is over.
 fn owner(root: &Root, spec: &TaskSpec) -> Option<PidFd> {
-    let session = session::read(root, &spec.session_id).ok()??;
     let boot = procfs::boot_id().ok()?;
-    if session.closed {
-        return None;
-    }
+    let session = session::holder(root, &spec.session_id, &boot)?;
     PidFd::open(session.living_owner(&boot)?).ok()
 }

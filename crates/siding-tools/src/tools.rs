@@ -3,6 +3,7 @@
 mod input;
 mod list;
 mod output;
+mod own;
 mod run;
 mod stop;
 mod wait;
@@ -20,6 +21,7 @@ use crate::host::Host;
 use crate::{arguments, schema};
 
 pub use list::{Whose, views as tasks};
+pub use own::{Own, begin as begin_own};
 pub use run::Args as RunArgs;
 
 /// A tool, as a model is told of it.

@@ -10,14 +10,15 @@ use siding_core::session;
 use siding_core::store::Root;
 use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
-use siding_model::id::SessionId;
+use siding_model::id::{SessionId, TaskId};
 use siding_tools::Host;
 
 use super::calls::{Calls, Doubts, Guard};
 use super::news::Follow;
 use super::reminders::{self, Reminders};
+use super::spawn::{Bounds, Spawner};
 use super::{Agent, AgentError, Sight, words};
-use crate::conversation::{Conversation, Event, Terms};
+use crate::conversation::{Conversation, Entry, Event, Terms};
 use crate::engine::Engine;
 use crate::message::Told;
 use crate::provider::{Cancel, Provider};
@@ -39,6 +40,8 @@ pub enum Whose {
     },
     /// One that goes on.
     Resumed(SessionId),
+    /// That of a subagent, whose task this process is.
+    Subagent(TaskId),
 }
 
 /// What an agent is made of.
@@ -63,29 +66,20 @@ pub struct Begin {
     pub at_once: usize,
     /// Requests to the model that may follow one prompt.
     pub most_requests: u32,
+    /// How many subagents there may be.
+    pub bounds: Bounds,
 }
 
 impl Begin {
     pub(super) fn agent(self) -> Result<Agent, AgentError> {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
-        let (session, mut opened, taken_up) = match self.whose {
-            Whose::New { cwd } => {
-                let process = procfs::identify(own).ok_or_else(|| AgentError::Io {
-                    doing: "look at this process",
-                    source: std::io::ErrorKind::NotFound.into(),
-                })?;
-                let name = format!("agent-{}-{}", process.pid, process.start_ticks);
-                let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
-                let cwd = order::directory(cwd.as_deref())?;
-                (session, Opened { cwd, model: self.model.clone() }, None)
-            }
-            Whose::Resumed(session) => {
-                let (transcript, opened, entries) = Transcript::open(&self.root, &session)?;
-                (session, opened, Some((transcript, entries)))
-            }
-        };
+        let Place { session, mut opened, taken_up, under } =
+            Place::of(&self.root, self.whose, &self.model, own)?;
         opened.cwd = order::directory(Some(opened.cwd.as_ref()))?;
-        session::open(&self.root, &session, own)?;
+        match &under {
+            Some(under) => session::open_under(&self.root, &session, own, under)?,
+            None => session::open(&self.root, &session, own)?,
+        };
         let (transcript, entries) = match taken_up {
             Some(taken_up) => taken_up,
             None => (Transcript::create(&self.root, &session, opened.clone())?, Vec::new()),
@@ -101,7 +95,15 @@ impl Begin {
             yes_to_ask: self.doubts == Doubts::Allowed,
         };
         let toolbox = Toolbox::new().with_files().with_todo().with(workflows);
-        let calls = Arc::new(Calls::new(toolbox, scene, cwd.clone(), self.guard, self.doubts));
+        let spawner = Spawner {
+            model: self.model,
+            cwd: cwd.clone(),
+            // Nobody can be asked by a subagent, also where somebody is at the terminal.
+            yes_to_ask: self.doubts == Doubts::Allowed,
+            allow_paths: self.allow_paths,
+            bounds: self.bounds,
+        };
+        let calls = Arc::new(Calls::new(toolbox, scene, spawner, self.guard, self.doubts));
         let terms = Terms {
             reading: calls.reading(),
             at_once: self.at_once.max(1),
@@ -122,7 +124,7 @@ impl Begin {
             labeller: self.labeller,
             labelling: Cancel::default(),
             calls,
-            system: words::system(&cwd).into(),
+            system: words::system(&cwd, under.is_some()).into(),
             came,
             sender,
             asking: None,
@@ -134,10 +136,49 @@ impl Begin {
             reminders: Reminders::default(),
             has_news: false,
             rest: None,
+            is_subagent: under.is_some(),
             _follow: follow,
             runtime,
         })
     }
+}
+
+/// Where a conversation is, and what is there.
+struct Place {
+    session: SessionId,
+    opened: Opened,
+    /// Its transcript, and what is in it.
+    taken_up: Option<(Transcript, Vec<Entry>)>,
+    /// The session of whoever has started it.
+    under: Option<SessionId>,
+}
+
+impl Place {
+    fn of(root: &Root, whose: Whose, model: &str, own: i32) -> Result<Self, AgentError> {
+        let (session, under) = match whose {
+            Whose::New { cwd } => {
+                let process = procfs::identify(own).ok_or_else(|| AgentError::Io {
+                    doing: "look at this process",
+                    source: std::io::ErrorKind::NotFound.into(),
+                })?;
+                let name = format!("agent-{}-{}", process.pid, process.start_ticks);
+                let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
+                let cwd = order::directory(cwd.as_deref())?;
+                let opened = Opened { cwd, model: model.to_owned() };
+                return Ok(Self { session, opened, taken_up: None, under: None });
+            }
+            Whose::Resumed(session) => (session, None),
+            Whose::Subagent(task) => (session::of_subagent(task), Some(starter_of(root, task)?)),
+        };
+        let (transcript, opened, entries) = Transcript::open(root, &session)?;
+        Ok(Self { session, opened, taken_up: Some((transcript, entries)), under })
+    }
+}
+
+/// Returns the session that a subagent's task is of: that of whoever started it.
+fn starter_of(root: &Root, task: TaskId) -> Result<SessionId, AgentError> {
+    let read = root.task(task)?.read().map_err(|source| AgentError::Task { task, source })?;
+    Ok(read.state.spec.session_id)
 }
 
 fn scene(cwd: &Path, allow_paths: &[PathBuf], session: &SessionId) -> Result<Scene, AgentError> {

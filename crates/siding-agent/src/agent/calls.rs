@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -18,6 +17,7 @@ use tokio::runtime::Runtime;
 use super::Purpose;
 use super::came::{Came, Heard};
 use super::foreground::{Foreground, Wishes};
+use super::spawn::{self, Spawner};
 use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider};
 use crate::tool::{Scene, ToolSpec, Toolbox};
@@ -93,7 +93,7 @@ at its `timeout`, and when this agent ends.";
 pub(super) struct Calls {
     toolbox: Toolbox,
     scene: Scene,
-    cwd: PathBuf,
+    spawner: Spawner,
     guard: Guard,
     doubts: Doubts,
     specs: Vec<ToolSpec>,
@@ -103,19 +103,21 @@ impl Calls {
     pub(super) fn new(
         toolbox: Toolbox,
         scene: Scene,
-        cwd: PathBuf,
+        spawner: Spawner,
         guard: Guard,
         doubts: Doubts,
     ) -> Self {
+        let bash = ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() };
+        let args = schema::of::<spawn::Args>().into();
         let mut specs =
-            vec![ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() }];
+            vec![bash, ToolSpec { name: spawn::TOOL, about: spawn::ABOUT, schema: args }];
         for tool in tools::all() {
             if let Some(name) = own_name(tool.name) {
                 specs.push(ToolSpec { name, about: tool.about, schema: tool.schema.into() });
             }
         }
         specs.extend(toolbox.specs().iter().cloned());
-        Self { toolbox, scene, cwd, guard, doubts, specs }
+        Self { toolbox, scene, spawner, guard, doubts, specs }
     }
 
     /// Returns the names of the tools that change nothing.
@@ -160,6 +162,10 @@ impl Calls {
             let (result, receipts) = match (name.as_str(), tool_of(&name), input) {
                 ("bash", _, Value::Object(input)) => {
                     taken(id, &host, this.bash(&host, &mut foreground, input).await)
+                }
+                (spawn::TOOL, _, Value::Object(input)) => {
+                    let answer = this.spawner.call(&host, &mut foreground, input).await;
+                    taken(id, &host, answer)
                 }
                 (_, Some(tool), Value::Object(input)) => {
                     let answer = tools::call(&host, &mut foreground, tool, input).await;
@@ -210,7 +216,7 @@ impl Calls {
             budget,
             stdin,
             allow_duplicate,
-            cwd: Some(self.cwd.clone()),
+            cwd: Some(self.spawner.cwd.clone()),
             may_start_away: true,
             ..RunArgs::default()
         };

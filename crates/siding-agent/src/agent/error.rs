@@ -1,9 +1,11 @@
 //! Why an agent cannot go on.
 
+use siding_core::journal_file::ReadError;
 use siding_core::notices::NoticesError;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::StoreError;
+use siding_model::id::TaskId;
 
 use crate::conversation::Fault;
 use crate::terminal::ConsoleError;
@@ -41,6 +43,14 @@ pub enum AgentError {
     /// Its tasks cannot be looked at.
     #[error(transparent)]
     Tasks(#[from] StoreError),
+    /// The task that it is, as a subagent, cannot be read.
+    #[error("task {task}: {source}")]
+    Task {
+        /// The task.
+        task: TaskId,
+        /// The reason.
+        source: ReadError,
+    },
     /// Its terminal.
     #[error(transparent)]
     Terminal(#[from] ConsoleError),

@@ -65,7 +65,8 @@ impl Agent {
             if self.rest.is_none() {
                 continue;
             }
-            if !runs && !self.has_news {
+            // What a subagent leaves is had by whoever started it.
+            if self.is_subagent || !runs && !self.has_news {
                 return Ok(End::Done);
             }
             let waited = since.get_or_insert_with(Instant::now).elapsed();

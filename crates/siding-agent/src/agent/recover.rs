@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use super::calls::{Calls, taken};
 use super::came::Came;
 use super::foreground::{Foreground, Wishes};
+use super::spawn;
 use crate::message::{ToolCall, ToolResult};
 
 /// Bytes of what it wrote meanwhile that stand in the result.
@@ -27,9 +28,9 @@ impl Calls {
         sender: &Sender<Came>,
     ) -> Wishes {
         let found = match (call.name.as_str(), task) {
-            ("bash", Some(task)) => found(host, &call, task),
+            ("bash" | spawn::TOOL, Some(task)) => found(host, &call, task),
             // Its task is on record before there is anything of it.
-            ("bash", None) => None,
+            ("bash" | spawn::TOOL, None) => None,
             // Whoever looks again, or ends what has ended, does no harm.
             (name, _) if name == "task_stop" || self.reading().contains(name) => None,
             (name, _) => Some(unknown(&call, &format!("`{name}` ran"))),
@@ -47,13 +48,14 @@ fn found(host: &Host, call: &ToolCall, task: TaskId) -> Option<(ToolResult, Vec<
     let is_taken_back = match host.root.task(task) {
         // It never came to that, or it is long over and was removed.
         Err(StoreError::NoSuchTask { .. }) => {
-            let when = format!("a command was about to run as {task}, which is on no record");
+            let when =
+                format!("a {} was about to run as {task}, which is on no record", what(call));
             return Some(unknown(call, &when));
         }
         Ok(dir) => take_back(host, dir),
         Err(_) => false,
     };
-    (!is_taken_back).then(|| taken(call.id.clone(), host, stands(host, task)))
+    (!is_taken_back).then(|| taken(call.id.clone(), host, stands(host, call, task)))
 }
 
 /// Takes back a task of which nothing is on record, and says whether nobody can begin it any more.
@@ -71,14 +73,20 @@ fn take_back(host: &Host, dir: TaskDir) -> bool {
 }
 
 /// Returns how a task stands whose caller has gone.
-fn stands(host: &Host, task: TaskId) -> Result<Answered, Refusal> {
+fn stands(host: &Host, call: &ToolCall, task: TaskId) -> Result<Answered, Refusal> {
     let standing = host.state(task)?;
     let mut answer = text::with_output(host, &standing, OUTPUT)?;
+    let what = what(call);
     answer
         .said
-        .insert(0, "this agent was ended while the command ran, and has begun again".to_owned());
+        .insert(0, format!("this agent was ended while the {what} ran, and has begun again"));
     answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
+}
+
+/// Returns what a call runs as a task.
+fn what(call: &ToolCall) -> &'static str {
+    if call.name == spawn::TOOL { "subagent" } else { "command" }
 }
 
 /// Returns the result of a call of which nobody knows.

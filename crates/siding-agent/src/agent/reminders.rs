@@ -48,10 +48,10 @@ impl Reminders {
             let Some(task) = tasks::read(host, id) else { continue };
             let is_ours = tasks::is_ours(host, &task);
             let was_looked_at = output::seen(&task.dir, &host.session).is_ok_and(|to| to > 0);
-            let is_forgotten = !self.known.insert(id) && !was_looked_at;
+            let is_forgotten = is_ours && !self.known.insert(id) && !was_looked_at;
             if is_ours && (names_all || is_forgotten) {
                 to_name.push(task);
-            } else if is_ours && !was_looked_at {
+            } else if is_ours && !was_looked_at || !is_ours && tasks::may_come_to_us(&task) {
                 continue;
             }
             self.settled.insert(id);

@@ -10,10 +10,12 @@ use siding_core::stop::{self, How};
 use siding_core::view::Detail;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::report::TaskView;
-use siding_tools::PROGRAM;
+use siding_tools::{Host, PROGRAM, Standing};
 
 use super::{Agent, AgentError, tasks, words};
+use crate::conversation::Entry;
 use crate::message::{Message, Usage};
+use crate::transcript::Transcript;
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -64,27 +66,24 @@ pub struct Report {
     pub text: String,
     /// What all its answers have cost.
     pub usage: Usage,
+    /// What the answers of its subagents, and of theirs, have cost.
+    pub usage_of_subagents: Usage,
+    /// The tasks of a subagent that ran when it ended, and go on as those of whoever started it.
+    pub handed_up: Vec<TaskView>,
     /// The tasks that ran when it ended, as they stand after they were ended for it.
     pub ended: Vec<TaskView>,
 }
 
 impl Agent {
-    /// Ends what still runs, and says how it all ended.
+    /// Ends what still runs, or hands it up, and says how it all ended.
     pub(super) fn report(self, end: End) -> Result<Report, AgentError> {
         let host = Arc::clone(&self.host);
-        let running: Vec<TaskId> =
-            tasks::running(&host)?.iter().map(|task| task.dir.id()).collect();
-        thread::scope(|scope| {
-            for id in &running {
-                scope.spawn(|| {
-                    let how = How { by: "agent", grace: None, signal: None };
-                    // What could not be ended ends with the session, and its record says so.
-                    let _by_the_session = stop::stop(&host.root, PROGRAM, *id, how);
-                });
-            }
-        });
-        let stand = running.iter().filter_map(|id| host.state(*id).ok());
-        let ended = stand.map(|standing| host.view(&standing, Detail::Full)).collect();
+        let running = tasks::running(&host)?;
+        let view = |standing: &Standing| host.view(standing, Detail::Full);
+        let (handed_up, ended) = match self.is_subagent {
+            true => (running.iter().map(view).collect(), Vec::new()),
+            false => (Vec::new(), end_all(&host, &running).iter().map(view).collect()),
+        };
         let said = self.conversation.messages().iter().rev().find_map(|message| match message {
             Message::Assistant(said) => Some(words::text_of(said)),
             Message::User { .. } => None,
@@ -94,9 +93,45 @@ impl Agent {
             end,
             text: said.unwrap_or_default(),
             usage: self.conversation.spent(),
+            usage_of_subagents: spent_by_subagents(&host)?,
+            handed_up,
             ended,
         };
         session::close(&host.root, &host.session)?;
         Ok(report)
     }
+}
+
+/// Ends tasks, and returns how they stand then.
+fn end_all(host: &Host, running: &[Standing]) -> Vec<Standing> {
+    let ids: Vec<TaskId> = running.iter().map(|task| task.dir.id()).collect();
+    thread::scope(|scope| {
+        for id in &ids {
+            scope.spawn(|| {
+                let how = How { by: "agent", grace: None, signal: None };
+                // What could not be ended ends with the session, and its record says so.
+                let _by_the_session = stop::stop(&host.root, PROGRAM, *id, how);
+            });
+        }
+    });
+    ids.iter().filter_map(|id| host.state(*id).ok()).collect()
+}
+
+/// Returns what the subagents under a session have cost, as far as they are on record.
+fn spent_by_subagents(host: &Host) -> Result<Usage, AgentError> {
+    let Host { root, session, .. } = host;
+    let family = session::family(root, session)?;
+    let others = family.iter().filter(|one| *one != session);
+    let entries = others.filter_map(|one| Transcript::entries(root, one).ok()).flatten();
+    let cost = entries.filter_map(|entry| match entry {
+        Entry::Answered { usage, .. } | Entry::Summarised { usage, .. } => Some(usage),
+        Entry::Told { .. }
+        | Entry::Asked
+        | Entry::Failed { .. }
+        | Entry::Started { .. }
+        | Entry::Bound { .. }
+        | Entry::Done { .. }
+        | Entry::Interrupted => None,
+    });
+    Ok(cost.fold(Usage::default(), Usage::and))
 }

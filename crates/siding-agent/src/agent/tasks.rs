@@ -1,21 +1,26 @@
 //! The session's tasks that have not ended.
 
+use siding_core::session;
 use siding_core::store::StoreError;
+use siding_core::sys::procfs;
 use siding_model::id::TaskId;
 use siding_tools::{Host, Standing};
 
-/// Returns them as they stand on record. One that cannot be read is told of by its notice.
+/// Returns them, and what subagents have left to the session, as they stand on record. One that cannot be
+/// read is told of by its notice.
 pub(super) fn recorded(host: &Host) -> Result<Vec<Standing>, StoreError> {
     let live = host.root.live_tasks()?.into_iter();
     Ok(live.filter_map(|id| read(host, id)).filter(|task| is_ours(host, task)).collect())
 }
 
-/// Returns them after another shim was put in place where one was killed, so that nothing is said to
-/// run that does not.
+/// Returns them and those of all subagents under the session, after another shim was put in place where
+/// one was killed, so that nothing is said to run that does not.
 pub(super) fn running(host: &Host) -> Result<Vec<Standing>, StoreError> {
+    let family = session::family(&host.root, &host.session)?;
+    let live = host.root.live_tasks()?.into_iter().filter_map(|id| read(host, id));
+    let all = live.filter(|task| family.contains(&task.state.spec.session_id));
     let stands = |task: Standing| host.state(task.dir.id()).unwrap_or(task);
-    let all = recorded(host)?.into_iter().map(stands);
-    Ok(all.filter(|task| task.state.is_live()).collect())
+    Ok(all.map(stands).filter(|task| task.state.is_live()).collect())
 }
 
 /// Returns a task of any session as it stands on record, if it has not ended.
@@ -25,7 +30,17 @@ pub(super) fn read(host: &Host, id: TaskId) -> Option<Standing> {
     state.is_live().then_some(Standing { dir, state })
 }
 
-/// Whether a task is the session's.
+/// Whether a task is the session's, or was left to it by a subagent.
 pub(super) fn is_ours(host: &Host, task: &Standing) -> bool {
-    task.state.spec.session_id == host.session
+    let of = &task.state.spec.session_id;
+    let was_left = || {
+        procfs::boot_id()
+            .is_ok_and(|boot| session::is_handed_up(&host.root, of, &host.session, &boot))
+    };
+    *of == host.session || may_come_to_us(task) && was_left()
+}
+
+/// Whether a task is a subagent's, which may be left to another session.
+pub(super) fn may_come_to_us(task: &Standing) -> bool {
+    session::is_of_subagent(&task.state.spec.session_id)
 }

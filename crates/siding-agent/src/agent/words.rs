@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::message::{Message, Said, Told};
 
 /// Returns what the model is told before everything else.
-pub(super) fn system(cwd: &Path) -> String {
-    format!(
+pub(super) fn system(cwd: &Path, is_subagent: bool) -> String {
+    let mut text = format!(
         "\
 You are siding's coding agent. You work in {} on this machine, with the tools you are given.
 
@@ -24,8 +24,19 @@ everything it started.
 - Say in the end what you have done and what came of it, and what did not work. A task that was \
 stopped, timed out or lost has not succeeded.",
         cwd.display()
-    )
+    );
+    if is_subagent {
+        text.push_str(SUBAGENT);
+    }
+    text
 }
+
+/// What a subagent is told beside.
+const SUBAGENT: &str = "
+
+You work for another agent, which reads nothing but your last message: say there all that it wants to \
+know. When you end your turn you are done. Call `task_wait` first for every task whose end you need; what \
+still runs then goes on as the other agent's.";
 
 /// Adds to what was said that it is to be put in short.
 pub(super) fn to_summarise(mut messages: Vec<Message>) -> Vec<Message> {

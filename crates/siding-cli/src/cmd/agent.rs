@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use siding_agent::agent::{AgentError, Begin, Doubts, Guard, Permit, Whose, interactive, one_shot};
+use siding_agent::agent::{
+    AgentError, Begin, Bounds, Doubts, Guard, Permit, Whose, interactive, one_shot,
+};
 use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
 use siding_agent::transcript;
 use siding_guard::{How, Verdict, judge};
-use siding_model::id::SessionId;
+use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
 use crate::cmd::reap;
@@ -30,6 +32,12 @@ const AT_ONCE: usize = 10;
 const AT_ONCE_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
 /// The variable that names the small model where the call does not.
 const SMALL_VARIABLE: &str = "SIDING_SMALL_MODEL";
+/// How deep subagents may stand under one another, and the variable that says otherwise.
+const DEPTH: usize = 3;
+const DEPTH_VARIABLE: &str = "SIDING_MAX_SUBAGENT_DEPTH";
+/// Subagents that may run at once under one session, and the variable that says otherwise.
+const SUBAGENTS: usize = 8;
+const SUBAGENTS_VARIABLE: &str = "SIDING_MAX_SUBAGENTS";
 /// Columns of a line about a call.
 const LINE: usize = print::WIDTH;
 
@@ -74,6 +82,9 @@ pub(crate) struct Args {
     /// Go on with this conversation
     #[arg(long, value_name = "ID")]
     resume: Option<SessionId>,
+    /// Be the subagent that this task is
+    #[arg(long, value_name = "TASK", hide = true, conflicts_with_all = ["prompt", "resume", "cwd"])]
+    subagent: Option<TaskId>,
     /// Requests to the model that may follow the prompt
     #[arg(long, value_name = "N", default_value_t = MAX_TURNS)]
     max_turns: u32,
@@ -109,17 +120,20 @@ impl Args {
         };
         let provider = open(&model)?;
         let small = self.small_model.or_else(|| variable(SMALL_VARIABLE));
-        let small = small.filter(|name| !name.trim().is_empty());
+        // Nobody sees what a subagent's would say.
+        let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
         let labeller = small.map(|name| open(&name.parse().map_err(Failure::new)?)).transpose()?;
-        let whose = match self.resume {
+        let whose = match (self.subagent, self.resume) {
             // At once: its tasks are about to be ended.
-            Some(session) => Whose::Resumed(session),
-            None => {
+            (None, Some(session)) => Whose::Resumed(session),
+            (subagent, _) => {
                 // A session begins.
                 reap::quietly(&root, &settings)?;
-                Whose::New { cwd: self.cwd }
+                subagent.map_or(Whose::New { cwd: self.cwd }, Whose::Subagent)
             }
         };
+        let number =
+            |name: &str, usual, least| number(name, variable(name).as_deref(), usual, least);
         let begin = Begin {
             root,
             whose,
@@ -133,22 +147,26 @@ impl Args {
                 (None, None) => Doubts::Refused,
             },
             allow_paths: self.allow_path,
-            at_once: at_once(variable(AT_ONCE_VARIABLE).as_deref())?,
+            at_once: number(AT_ONCE_VARIABLE, AT_ONCE, 1)?,
             most_requests: self.max_turns,
+            bounds: Bounds {
+                depth: number(DEPTH_VARIABLE, DEPTH, 0)?,
+                at_once: number(SUBAGENTS_VARIABLE, SUBAGENTS, 0)?,
+            },
         };
-        let shows = !self.json;
+        let (is_subagent, json) = (self.subagent.is_some(), self.json);
         let report = match console {
             Some(console) => interactive(begin, console)?,
-            None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| {
-                if shows {
-                    show::show(sight);
-                }
+            None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| match json {
+                true => {}
+                false if is_subagent => show::show_subagent(sight),
+                false => show::show(sight),
             })?,
         };
-        if self.json {
-            json::print(&report)?;
-        } else {
-            show::tell_end(&report);
+        match (json, is_subagent) {
+            (true, _) => json::print(&report)?,
+            (false, true) => show::tell_end_of_subagent(&report)?,
+            (false, false) => show::tell_end(&report),
         }
         Ok(ExitCode::from(show::code(&report.end)))
     }
@@ -158,7 +176,7 @@ impl Args {
     /// Returns the terminal of the person to talk to: where no prompt was given. A conversation that is
     /// taken up goes on without one, where there is no terminal.
     fn console(&self) -> Result<Option<Console>, Failure> {
-        if self.prompt.is_some() {
+        if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);
         }
         if self.json {
@@ -189,12 +207,12 @@ fn from_anywhere(model: Model) -> Result<Model, Failure> {
     })
 }
 
-/// Reads how many read-only tools run at once.
-fn at_once(given: Option<&str>) -> Result<usize, Failure> {
-    let Some(text) = given.filter(|text| !text.is_empty()) else { return Ok(AT_ONCE) };
-    text.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| {
+/// Reads how many there may be of something, at least so many.
+fn number(name: &str, given: Option<&str>, usual: usize, least: usize) -> Result<usize, Failure> {
+    let Some(text) = given.filter(|text| !text.is_empty()) else { return Ok(usual) };
+    text.trim().parse().ok().filter(|count| *count >= least).ok_or_else(|| {
         Failure::new(format!(
-            "{AT_ONCE_VARIABLE}: `{}` is no number of tools; write one from 1 on",
+            "{name}: `{}` is not how many there may be; write a number from {least} on",
             one_line(text, LINE)
         ))
     })
@@ -224,6 +242,7 @@ impl From<AgentError> for Failure {
             AgentError::Tasks(error) => error.into(),
             error @ (AgentError::Transcript(_)
             | AgentError::Fault { .. }
+            | AgentError::Task { .. }
             | AgentError::Scene { .. }
             | AgentError::Terminal(_)
             | AgentError::Io { .. }) => Self::new(error),
@@ -250,13 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_tools_is_one_from_1_on() {
-        assert_eq!(at_once(None).ok(), Some(AT_ONCE));
-        assert_eq!(at_once(Some("")).ok(), Some(AT_ONCE));
-        assert_eq!(at_once(Some(" 3 ")).ok(), Some(3));
+    fn how_many_there_may_be_is_a_number() {
+        assert_eq!(number("N", None, 10, 1).ok(), Some(10));
+        assert_eq!(number("N", Some(""), 10, 1).ok(), Some(10));
+        assert_eq!(number("N", Some(" 3 "), 10, 1).ok(), Some(3));
+        assert_eq!(number("N", Some("0"), 10, 0).ok(), Some(0));
         for wrong in ["0", "-1", "many"] {
-            let why = at_once(Some(wrong)).expect_err("is none").message();
-            assert!(why.contains(AT_ONCE_VARIABLE) && why.contains(wrong), "{why}");
+            let why = number("N", Some(wrong), 10, 1).expect_err("is none").message();
+            assert!(why.starts_with("N: ") && why.contains(wrong), "{why}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! `siding ps`: which tasks there are.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use siding_core::journal_file::ReadError;
 use siding_core::listing;
+use siding_core::session;
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::report::TaskView;
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     /// Only tasks that have not ended
     #[arg(long)]
     running: bool,
-    /// Only the tasks of this session
+    /// Only the tasks of this session, and of its subagents
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
     /// Print JSON: a list of tasks, without the text of their output
@@ -78,7 +80,9 @@ impl Args {
         ids.dedup();
         let unopened = kept.saturating_sub(ids.len());
         let mut found = Found { unopened, ..Found::default() };
-        for (id, row) in listing::views(root, &ids, |view| self.row(view))? {
+        // With what its subagents have started.
+        let sessions = self.session.as_ref().map(|id| session::family(root, id)).transpose()?;
+        for (id, row) in listing::views(root, &ids, |view| self.row(view, sessions.as_ref()))? {
             match row {
                 Ok(Some(Row::View(view))) => found.views.push(*view),
                 Ok(Some(Row::Text(ended))) => found.ended.push(ended),
@@ -94,8 +98,8 @@ impl Args {
     }
 
     /// Returns what is kept of a task until it is printed.
-    fn row(&self, view: TaskView) -> Row {
-        let is_asked_for = self.session.as_ref().is_none_or(|session| view.session_id == *session);
+    fn row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
+        let is_asked_for = sessions.is_none_or(|sessions| sessions.contains(&view.session_id));
         if !is_asked_for || (self.running && view.outcome.is_some()) {
             return Row::Other;
         }

@@ -119,6 +119,10 @@ struct SessionView {
     opened_at: Option<String>,
     /// Tasks that have not ended.
     running: Vec<TaskId>,
+    /// The session of whoever started the subagent whose session this is, which has what this one leaves;
+    /// only there then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    under: Option<SessionId>,
     /// What was cleared when it was opened; only there then.
     #[serde(skip_serializing_if = "Option::is_none")]
     reaped: Option<Vec<Step>>,
@@ -132,6 +136,7 @@ impl SessionView {
             state: Standing::of(session, boot),
             opened_at: Some(session.opened.rfc3339()),
             running,
+            under: session.under.clone(),
             reaped: None,
         }
     }

@@ -1,8 +1,10 @@
 //! `siding stop`: ends tasks with everything they started.
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use siding_core::session;
 use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::view::Detail;
@@ -40,7 +42,7 @@ pub(crate) struct Args {
     /// Every task that runs
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// With --all: only the tasks of this session
+    /// With --all: only the tasks of this session, and of its subagents
     #[arg(long, requires = "all", value_name = "ID")]
     session: Option<String>,
     /// Time between the polite signal and the kill instead of the task's own
@@ -114,9 +116,14 @@ impl Args {
         }
         let mut ids = root.live_tasks()?;
         if let Some(session) = &self.session {
+            // With what its subagents have started. What cannot be a name is none.
+            let sessions = match session.parse() {
+                Ok(id) => session::family(root, &id)?,
+                Err(_) => HashSet::new(),
+            };
             ids.retain(|id| {
                 Task::read(root, *id)
-                    .is_ok_and(|task| task.state.spec.session_id.as_str() == session)
+                    .is_ok_and(|task| sessions.contains(&task.state.spec.session_id))
             });
         }
         Ok((ids, 0))

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::JournalError;
 use siding_model::process::{Mono, ProcRef};
 
@@ -44,6 +44,8 @@ pub struct Follower<'o, 'r> {
     changed: BTreeSet<TaskId>,
     /// When tasks are to be looked at again although nothing happens to them.
     again: HashMap<TaskId, Mono>,
+    /// Whether a subagent has ended, so that tasks of others may be this session's now.
+    is_heir: bool,
 }
 
 /// A task that has not ended.
@@ -111,6 +113,7 @@ impl<'o, 'r> Follower<'o, 'r> {
             tasks: HashMap::new(),
             changed: BTreeSet::new(),
             again: HashMap::new(),
+            is_heir: false,
         };
         follower.find()?;
         Ok(follower)
@@ -143,6 +146,9 @@ impl<'o, 'r> Follower<'o, 'r> {
     }
 
     fn wait(&mut self, out: BorrowedFd<'_>) -> Result<(), NoticesError> {
+        if self.is_heir {
+            return self.find();
+        }
         let now = clock::mono();
         let timeout = self.again.values().min().map(|at| at.ms_since(now));
         let held: Vec<(TaskId, BorrowedFd<'_>)> = self
@@ -206,6 +212,7 @@ impl<'o, 'r> Follower<'o, 'r> {
         for id in live.into_iter().chain(known) {
             self.touched(id)?;
         }
+        self.is_heir = false;
         Ok(())
     }
 
@@ -247,6 +254,8 @@ impl<'o, 'r> Follower<'o, 'r> {
                 }
             }
             return Ok(());
+        } else {
+            self.is_heir |= id.kind() == Kind::LocalAgent;
         }
         self.forget(id);
         Ok(())
@@ -260,7 +269,7 @@ impl<'o, 'r> Follower<'o, 'r> {
                 .zip(boot)
                 .is_some_and(|(it, boot)| it.living_owner(&boot) == Some(owner.process))
         };
-        id == self.outbox.session() || self.owner.as_ref().is_some_and(is_owners)
+        self.outbox.has(id) || self.owner.as_ref().is_some_and(is_owners)
     }
 
     /// Watches the journal of a task, or its directory while there is none.

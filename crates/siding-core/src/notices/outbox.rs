@@ -1,5 +1,6 @@
 //! What a consumer has not been told yet.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::index::{Entry, Index};
 use crate::journal_file::ReadError;
 use crate::listing;
 use crate::output;
+use crate::session;
 use crate::store::{Root, StoreError, TaskDir};
 use crate::sys::{clock, file, procfs};
 
@@ -25,7 +27,8 @@ use crate::sys::{clock, file, procfs};
 const TURN_MS: u64 = 10_000;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// The notices of one session for one consumer.
+/// The notices of one session for one consumer: those of its own tasks, and of what subagents of it have
+/// left.
 #[derive(Debug)]
 pub struct Outbox<'r> {
     root: &'r Root,
@@ -125,7 +128,7 @@ impl<'r> Outbox<'r> {
 
     fn lock_file(&self, name: &str) -> Result<OwnedFd, NoticesError> {
         let dir = self.root.session_dir(self.session.as_str(), true)?;
-        open_or_make(&dir, name).map_err(io_of(&self.session, "open a lock"))
+        file::open_or_make(&dir, name).map_err(io_of(&self.session, "open a lock"))
     }
 
     /// Looks at every task. Those that have ended and are acknowledged cost next to nothing.
@@ -134,17 +137,17 @@ impl<'r> Outbox<'r> {
     ///
     /// [`NoticesError`].
     pub fn look(&self) -> Result<Look, NoticesError> {
-        let acks = Acks::read(self.root, &self.session)?;
+        let told = self.told()?;
         let index = Index::read(self.root);
         let all = self.root.all_tasks()?;
         let is_settled = |id: TaskId| {
             index.get(id).is_some_and(|entry| {
-                entry.session != self.session
-                    || entry.ids(id).all(|id| acks.has(&self.consumer, id))
+                let acks = told.get(&entry.session);
+                acks.is_none_or(|acks| entry.ids(id).all(|id| acks.has(&self.consumer, id)))
             })
         };
         let open: Vec<TaskId> = all.iter().copied().filter(|id| !is_settled(*id)).collect();
-        let (look, ended) = self.read(&open, &acks);
+        let (look, ended) = self.read(&open, &told);
         let new = ended.into_iter().filter(|(id, _)| index.get(*id).is_none()).collect();
         index.add(self.root, new, &all);
         Ok(look)
@@ -156,8 +159,7 @@ impl<'r> Outbox<'r> {
     ///
     /// [`NoticesError`].
     pub fn look_at(&self, tasks: &[TaskId]) -> Result<Look, NoticesError> {
-        let acks = Acks::read(self.root, &self.session)?;
-        Ok(self.read(tasks, &acks).0)
+        Ok(self.read(tasks, &self.told()?).0)
     }
 
     /// Notes that the consumer was told.
@@ -166,13 +168,54 @@ impl<'r> Outbox<'r> {
     ///
     /// [`NoticesError`].
     pub fn acknowledge(&self, notices: &[NoticeId]) -> Result<(), NoticesError> {
-        acks::add(self.root, &self.session, Some(&self.consumer), notices, Durability::Disk)
+        let add = |session: &SessionId, notices: &[NoticeId]| {
+            acks::add(self.root, session, Some(&self.consumer), notices, Durability::Disk)
+        };
+        let handed_up = session::handed_up(self.root, &self.session, &self.boot)?;
+        let (mut own, mut others) = (Vec::new(), HashMap::<SessionId, Vec<NoticeId>>::new());
+        for notice in notices {
+            match self.session_of(notice.task, &handed_up) {
+                Some(session) => others.entry(session).or_default().push(*notice),
+                None => own.push(*notice),
+            }
+        }
+        for (session, notices) in &others {
+            add(session, notices)?;
+        }
+        add(&self.session, &own)
     }
 
-    fn read(&self, tasks: &[TaskId], acks: &Acks) -> (Look, Vec<(TaskId, Entry)>) {
+    /// Returns the session of a task, where that is one of these: what is told of a task is noted with its
+    /// own session, so that it is one truth whoever has the task at the time.
+    fn session_of(&self, task: TaskId, among: &[SessionId]) -> Option<SessionId> {
+        if among.is_empty() {
+            return None;
+        }
+        let session = self.root.task(task).ok()?.read().ok()?.state.spec.session_id;
+        among.contains(&session).then_some(session)
+    }
+
+    /// Whether this session has what that one had: it is itself, or has left its tasks to it.
+    pub(super) fn has(&self, session: &SessionId) -> bool {
+        *session == self.session
+            || session::is_handed_up(self.root, session, &self.session, &self.boot)
+    }
+
+    /// Returns the sessions of which this one tells, and who of each was told what.
+    fn told(&self) -> Result<HashMap<SessionId, Acks>, NoticesError> {
+        let handed_up = session::handed_up(self.root, &self.session, &self.boot)?;
+        let all = std::iter::once(self.session.clone()).chain(handed_up);
+        all.map(|session| Ok((session.clone(), Acks::read(self.root, &session)?))).collect()
+    }
+
+    fn read(
+        &self,
+        tasks: &[TaskId],
+        told: &HashMap<SessionId, Acks>,
+    ) -> (Look, Vec<(TaskId, Entry)>) {
         let now = clock::mono();
         let found = listing::by_several(tasks, |ids| {
-            ids.iter().map(|id| (*id, self.one(*id, acks, now))).collect()
+            ids.iter().map(|id| (*id, self.one(*id, told, now))).collect()
         });
         let (mut look, mut ended, mut placed) = (Look::default(), Vec::new(), Vec::new());
         for (id, one) in found {
@@ -190,7 +233,12 @@ impl<'r> Outbox<'r> {
         (look, ended)
     }
 
-    fn one(&self, id: TaskId, acks: &Acks, now: Mono) -> Result<One, ReadError> {
+    fn one(
+        &self,
+        id: TaskId,
+        told: &HashMap<SessionId, Acks>,
+        now: Mono,
+    ) -> Result<One, ReadError> {
         let dir = match self.root.task(id) {
             Ok(dir) => dir,
             Err(StoreError::Io { source, .. }) => return Err(source.into()),
@@ -207,9 +255,7 @@ impl<'r> Outbox<'r> {
             let seqs = notices.iter().map(|notice| notice.id.seq).collect();
             one.ended = Some(Entry { session: state.spec.session_id.clone(), seqs });
         }
-        if state.spec.session_id != self.session {
-            return Ok(one);
-        }
+        let Some(acks) = told.get(&state.spec.session_id) else { return Ok(one) };
         for notice in notices {
             if acks.has(&self.consumer, notice.id) {
                 continue;
@@ -247,14 +293,5 @@ fn output_of(dir: &TaskDir, state: &TaskState) -> io::Result<(NoticeOutput, Stri
         None => output::Extent::measure(dir, state.spec.keep_head).bytes,
     };
     let path = output::path(dir.path(), state);
-    Ok((NoticeOutput { path, bytes }, output::summary(dir, SUMMARY_MAX)?))
-}
-
-fn open_or_make(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    match file::open_at(dir, name, file::Open::CreateNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            file::open_at(dir, name, file::Open::ReadWrite)
-        }
-        result => result,
-    }
+    Ok((NoticeOutput { path, bytes }, output::gist(dir, &state.spec, SUMMARY_MAX)?))
 }

@@ -3,14 +3,18 @@
 use std::collections::VecDeque;
 use std::io;
 
+use siding_model::id::Kind;
 use siding_model::record::Gap;
+use siding_model::spec::TaskSpec;
 use siding_model::text::{cut_head, cut_tail, visible};
 
 use super::chunks::{Chunks, Flow};
 use super::errors::looks_like_error;
 use super::lines::{Line, Lines, Sink};
 use super::places;
+use super::reading::{Query, Size, Stream, last_lines, read};
 use super::repeats::Repeats;
+use super::select::Choose;
 use crate::store::TaskDir;
 
 /// Raw bytes at the end that are read. What goes wrong is said near the end, and a summary is made
@@ -18,6 +22,35 @@ use crate::store::TaskDir;
 const RAW: u64 = 1 << 20;
 /// Stands where something is left out.
 const LEFT_OUT: &str = "…\n";
+
+/// Lines at the end of a subagent's output that are looked at.
+const LAST: usize = 40;
+
+/// Returns the little that tells what came of a task, in at most `max` bytes: of a command its errors and
+/// its last lines, of a subagent the end of what it said.
+///
+/// # Errors
+///
+/// The operating system's. A task without output has an empty text.
+pub fn gist(dir: &TaskDir, spec: &TaskSpec, max: usize) -> io::Result<String> {
+    if spec.task_id.kind() == Kind::LocalAgent {
+        return ending(dir, spec.keep_head, max);
+    }
+    summary(dir, max)
+}
+
+/// Returns the last lines, as they follow one another.
+fn ending(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String> {
+    let from = last_lines(dir, keep_head, 0, LAST)?;
+    let (choose, size) = (Choose::Everything, Size::Ends(max));
+    let query = Query { from, choose, last: Some(LAST), size };
+    let mut text = String::new();
+    read(dir, keep_head, Stream::Finished, &query, |part| {
+        text.push_str(part);
+        Ok(())
+    })?;
+    Ok(visible(text.trim_end()))
+}
 
 /// Returns what looks like errors in the last MiB of a task's output, the first of them first, then
 /// the last lines, each line once, in at most `max` bytes of visible text.
@@ -27,7 +60,7 @@ const LEFT_OUT: &str = "…\n";
 /// # Errors
 ///
 /// The operating system's. A task without output has an empty text.
-pub fn summary(dir: &TaskDir, max: usize) -> io::Result<String> {
+fn summary(dir: &TaskDir, max: usize) -> io::Result<String> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(String::new()) };
     let to = chunks.len()?;
     let from = match to.saturating_sub(RAW) {

@@ -114,7 +114,8 @@ impl Sessions<'_> {
         let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
             let read = session::read(self.root, session).ok().flatten();
             let boot = &self.survey.boot;
-            let lives = read.is_some_and(|it| it.is_live(boot) || it.may_live_elsewhere(boot));
+            let is_elsewhere = read.is_some_and(|it| it.may_live_elsewhere(boot));
+            let lives = is_elsewhere || session::holder(self.root, session, boot).is_some();
             // Without its acks everything counts as untold, which only keeps it longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });

@@ -50,10 +50,25 @@ pub struct Order {
 ///
 /// [`RunError::Id`]; [`RunError::Net`] when the network policy cannot be enforced here.
 pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, RunError> {
+    let id = root.new_id(order.kind).map_err(RunError::Id)?;
+    spec_as(root, settings, order, id)
+}
+
+/// As [`spec`], of a task whose id was made before: what it runs may name it.
+///
+/// # Errors
+///
+/// [`RunError::Net`].
+pub fn spec_as(
+    root: &Root,
+    settings: &Settings,
+    order: Order,
+    task_id: TaskId,
+) -> Result<TaskSpec, RunError> {
     let Order { command, cwd, session_id, name, stdin, placement, deadline, keep, .. } = order;
     net::check(&settings.net)?;
     Ok(TaskSpec {
-        task_id: root.new_id(order.kind).map_err(RunError::Id)?,
+        task_id,
         session_id,
         parent_task: parent(root),
         name,
@@ -78,6 +93,18 @@ pub fn spec(root: &Root, settings: &Settings, order: Order) -> Result<TaskSpec, 
         monitor: order.monitor,
         wait_for: order.wait_for,
     })
+}
+
+/// Returns what runs this very program with these arguments. It is named as it was installed, and by the
+/// kernel's name for it where another has taken that place since.
+#[must_use]
+pub fn this_program(arguments: Vec<String>) -> Command {
+    /// The task's own program until it executes another: that of its shim, which is this one.
+    const BY_KERNEL: &str = "/proc/self/exe";
+    let path = std::env::current_exe().ok().filter(|path| file::is_program(path));
+    let path = path.and_then(|path| path.into_os_string().into_string().ok());
+    let program = path.unwrap_or_else(|| BY_KERNEL.to_owned());
+    Command::Argv { argv: std::iter::once(program).chain(arguments).collect() }
 }
 
 /// Returns the directory to run in as an absolute path; the caller's own when none is given.

@@ -21,6 +21,9 @@ pub(super) enum SessionRecord {
         format: u32,
         #[serde(flatten)]
         owner: Owner,
+        /// The session of whoever started the subagent whose session this is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        under: Option<SessionId>,
         wall: Wall,
     },
     /// Closed for good.
@@ -70,6 +73,8 @@ pub struct Session {
     /// The processes that it was opened for since it was last closed, each once, the newest last. It
     /// ends with the last of them that lives. Never empty.
     owners: Vec<Owner>,
+    /// The session that it is under: what a subagent leaves is its starter's. As it was first opened.
+    pub under: Option<SessionId>,
     /// When it was last opened.
     pub opened: Wall,
     /// When something of it was last recorded.
@@ -91,6 +96,12 @@ impl Session {
     #[must_use]
     pub fn may_live_elsewhere(&self, boot: &BootId) -> bool {
         !self.closed && self.owners.iter().any(|owner| owner.is_elsewhere(boot))
+    }
+
+    /// Whether nobody owns it any more, wherever.
+    #[must_use]
+    pub fn is_over(&self, boot: &BootId) -> bool {
+        !self.is_live(boot) && !self.may_live_elsewhere(boot)
     }
 
     /// Whether it was opened for this process: a conversation may be open in several at once.
@@ -133,15 +144,17 @@ pub(super) fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, Jour
             SessionRecord::Opened { format, .. } if format > FORMAT => {
                 return Err(JournalError::TooNew { found: format });
             }
-            SessionRecord::Opened { owner, wall, .. } => {
-                let mut owners = match session.take() {
-                    Some(Session { owners, closed: false, .. }) => owners,
-                    Some(_) | None => Vec::new(),
+            SessionRecord::Opened { owner, under, wall, .. } => {
+                // Where it stands does not change, so that sessions cannot come to stand in a circle.
+                let (mut owners, under) = match session.take() {
+                    Some(Session { owners, under, closed: false, .. }) => (owners, under),
+                    Some(Session { under, .. }) => (Vec::new(), under),
+                    None => (Vec::new(), under),
                 };
                 owners.retain(|known| *known != owner);
                 owners.push(owner);
                 let (id, opened, last) = (id.clone(), wall, wall);
-                session = Some(Session { id, owners, opened, last, closed: false });
+                session = Some(Session { id, owners, under, opened, last, closed: false });
             }
             SessionRecord::Closed { wall } => {
                 if let Some(session) = &mut session {

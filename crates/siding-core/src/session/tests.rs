@@ -104,3 +104,106 @@ fn a_turn_began_at_its_moment_and_not_a_clock_tick_away() {
         assert!(from <= noted && noted <= to, "{from:?} {noted:?} {to:?}");
     }
 }
+
+/// A process that ends when this is dropped.
+struct Owner(std::process::Child);
+
+impl Owner {
+    fn new() -> Self {
+        Self(Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts"))
+    }
+
+    fn pid(&self) -> i32 {
+        i32::try_from(self.0.id()).expect("small")
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ended = self.0.wait();
+    }
+}
+
+fn held_by(root: &Root, id: &SessionId) -> Option<String> {
+    let boot = procfs::boot_id().expect("this boot");
+    holder(root, id, &boot).map(|session| session.id.to_string())
+}
+
+fn come_to(root: &Root, id: &SessionId) -> Vec<String> {
+    let boot = procfs::boot_id().expect("this boot");
+    let mut names: Vec<String> = handed_up(root, id, &boot)
+        .expect("listed")
+        .iter()
+        .map(|session| {
+            assert!(is_handed_up(root, session, id, &boot), "{session}");
+            session.to_string()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_a_subagent_leaves_goes_to_the_next_above_it_that_lives() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+    let top: SessionId = "chat".parse().expect("a name");
+    let agent = || of_subagent(root.new_id(siding_model::id::Kind::LocalAgent).expect("an id"));
+    let (middle, low) = (agent(), agent());
+    let owners = [Owner::new(), Owner::new(), Owner::new()];
+    assert!(
+        matches!(
+            open_under(&root, &middle, owners[1].pid(), &top),
+            Err(SessionError::Unknown { .. })
+        ),
+        "not under one that is not open"
+    );
+    open(&root, &top, owners[0].pid()).expect("opened");
+    open_under(&root, &middle, owners[1].pid(), &top).expect("opened");
+    open_under(&root, &low, owners[2].pid(), &middle).expect("opened");
+    let name = |id: &SessionId| Some(id.to_string());
+    assert_eq!((depth(&root, &top), depth(&root, &low)), (0, 2));
+    assert_eq!(topmost(&root, &low), top);
+    assert_eq!(family(&root, &top).expect("listed").len(), 3);
+    assert_eq!(family(&root, &low).expect("listed"), [low.clone()].into());
+    assert_eq!(held_by(&root, &low), name(&low));
+    assert!(come_to(&root, &top).is_empty());
+
+    let [first, second, third] = owners;
+    // The one between ends: the one below it has its own.
+    drop(second);
+    assert_eq!(held_by(&root, &middle), name(&top));
+    assert_eq!(
+        (held_by(&root, &low), come_to(&root, &top)),
+        (name(&low), vec![middle.to_string()])
+    );
+    drop(third);
+    assert_eq!(held_by(&root, &low), name(&top));
+    let mut both = vec![middle.to_string(), low.to_string()];
+    both.sort();
+    assert_eq!(come_to(&root, &top), both);
+    assert!(share_owner(&root, &top, &low), "its agent may take the news of it");
+
+    // Taken up by a person it has its own again, and stays where it was.
+    let again = Owner::new();
+    open(&root, &middle, again.pid()).expect("opened");
+    assert_eq!((held_by(&root, &low), come_to(&root, &top)), (name(&middle), Vec::new()));
+    assert_eq!(come_to(&root, &middle), [low.to_string()]);
+    close(&root, &middle).expect("closed");
+    assert_eq!(held_by(&root, &low), name(&top), "one that was closed is over too");
+    drop(first);
+    let boot = procfs::boot_id().expect("this boot");
+    assert_eq!(held_by(&root, &low), None);
+    assert!(is_over(&root, &low, &boot) && is_over(&root, &middle, &boot));
+}
+
+/// An earlier version leaves out what it does not know, and a later one reads what it has written.
+#[test]
+fn a_session_that_does_not_say_what_it_is_under_is_under_none() {
+    let own = procfs::own().expect("this process");
+    let boot = procfs::boot_id().expect("this boot");
+    assert_eq!(opened_by(own, &boot.0, "").under, None);
+    let under = opened_by(own, &boot.0, r#","under":"talk""#).under;
+    assert_eq!(under, Some("talk".parse().expect("a name")));
+}

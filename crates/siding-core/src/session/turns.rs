@@ -87,12 +87,7 @@ pub fn begin_turn(root: &Root, id: &SessionId) -> Result<Begun, SessionError> {
 
 /// Opens a count, and returns how far it has come.
 fn counter(dir: &OwnedFd, name: &str) -> io::Result<(OwnedFd, u64)> {
-    let counter = match file::open_at(dir, name, file::Open::CreateNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            file::open_at(dir, name, file::Open::ReadWrite)
-        }
-        result => result,
-    }?;
+    let counter = file::open_or_make(dir, name)?;
     let count = file::facts(&counter)?.len;
     Ok((counter, count))
 }

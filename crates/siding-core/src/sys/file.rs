@@ -52,6 +52,20 @@ pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<
     Ok(rustix::fs::openat(dir, name.as_ref(), flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode)?)
 }
 
+/// Opens `name` below `dir` to read and write, making it where it is not there.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn open_or_make(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    match open_at(&dir, &name, Open::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            open_at(&dir, &name, Open::ReadWrite)
+        }
+        result => result,
+    }
+}
+
 /// What [`open_at`] fails with at a symbolic link, as a raw error.
 pub const LINK: i32 = rustix::io::Errno::LOOP.raw_os_error();
 

@@ -6,6 +6,7 @@ mod mistakes;
 mod one_shot;
 mod permit;
 mod prompts;
+mod subagents;
 mod terminal;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};

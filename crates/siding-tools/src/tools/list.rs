@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::listing;
+use siding_core::session;
 use siding_model::advice;
 use siding_model::report::TaskView;
 
@@ -54,7 +55,7 @@ pub(super) async fn call<C: Caller>(
 /// Whose tasks are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// Those of this server's session.
+    /// Those of this server's session, and of its subagents.
     Session,
     /// Those of this user.
     All,
@@ -79,7 +80,8 @@ pub fn views(host: &Host, whose: Whose) -> Result<Vec<TaskView>, Refusal> {
     ids.extend(live);
     ids.sort_unstable();
     ids.dedup();
-    let is_wanted = |view: &TaskView| whose == Whose::All || view.session_id == host.session;
+    let sessions = session::family(&host.root, &host.session)?;
+    let is_wanted = |view: &TaskView| whose == Whose::All || sessions.contains(&view.session_id);
     let found = listing::views(&host.root, &ids, |view| is_wanted(&view).then_some(view))?;
     let found = found.into_iter().filter_map(|(_, view)| view.ok().flatten().flatten());
     let (mut running, mut ended): (Vec<_>, Vec<_>) = found.partition(|view| view.outcome.is_none());

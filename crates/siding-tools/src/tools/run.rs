@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::launch::Shim;
+use siding_core::link::Link;
 use siding_core::run::order::{self, Order};
 use siding_core::run::{self, Begun, Duplicates, Given, RunError};
 use siding_core::settings::{self, Environment};
@@ -24,7 +25,7 @@ use super::wait;
 use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
 use crate::follow;
-use crate::host::{Host, PROGRAM};
+use crate::host::{Host, PROGRAM, Standing};
 use crate::receipt::Receipt;
 use crate::sleep::block;
 use crate::text::{self, millis};
@@ -37,7 +38,7 @@ are ready. Every task is ended with all it started at its `timeout`, and when th
 
 /// How long an early failure is waited for of a command that goes to the background, unless the
 /// setting says more (SPEC 1.3).
-const SETTLE: Duration = Duration::from_millis(200);
+pub(super) const SETTLE: Duration = Duration::from_millis(200);
 
 /// What `run` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -106,7 +107,6 @@ pub(super) async fn call<C: Caller>(
         let begun = run::begin(&host.root, &plan.spec, &given, Shim::start(PROGRAM))?;
         Ok::<_, Refusal>((plan, begun))
     })?;
-    let id = plan.spec.task_id;
     let link = match begun {
         Begun::Started(link) => link,
         Begun::Duplicate(first) => {
@@ -117,28 +117,47 @@ pub(super) async fn call<C: Caller>(
             )));
         }
     };
-    let mut watch = Watch::over(&host.root, PROGRAM, id, link);
-    let standing = follow::follow(host, call, &mut watch, &plan.spec, plan.budget)
-        .await
-        .inspect_err(|_| {
-            drop(watch);
-            block(|| run::clear_unborn(&host.root, &plan.spec));
-        })?;
+    let standing = followed(host, call, &plan.spec, link, plan.budget).await?;
     if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
         return block(|| wait::ready(host, standing, plan.budget));
     }
+    let mut answer = block(|| answered(host, standing, plan.output_max))?;
+    answer.said.extend(plan.notes);
+    answer.said.extend(plan.capped.filter(|_| answer.goes_on.is_some()));
+    Ok(answer)
+}
+
+/// Waits for a task that has begun, as far as its caller does.
+pub(super) async fn followed<C: Caller>(
+    host: &Host,
+    call: &mut C,
+    spec: &TaskSpec,
+    link: Link,
+    budget: Duration,
+) -> Result<Standing, Refusal> {
+    let mut watch = Watch::over(&host.root, PROGRAM, spec.task_id, link);
+    follow::follow(host, call, &mut watch, spec, budget).await.inspect_err(|_| {
+        drop(watch);
+        block(|| run::clear_unborn(&host.root, spec));
+    })
+}
+
+/// Says how a task stands that was waited for, to whoever has called it.
+pub(super) fn answered(
+    host: &Host,
+    standing: Standing,
+    output_max: usize,
+) -> Result<Answer, Refusal> {
     let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
     let by_budget = standing.state.life.placement() == Placement::Background { why: Why::Budget };
-    let mut answer = block(|| text::with_output(host, &standing, plan.output_max))?;
-    answer.said.extend(plan.notes);
-    answer.goes_on = (is_running && by_budget).then_some(id);
-    answer.said.extend(plan.capped.filter(|_| answer.goes_on.is_some()));
+    let mut answer = text::with_output(host, &standing, output_max)?;
+    answer.goes_on = (is_running && by_budget).then_some(standing.state.spec.task_id);
     answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }
 
 fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> {
-    let settings = settings::load(&sources(args)?)?;
+    let settings = settings::load(&sources(args.budget, args.timeout)?)?;
     let conditions = wait::conditions(&args.wait_for)?;
     siding_core::wait::check(&conditions)?;
     if conditions.contains(&Condition::Exit) {
@@ -198,10 +217,9 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
     })
 }
 
-/// Returns the settings' sources with what the call says on top.
-fn sources(args: &Args) -> Result<Environment, Refusal> {
-    let times =
-        [(Key::BlockingBudget, "budget", args.budget), (Key::MaxElapsed, "timeout", args.timeout)];
+/// Returns the settings' sources with what the call says on top, in seconds.
+pub(super) fn sources(budget: Option<f64>, timeout: Option<f64>) -> Result<Environment, Refusal> {
+    let times = [(Key::BlockingBudget, "budget", budget), (Key::MaxElapsed, "timeout", timeout)];
     let mut sources = Environment::from_process();
     for (key, name, value) in times {
         if let Some(value) = value {

@@ -11,7 +11,7 @@ use siding_core::view::Detail;
 use siding_core::wait::{Answer as Waited, Hit, Waiter};
 use siding_model::advice;
 use siding_model::id::TaskId;
-use siding_model::notice::Shown;
+use siding_model::notice::{SUMMARY_MAX, Shown};
 use siding_model::report::WaitDetail;
 use siding_model::settings::{Key, RawValue};
 use siding_model::span::human;
@@ -187,8 +187,8 @@ fn tell_end(host: &Host, id: TaskId, alone: bool, answer: &mut Answer) -> Result
     answer.said.push(advice::line(&view, LINE));
     answer.said.extend(text::next(host, &view));
     if alone {
-        let gist = siding_core::output::summary(&standing.dir, siding_model::notice::SUMMARY_MAX);
-        answer.output = gist.ok();
+        let (dir, spec) = (&standing.dir, &standing.state.spec);
+        answer.output = siding_core::output::gist(dir, spec, SUMMARY_MAX).ok();
         answer.said.push(format!(
             "{} shows all {} bytes it wrote",
             host.dialect.tool("output"),

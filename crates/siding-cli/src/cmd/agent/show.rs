@@ -13,6 +13,7 @@ use siding_model::text::{one_line, visible};
 
 use super::LINE;
 use crate::exit;
+use crate::failure::Failure;
 use crate::print;
 
 /// Shows what the agent does.
@@ -59,10 +60,70 @@ fn gist(input: &Value) -> String {
     first.map_or_else(|| input.to_string(), str::to_owned)
 }
 
+/// Shows what a subagent does: what it calls. Its words are for whoever has started it, when it is done.
+pub(super) fn show_subagent(sight: Sight<'_>) {
+    match sight {
+        Sight::Calls(_) | Sight::Part(Part::Again { .. }) => show(sight),
+        Sight::Part(Part::Text(_) | Part::Thinking(_))
+        | Sight::Began(_)
+        | Sight::Asking
+        | Sight::Said(_)
+        | Sight::Done(_)
+        | Sight::Label(_)
+        | Sight::Told(_)
+        | Sight::Spent(_)
+        | Sight::Summarising
+        | Sight::Question { .. }
+        | Sight::Rests(_)
+        // It ends with this, and that is told.
+        | Sight::Failed(_) => {}
+    }
+}
+
 /// Says how it ended, and where to go on.
 pub(super) fn tell_end(report: &Report) {
     let usage = report.usage;
-    let how = match &report.end {
+    errln!("siding: {}", how(&report.end));
+    // A model from a file costs nothing.
+    if usage != Usage::default() {
+        let read = usage.context() - usage.output;
+        let (cached, written) = (usage.cache_read, usage.output);
+        errln!("        {read} tokens read ({cached} from the cache), {written} written");
+    }
+    let others = report.usage_of_subagents;
+    if others != Usage::default() {
+        let read = others.context() - others.output;
+        let (cached, written) = (others.cache_read, others.output);
+        errln!(
+            "        its subagents: {read} tokens read ({cached} from the cache), {written} written"
+        );
+    }
+    let was_talk = matches!(report.end, End::Left | End::Signaled { .. });
+    let prompt = if was_talk { "" } else { " -p TEXT" };
+    errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
+    for view in &report.ended {
+        errln!("  ended  {}", advice::line(view, LINE - 9));
+    }
+}
+
+/// Says what whoever has started a subagent wants to know: last what it said last.
+pub(super) fn tell_end_of_subagent(report: &Report) -> Result<(), Failure> {
+    let mut text = String::new();
+    for view in &report.handed_up {
+        text.push_str(&format!("siding: goes on as yours: {}\n", advice::line(view, LINE)));
+    }
+    if report.end != End::Done {
+        text.push_str(&format!("siding: {}\n", how(&report.end)));
+    }
+    text.push_str(&visible(&report.text));
+    text.push('\n');
+    print::text(&text)?;
+    Ok(())
+}
+
+/// Says how it ended.
+fn how(end: &End) -> String {
+    match end {
         End::Done => "done".to_owned(),
         End::WaitBound { bound_ms } => {
             format!("its tasks did not end within {}", human(Duration::from_millis(*bound_ms)))
@@ -77,19 +138,6 @@ pub(super) fn tell_end(report: &Report) {
         End::Interrupted => "interrupted".to_owned(),
         End::Left => "left".to_owned(),
         End::Signaled { signal } => format!("ended by {signal}"),
-    };
-    errln!("siding: {how}");
-    // A model from a file costs nothing.
-    if usage != Usage::default() {
-        let read = usage.context() - usage.output;
-        let (cached, written) = (usage.cache_read, usage.output);
-        errln!("        {read} tokens read ({cached} from the cache), {written} written");
-    }
-    let was_talk = matches!(report.end, End::Left | End::Signaled { .. });
-    let prompt = if was_talk { "" } else { " -p TEXT" };
-    errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
-    for view in &report.ended {
-        errln!("  ended  {}", advice::line(view, LINE - 9));
     }
 }
 

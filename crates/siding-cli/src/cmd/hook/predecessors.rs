@@ -27,7 +27,11 @@ pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
     let live = live_sessions(root)?;
     for session in session::all(root)? {
         // What may live elsewhere is nobody's here to judge.
-        if session.closed || session.is_live(&boot) || session.may_live_elsewhere(&boot) {
+        if session.closed || session.may_live_elsewhere(&boot) {
+            continue;
+        }
+        // A subagent's that lives on is told to by that.
+        if session::holder(root, &session.id, &boot).is_some() {
             continue;
         }
         if live.contains(&session.id) {

@@ -70,7 +70,10 @@ impl Args {
         descriptor::raise_open_limit();
         // First, so that nothing new is started in it meanwhile.
         session::close(&root, &self.id)?;
-        let own = super::running(&root)?.into_iter().filter(|spec| spec.session_id == self.id);
+        // What its subagents have started would be its own.
+        let sessions = session::family(&root, &self.id)?;
+        let own = super::running(&root)?;
+        let own = own.into_iter().filter(|spec| sessions.contains(&spec.session_id));
         let (kept, ending): (Vec<_>, Vec<_>) = own.partition(|spec| spec.keep);
         let mut closed = Closed {
             session_id: self.id,

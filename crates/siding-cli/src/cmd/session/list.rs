@@ -71,8 +71,8 @@ fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
     // The implicit one, and any whose directory somebody has removed.
     for (session_id, running) in tasks {
         let state = if session_id.is_implicit() { Standing::Live } else { Standing::Over };
-        let (owner_pid, opened_at, reaped) = (None, None, None);
-        views.push(SessionView { session_id, owner_pid, state, opened_at, running, reaped });
+        let (owner_pid, opened_at, under, reaped) = (None, None, None, None);
+        views.push(SessionView { session_id, owner_pid, state, opened_at, running, under, reaped });
     }
     Ok(views)
 }
@@ -84,9 +84,9 @@ fn view(root: &Root, id: SessionId, boot: &BootId, running: Vec<TaskId>) -> Opti
         Ok(None) => None,
         Err(error) => {
             errln!("siding: {error}");
-            let (owner_pid, opened_at, reaped) = (None, None, None);
+            let (owner_pid, opened_at, under, reaped) = (None, None, None, None);
             let (session_id, state) = (id, Standing::Damaged);
-            Some(SessionView { session_id, owner_pid, state, opened_at, running, reaped })
+            Some(SessionView { session_id, owner_pid, state, opened_at, running, under, reaped })
         }
     }
 }
@@ -128,6 +128,7 @@ mod tests {
             state: Standing::Elsewhere,
             opened_at: opened_at.map(str::to_owned),
             running: Vec::new(),
+            under: None,
             reaped: None,
         };
         let (long, longest) = ("x".repeat(30), "y".repeat(64));

@@ -1,0 +1,247 @@
+//! `spawn_agent`: a subagent, as a task of its own.
+//!
+//! What it is to do is put into a transcript, which is that of a conversation like any other, and only then
+//! its task is begun. So nothing of it stands among the arguments of a program, whoever is killed in
+//! between has lost nothing, and a person can go on with the conversation later.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use siding_core::run::RunError;
+use siding_core::session;
+use siding_model::id::{Kind, TaskId};
+use siding_model::text::one_line;
+use siding_tools::tools::{self, Own};
+use siding_tools::{Answer, Caller, Host, Refusal};
+
+use crate::conversation::Entry;
+use crate::message::Told;
+use crate::provider::Model;
+use crate::transcript::{Opened, Transcript, TranscriptError};
+
+/// Columns of a subagent's name.
+const NAME: usize = 48;
+
+/// The tool's name.
+pub(super) const TOOL: &str = "spawn_agent";
+
+pub(super) const ABOUT: &str = "\
+Have another agent work on something of its own, with the tools you have. It sees nothing of this \
+conversation, so say all it needs to know, and what you want to hear in the end. Answers at once with \
+its task id; you are told its last words when it is done, and can do something else meanwhile. \
+`task_list` shows it and the tasks it starts. What still runs when it is done goes on as yours; \
+`task_stop` ends it with all its tasks.";
+
+/// How many subagents there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How deep they may stand under one another: 1 is a subagent that may have none.
+    pub depth: usize,
+    /// How many may run at once under the topmost session.
+    pub at_once: usize,
+}
+
+impl Bounds {
+    /// Says why one more may not be started by an agent that stands at `depth` while `running` run.
+    fn check(self, depth: usize, running: usize) -> Result<(), String> {
+        if depth >= self.depth {
+            return Err(format!(
+                "not started: subagents may stand {} deep, and this one would be deeper; do it \
+                 yourself",
+                self.depth
+            ));
+        }
+        if running >= self.at_once {
+            return Err(format!(
+                "not started: as many subagents run as may at once ({}); wait for one with `task_wait`, \
+                 or stop one with `task_stop`",
+                self.at_once
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What `spawn_agent` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// What it is to do, with all it needs to know.
+    prompt: String,
+    /// What that is in a few words, for people.
+    #[serde(default)]
+    name: Option<String>,
+    /// Its model, such as `anthropic:NAME` (default: yours).
+    #[serde(default)]
+    model: Option<String>,
+    /// How often it may ask its model (default 100).
+    #[serde(default)]
+    max_turns: Option<u32>,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    timeout: Option<f64>,
+    /// False waits for its answer, for `budget` at most; then it goes on in the background (default
+    /// true).
+    #[serde(default = "yes")]
+    background: bool,
+    /// Seconds to wait with `background` false (default 15).
+    #[serde(default)]
+    budget: Option<f64>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// What a subagent gets of whoever starts it. It is never allowed more.
+#[derive(Debug)]
+pub(super) struct Spawner {
+    pub(super) model: String,
+    pub(super) cwd: PathBuf,
+    pub(super) yes_to_ask: bool,
+    pub(super) allow_paths: Vec<PathBuf>,
+    pub(super) bounds: Bounds,
+}
+
+impl Spawner {
+    /// Starts one.
+    pub(super) async fn call<C: Caller>(
+        &self,
+        host: &Host,
+        call: &mut C,
+        input: Map<String, Value>,
+    ) -> Result<Answer, Refusal> {
+        let args: Args = tools::read(input)?;
+        if args.prompt.trim().is_empty() {
+            return Err(Refusal::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+        }
+        let model = args.model.as_deref().unwrap_or(&self.model);
+        let model = model
+            .parse::<Model>()
+            .map_err(|error| Refusal::Arguments(format!("`model`: {error}")))?;
+        let own = Own {
+            kind: Kind::LocalAgent,
+            name: name(args.name.as_deref(), &args.prompt),
+            background: args.background,
+            budget: args.budget,
+            timeout: args.timeout,
+        };
+        let prepare = |id: TaskId| {
+            let right = session::spawning(&host.root, &host.session).map_err(RunError::from)?;
+            let depth = session::depth(&host.root, &host.session);
+            self.bounds.check(depth, running(host)?).map_err(Refusal::Arguments)?;
+            let arguments = self.arguments(id, &model, args.max_turns)?;
+            self.write(host, id, &model, args.prompt).map_err(|error| {
+                Refusal::Arguments(format!("the subagent could not be prepared: {error}"))
+            })?;
+            Ok::<_, Refusal>((arguments, right))
+        };
+        tools::begin_own(host, call, own, prepare).await
+    }
+
+    /// Writes what it is to do.
+    fn write(
+        &self,
+        host: &Host,
+        id: TaskId,
+        model: &Model,
+        prompt: String,
+    ) -> Result<(), TranscriptError> {
+        let cwd = self.cwd.to_string_lossy().into_owned();
+        let opened = Opened { cwd, model: model.to_string() };
+        let session = session::of_subagent(id);
+        let mut transcript = Transcript::create(&host.root, &session, opened)?;
+        transcript.add(&Entry::Told { told: vec![Told::Prompt { text: prompt }] })?;
+        transcript.sync()
+    }
+
+    /// Returns the arguments with which this program is the subagent.
+    fn arguments(
+        &self,
+        id: TaskId,
+        model: &Model,
+        max_turns: Option<u32>,
+    ) -> Result<Vec<String>, Refusal> {
+        let mut arguments = vec!["agent".to_owned(), "--subagent".to_owned(), id.to_string()];
+        arguments.extend(["--model".to_owned(), model.to_string()]);
+        arguments.extend(max_turns.map(|most| format!("--max-turns={most}")));
+        if self.yes_to_ask {
+            arguments.push("--yes-to=ask".to_owned());
+        }
+        for path in &self.allow_paths {
+            arguments.push(format!("--allow-path={}", text_of(path)?));
+        }
+        Ok(arguments)
+    }
+}
+
+fn text_of(path: &Path) -> Result<&str, Refusal> {
+    path.to_str().ok_or_else(|| {
+        let path = one_line(&path.to_string_lossy(), NAME);
+        Refusal::Arguments(format!("not started: `{path}`, which is allowed, is not UTF-8"))
+    })
+}
+
+/// Returns how many subagents run under the topmost session.
+fn running(host: &Host) -> Result<usize, Refusal> {
+    let top = session::topmost(&host.root, &host.session);
+    let family = session::family(&host.root, &top)?;
+    let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind() == Kind::LocalAgent);
+    // One whose shim was killed gets another, or its end is put on record.
+    let states = agents.filter_map(|id| host.state(id).ok()).map(|standing| standing.state);
+    Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())
+}
+
+/// Returns a name for people: the given one, or the beginning of what it is to do.
+fn name(given: Option<&str>, prompt: &str) -> String {
+    let given = given.filter(|name| !name.trim().is_empty()).unwrap_or(prompt);
+    let words: Vec<&str> = given.split_whitespace().collect();
+    format!("agent: {}", one_line(&words.join(" "), NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However they start one another, none stands deeper and no more run than may.
+        #[test]
+        fn there_are_never_more_than_may_be(
+            (depth, at_once) in (0..4_usize, 0..6_usize),
+            starts in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..60),
+        ) {
+            let bounds = Bounds { depth, at_once };
+            // The depths of those that run, and first that of whoever a person has started.
+            let mut agents = vec![0];
+            for (which, ends) in starts {
+                let which = which.index(agents.len());
+                if ends && which > 0 {
+                    agents.swap_remove(which);
+                } else if bounds.check(agents[which], agents.len() - 1).is_ok() {
+                    agents.push(agents[which] + 1);
+                }
+                prop_assert!(agents.len() - 1 <= at_once);
+                prop_assert!(agents.iter().all(|one| *one <= depth));
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_instead() {
+        let bounds = Bounds { depth: 3, at_once: 8 };
+        let why = bounds.check(3, 0).expect_err("too deep");
+        assert!(why.contains("3 deep") && why.contains("yourself"), "{why}");
+        let why = bounds.check(0, 8).expect_err("too many");
+        assert!(why.contains("at once (8)") && why.contains("`task_stop`"), "{why}");
+    }
+
+    #[test]
+    fn a_name_is_what_it_does_in_one_line() {
+        assert_eq!(name(Some("fix the tests"), "x"), "agent: fix the tests");
+        assert_eq!(name(Some(" "), " look\nat it \u{1b}[2J"), "agent: look at it \\e[2J");
+    }
+}

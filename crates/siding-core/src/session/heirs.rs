@@ -1,0 +1,231 @@
+//! Sessions under others: a subagent's is under that of whoever started it.
+//!
+//! ```text
+//! agent-4711-99  ─  a-1  ─  a-2
+//!     live         over     live
+//! ```
+//! What a session has left when it is over is had by the next one above it: the tasks of `a-1` are
+//! `agent-4711-99`'s now, those of `a-2` would be when it ends. Nothing is moved for that. It
+//! follows from the journals of the sessions, which are only ever added to, so no crash can lose it, and
+//! it is the same for everybody who asks: a shim, an outbox, the reaper.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+
+use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::process::BootId;
+
+use super::{Session, SessionError, io_error, read};
+use crate::store::{Root, StoreError};
+use crate::sys::file;
+
+/// Most sessions above one another that are looked at. As many are never made: only files that
+/// somebody has changed are like that.
+const MOST: usize = 32;
+/// The file whose lock is held while a subagent is started.
+const SPAWNING: &str = "spawning";
+
+/// How a session in a row of those above one another stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Live,
+    Over,
+    /// Nobody here can tell.
+    Elsewhere,
+}
+
+impl Standing {
+    fn of(session: &Session, boot: &BootId) -> Self {
+        match (session.is_live(boot), session.is_over(boot)) {
+            (true, _) => Self::Live,
+            (false, true) => Self::Over,
+            (false, false) => Self::Elsewhere,
+        }
+    }
+}
+
+/// Returns which one of a row has what the first has, if one that lives does.
+fn holding(row: &[Standing]) -> Option<usize> {
+    let first = row.iter().position(|one| *one != Standing::Over)?;
+    (row[first] == Standing::Live).then_some(first)
+}
+
+/// Whether what the first of a row had has come up to the one at this place.
+fn has_come_to(row: &[Standing], place: usize) -> bool {
+    place > 0 && row[..place].iter().all(|one| *one == Standing::Over)
+}
+
+/// Returns a session and those above it, in this order, as far as they can be read.
+fn row<S>(
+    first: &SessionId,
+    mut look: impl FnMut(&SessionId) -> Option<S>,
+    under: impl Fn(&S) -> Option<&SessionId>,
+) -> Vec<S> {
+    let mut row = Vec::new();
+    let mut next = Some(first.clone());
+    while let Some(id) = next.take().filter(|_| row.len() < MOST) {
+        let Some(found) = look(&id) else { break };
+        next = under(&found).cloned();
+        row.push(found);
+    }
+    row
+}
+
+fn above(root: &Root, id: &SessionId) -> Vec<Session> {
+    row(id, |id| read(root, id).ok().flatten(), |one| one.under.as_ref())
+}
+
+fn standings(row: &[Session], boot: &BootId) -> Vec<Standing> {
+    row.iter().map(|one| Standing::of(one, boot)).collect()
+}
+
+/// Returns the name of the session of a subagent: that of its task.
+///
+/// # Panics
+///
+/// Never: what names a task can name a session.
+#[must_use]
+pub fn of_subagent(task: TaskId) -> SessionId {
+    task.to_string().parse().expect("the name of a task can name a session")
+}
+
+/// Whether a session is named as that of a subagent is.
+#[must_use]
+pub fn is_of_subagent(id: &SessionId) -> bool {
+    id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == Kind::LocalAgent)
+}
+
+/// Returns the session that has the tasks of this one: itself while it lives, and else the first above
+/// it that does. `None` when nobody has them.
+#[must_use]
+pub fn holder(root: &Root, id: &SessionId, boot: &BootId) -> Option<Session> {
+    let mut row = above(root, id);
+    holding(&standings(&row, boot)).map(|at| row.swap_remove(at))
+}
+
+/// Returns the subagents' sessions that have come to `to`: they are over, and all between them too.
+///
+/// # Errors
+///
+/// [`StoreError`] when the sessions cannot be listed.
+pub fn handed_up(root: &Root, to: &SessionId, boot: &BootId) -> Result<Vec<SessionId>, StoreError> {
+    let rows = rows_of_subagents(root)?;
+    let handed_up = rows.into_iter().filter(|(_, row)| has_come_up(row, to, boot));
+    Ok(handed_up.map(|(id, _)| id).collect())
+}
+
+/// Whether a session is one of [`handed_up`].
+#[must_use]
+pub fn is_handed_up(root: &Root, id: &SessionId, to: &SessionId, boot: &BootId) -> bool {
+    is_of_subagent(id) && has_come_up(&above(root, id), to, boot)
+}
+
+fn has_come_up(row: &[Session], to: &SessionId, boot: &BootId) -> bool {
+    let place = row.iter().position(|one| one.id == *to);
+    place.is_some_and(|place| has_come_to(&standings(row, boot), place))
+}
+
+/// Returns a session and all under it, at any depth, however they stand.
+///
+/// # Errors
+///
+/// [`StoreError`] when the sessions cannot be listed.
+pub fn family(root: &Root, id: &SessionId) -> Result<HashSet<SessionId>, StoreError> {
+    let rows = rows_of_subagents(root)?;
+    let under = rows.into_iter().filter(|(_, row)| row.iter().any(|one| one.id == *id));
+    Ok(under.map(|(id, _)| id).chain([id.clone()]).collect())
+}
+
+/// Returns the sessions of subagents, each with those above it.
+fn rows_of_subagents(root: &Root) -> Result<Vec<(SessionId, Vec<Session>)>, StoreError> {
+    let names = root.sessions()?.into_iter();
+    // What cannot name a session was not made by siding.
+    let ids = names.filter_map(|name| name.parse().ok()).filter(is_of_subagent);
+    let mut known: HashMap<SessionId, Option<Session>> = HashMap::new();
+    let mut look = |id: &SessionId| {
+        known.entry(id.clone()).or_insert_with(|| read(root, id).ok().flatten()).clone()
+    };
+    let row = |id: SessionId| {
+        let row = row(&id, &mut look, |one| one.under.as_ref());
+        (id, row)
+    };
+    Ok(ids.map(row).collect())
+}
+
+/// Returns how many sessions are above this one.
+#[must_use]
+pub fn depth(root: &Root, id: &SessionId) -> usize {
+    above(root, id).len().saturating_sub(1)
+}
+
+/// Returns the session that all of these are under: itself where none is above it.
+#[must_use]
+pub fn topmost(root: &Root, id: &SessionId) -> SessionId {
+    above(root, id).pop().map_or_else(|| id.clone(), |one| one.id)
+}
+
+/// The right to start a subagent under a session: who counts them has it from the count to the start, so
+/// that two at once do not start the last one both.
+#[derive(Debug)]
+#[must_use]
+pub struct Spawning(#[expect(dead_code, reason = "its lock is what counts")] OwnedFd);
+
+/// Waits for the right to start a subagent anywhere under the topmost session of `id`.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn spawning(root: &Root, id: &SessionId) -> Result<Spawning, SessionError> {
+    let top = topmost(root, id);
+    let dir = root.session_dir(top.as_str(), false)?;
+    let locked = file::open_or_make(&dir, SPAWNING).and_then(|fd| {
+        file::lock(&fd)?;
+        Ok(Spawning(fd))
+    });
+    locked.map_err(|source| io_error(&top, "lock the start of subagents", source))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(number: usize) -> SessionId {
+        format!("s{number}").parse().expect("a name")
+    }
+
+    proptest! {
+        /// Also where files were changed so that sessions stand in a circle.
+        #[test]
+        fn a_row_ends(under in prop::collection::vec(prop::option::of(0..8_usize), 1..8)) {
+            let under: Vec<Option<SessionId>> = under.iter().map(|it| it.map(name)).collect();
+            let look = |id: &SessionId| {
+                let at: usize = id.as_str()[1..].parse().expect("a number");
+                under.get(at).cloned()
+            };
+            let row = row(&name(0), look, Option::as_ref);
+            prop_assert!(!row.is_empty() && row.len() <= MOST);
+        }
+
+        /// What a session leaves is had by one session that lives, or by none, and that one is told.
+        #[test]
+        fn what_is_handed_up_has_one_holder(
+            row in prop::collection::vec(
+                prop::sample::select(vec![Standing::Live, Standing::Over, Standing::Elsewhere]), 1..6,
+            ),
+        ) {
+            let told: Vec<usize> = (0..row.len())
+                .filter(|at| *at == 0 || has_come_to(&row, *at))
+                .filter(|at| row[*at] == Standing::Live)
+                .collect();
+            prop_assert!(told.len() <= 1, "{told:?}");
+            prop_assert_eq!(told.first().copied(), holding(&row));
+            // Nothing passes one of which nobody knows whether it lives.
+            let unknown = row.iter().position(|one| *one == Standing::Elsewhere);
+            if let (Some(unknown), Some(holder)) = (unknown, holding(&row)) {
+                prop_assert!(holder < unknown);
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! `spawn_agent`: agents that work for an agent, and what they leave.
+
+use serde_json::Value;
+use siding_e2e::{Process, Sandbox, eventually, eventually_some};
+
+use super::{agent, entries, transcript};
+
+/// Writes the script of a subagent, and returns how its model is named.
+fn model(sandbox: &Sandbox, script: &str) -> String {
+    let file = sandbox.path("subagent.toml");
+    std::fs::write(&file, script).expect("written");
+    format!("script:{}", file.display())
+}
+
+/// Returns an answer that starts a subagent.
+fn spawning(model: &str, more: &str) -> String {
+    format!(
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "spawn_agent"
+        input = {{ prompt = "count them", name = "count", model = "{model}"{more} }}
+        "#
+    )
+}
+
+/// An answer that does not come as long as the test runs.
+const NEVER: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
+
+fn tasks(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
+    let listed = sandbox.siding(&[&["ps", "--json"], args].concat()).run().expect_code(0).json();
+    listed.as_array().expect("a list").clone()
+}
+
+/// Returns a task whose command contains this.
+fn task(sandbox: &Sandbox, part: &str) -> Option<Value> {
+    let has = |task: &Value| task["command"].as_str().is_some_and(|text| text.contains(part));
+    tasks(sandbox, &[]).into_iter().find(has)
+}
+
+/// Returns the session of the one subagent that there is, and the process that owns it.
+fn subagent(sandbox: &Sandbox) -> (String, Process) {
+    eventually_some("there is a subagent", || {
+        let sessions = sandbox.siding(&["session", "list", "--json"]).run().json();
+        let is_it =
+            |one: &&Value| one["session_id"].as_str().is_some_and(|id| id.starts_with("a-"));
+        let session = sessions.as_array()?.iter().find(is_it)?.clone();
+        assert!(session["under"].as_str().is_some_and(|id| id.starts_with("agent-")), "{session}");
+        let pid = u32::try_from(session["owner_pid"].as_i64()?).ok()?;
+        Some((session["session_id"].as_str()?.to_owned(), Process::of(pid)?))
+    })
+}
+
+#[test]
+fn its_last_words_are_told_when_it_is_done() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        r#"
+        [[answer]]
+        expect = '^count them$'
+        text = "I count."
+        usage = { input = 5, output = 2 }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo one two three" }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sudo -n true" }
+        [[answer]]
+        expect = '(?s)one two three.*not run: a person has to say yes'
+        text = "There are 3."
+        usage = { input = 7, output = 4 }
+        "#,
+    );
+    let script = spawning(&model, "")
+        + r#"
+        [[answer]]
+        expect = '(?s)^(?<task>a-[0-9a-z]{12})  running.*agent: count'
+        text = "Meanwhile I end my turn."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<name>agent: count</name>\s*<status>completed</status>.*There are 3\.'
+        text = "It has found 3."
+        usage = { input = 1 }
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "It has found 3.");
+    assert_eq!(done["usage"]["input"], 1);
+    assert_eq!(done["usage_of_subagents"]["input"], 12);
+    assert_eq!(done["usage_of_subagents"]["output"], 6);
+    let task = tasks(&sandbox, &[]).into_iter().find(|one| one["kind"] == "local_agent");
+    let task = task.expect("it is a task");
+    assert_eq!(task["name"], "agent: count");
+    assert!(!task["command"].as_str().expect("text").contains("count them"), "{task}");
+    // Its conversation is one like any other.
+    let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
+    assert_eq!(entries(&lines, "answered").len(), 2, "{lines:#?}");
+    let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
+    let again = ["--resume", task["task_id"].as_str().expect("an id"), "-p", "and now"];
+    assert_eq!(agent(&sandbox, more, &again).run().expect_code(0).out(), "Still 3.\n");
+}
+
+#[test]
+fn it_can_be_waited_for() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
+    let script = spawning(&model, ", background = false, budget = 50")
+        + r#"
+        [[answer]]
+        expect = '(?s)exited 0.*There are 3\.'
+        text = "It has found 3."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.out(), "It has found 3.\n");
+    assert!(!done.err().contains("news of"), "{}", done.err());
+}
+
+/// SPEC 11: its tasks belong to the session and are handed up when it ends.
+#[test]
+fn what_still_runs_when_it_is_done_goes_on_as_the_others() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 2; echo it is late", run_in_background = true }
+        [[answer]]
+        expect = 'b-[0-9a-z]{12}'
+        text = "I have started it."
+        "#,
+    );
+    let script = spawning(&model, "")
+        + r#"
+        [[answer]]
+        text = "Meanwhile I end my turn."
+        [[answer]]
+        expect = '(?s)goes on as yours: b-[0-9a-z]{12}  running.*I have started it\.'
+        [[answer.call]]
+        tool = "task_list"
+        input = { }
+        [[answer]]
+        expect = '(?m)^b-[0-9a-z]{12}  running'
+        text = "I wait for that too."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<status>completed</status>.*it is late'
+        text = "All is over."
+        "#;
+    // Its shim must not even for a moment be without an owner.
+    let parent =
+        agent(&sandbox, &script, &["-p", "go", "--json"]).env("SIDING_SESSION_GRACE", "0s");
+    let done = parent.run().expect_code(0).json();
+    assert_eq!(done["text"], "All is over.");
+    assert_eq!(done["ended"], serde_json::json!([]));
+    assert_eq!(task(&sandbox, "it is late").expect("a task")["outcome"]["kind"], "exited");
+}
+
+/// One that was killed has said nothing, and nothing of what it did is lost: neither what runs nor what
+/// it was not told.
+#[test]
+fn a_killed_one_loses_neither_tasks_nor_news() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let starts = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo in between; exit 3", run_in_background = true }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        "#;
+    let model = model(&sandbox, &(starts.to_owned() + NEVER));
+    let script = spawning(&model, "")
+        + r#"
+        [[answer]]
+        text = "Meanwhile I end my turn."
+        [[answer]]
+        expect = '(?s)<task_notification>.*<status>failed</status>\s*<exit_code>3</exit_code>.*in between.*<name>agent: count</name>\s*<status>failed</status>\s*<signal>'
+        [[answer.call]]
+        tool = "task_list"
+        input = { }
+        [[answer]]
+        expect = '(?m)^(?<left>b-[0-9a-z]{12})  running.*sleep 300$'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = "${left}" }
+        [[answer]]
+        expect = '^b-[0-9a-z]{12}  stopped'
+        text = "All is ended."
+        "#;
+    let parent = agent(&sandbox, &script, &["-p", "go", "--json"]);
+    let parent = parent.env("SIDING_SESSION_GRACE", "0s").spawn();
+    eventually("its first task has ended", || {
+        task(&sandbox, "in between").is_some_and(|task| !task["outcome"].is_null())
+            && task(&sandbox, "sleep 300").is_some()
+    });
+    subagent(&sandbox).1.kill();
+    assert_eq!(parent.wait().expect_code(0).json()["text"], "All is ended.");
+}
+
+#[test]
+fn all_end_with_the_one_that_a_person_has_started() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let starts = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        "#;
+    let model = model(&sandbox, &(starts.to_owned() + NEVER));
+    let script = spawning(&model, "") + "[[answer]]\ntext = \"I wait.\"\n";
+    let parent =
+        agent(&sandbox, &script, &["-p", "go"]).env("SIDING_SESSION_GRACE", "100ms").spawn();
+    eventually("its task runs", || task(&sandbox, "sleep 300").is_some());
+    let (session, process) = subagent(&sandbox);
+    drop(parent);
+    eventually("all has ended", || tasks(&sandbox, &["--running"]).is_empty());
+    assert!(!process.alive());
+    for (what, of) in [("--subagent", "agent-"), ("sleep 300", session.as_str())] {
+        let task = task(&sandbox, what).expect("on record");
+        assert_eq!(task["outcome"]["kind"], "stopped", "{task:#}");
+        assert_eq!(task["outcome"]["by"], "session", "{task:#}");
+        assert!(task["session_id"].as_str().is_some_and(|id| id.starts_with(of)), "{task:#}");
+    }
+}
+
+#[test]
+fn an_agent_that_was_killed_is_told_when_it_is_taken_up() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo one two three" }
+        [[answer]]
+        text = "There are 3."
+        "#,
+    );
+    let script = spawning(&model, "") + "[[answer]]\ntext = \"I wait.\"\n";
+    let parent = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_SESSION_GRACE", "60s").spawn();
+    let _it_is_there = subagent(&sandbox);
+    let is_agent = |one: &Value| one["kind"] == "local_agent";
+    let task = tasks(&sandbox, &[]).into_iter().find(is_agent).expect("it is a task");
+    let session = task["session_id"].as_str().expect("a name");
+    let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
+    eventually("it waits", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text.contains("I wait."))
+    });
+    drop(parent);
+    eventually("it is done", || {
+        tasks(&sandbox, &[]).iter().any(|one| is_agent(one) && !one["outcome"].is_null())
+    });
+    let script = r#"
+        restart = true
+        [[answer]]
+        expect = '(?s)^<task_notification>.*There are 3\.'
+        text = "It has found 3."
+        "#;
+    let done =
+        agent(&sandbox, script, &["--resume", session, "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "It has found 3.");
+}
+
+#[test]
+fn there_are_neither_too_many_nor_too_deep_ones() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let deeper = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "spawn_agent"
+        input = { prompt = "do it for me" }
+        [[answer]]
+        expect = 'not started: subagents may stand 1 deep.*do it yourself'
+        text = "I do it."
+        "#;
+    let model = model(&sandbox, deeper);
+    let one = spawning(&model, ", background = false, budget = 50");
+    let script = one.clone() + "[[answer]]\nexpect = 'I do it'\ntext = \"Well.\"\n";
+    let deep = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENT_DEPTH", "1").run();
+    assert_eq!(deep.expect_code(0).out(), "Well.\n");
+    let script = one + "[[answer]]\nexpect = 'not started: as many.*task_stop'\ntext = \"Well.\"\n";
+    let many = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "0").run();
+    assert_eq!(many.expect_code(0).out(), "Well.\n");
+    let wrong = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "few").run();
+    assert!(wrong.expect_code(125).err().contains("SIDING_MAX_SUBAGENTS: `few`"));
+}
+
+#[test]
+fn who_stops_it_stops_its_tasks() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let starts = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        "#;
+    let model = model(&sandbox, &(starts.to_owned() + NEVER));
+    let script = spawning(&model, "")
+        + r#"
+        [[answer]]
+        text = "I wait."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<status>stopped</status>'
+        text = "Somebody has stopped it."
+        "#;
+    let parent = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    eventually("its task runs", || task(&sandbox, "sleep 300").is_some());
+    let (session, process) = subagent(&sandbox);
+    let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
+    assert!(!process.alive());
+    let task = task(&sandbox, "sleep 300").expect("on record");
+    assert_eq!(task["outcome"]["by"], "user", "{task:#}");
+    let done = parent.wait().expect_code(0);
+    assert!(done.out().contains("Somebody has stopped it."), "{}", done.out());
+}

@@ -1,0 +1,94 @@
+//! Tasks that are this very program at other work, such as a subagent.
+
+use siding_core::launch::Shim;
+use siding_core::run::order::{self, Order};
+use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::settings;
+use siding_model::id::{Kind, TaskId};
+use siding_model::net::NetPolicy;
+use siding_model::outcome::{Placement, Why};
+use siding_model::spec::Stdin;
+
+use super::run::{SETTLE, answered, followed, sources};
+use crate::answer::{Answer, Refusal};
+use crate::caller::Caller;
+use crate::host::{Host, PROGRAM};
+use crate::sleep::block;
+
+/// A task that is this program.
+#[derive(Debug)]
+pub struct Own {
+    /// What kind of task it is.
+    pub kind: Kind,
+    /// A name for people.
+    pub name: String,
+    /// Whether nothing but its start is waited for.
+    pub background: bool,
+    /// Seconds to wait before it goes on in the background.
+    pub budget: Option<f64>,
+    /// Deadline in seconds: how long it may live.
+    pub timeout: Option<f64>,
+}
+
+/// Begins one in this process's directory, and waits for it as `run` does for a command. `prepare` is given
+/// its id before there is anything of it, and returns the program's arguments; whatever else it returns is
+/// kept until the task is on record.
+///
+/// # Errors
+///
+/// [`Refusal`]; nothing runs then.
+pub async fn begin<C: Caller, P>(
+    host: &Host,
+    call: &mut C,
+    own: Own,
+    prepare: impl FnOnce(TaskId) -> Result<(Vec<String>, P), Refusal>,
+) -> Result<Answer, Refusal> {
+    let Own { kind, name, background, budget, timeout } = own;
+    let (spec, link, budget, output_max) = block(|| {
+        let settings = settings::load(&sources(budget, timeout)?)?;
+        if background && !settings.background_tasks {
+            return Err(Refusal::Arguments(
+                "background tasks are turned off here; say `background` false".to_owned(),
+            ));
+        }
+        let (placement, budget) = match background {
+            true => (Placement::Background { why: Why::Asked }, settings.settle.max(SETTLE)),
+            false => (Placement::Foreground, call.bearable(settings.blocking_budget)),
+        };
+        let session_id = host.live_session().map_err(RunError::from)?;
+        let id = host.root.new_id(kind).map_err(RunError::Id)?;
+        let (arguments, _held) = prepare(id)?;
+        if !call.begins(id) {
+            return Err(Refusal::Cancelled);
+        }
+        let order = Order {
+            kind,
+            command: order::this_program(arguments),
+            cwd: order::directory(None)?,
+            session_id,
+            name: Some(name),
+            stdin: Stdin::Null,
+            placement,
+            deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
+            keep: false,
+            monitor: None,
+            wait_for: Vec::new(),
+        };
+        let mut spec = order::spec_as(&host.root, &settings, order, id)?;
+        // This program needs what whoever calls it has. The policy is for commands, also for those that it
+        // runs.
+        spec.net = NetPolicy::Host;
+        // It is silent for as long as others take, and its deadline bounds that.
+        spec.stall_after_ms = 0;
+        let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+        let begun = run::begin(&host.root, &spec, &given, Shim::start(PROGRAM))?;
+        let Begun::Started(link) = begun else {
+            // Not where duplicates are allowed.
+            return Err(Refusal::Cancelled);
+        };
+        let output_max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
+        Ok::<_, Refusal>((spec, link, budget, output_max))
+    })?;
+    let standing = followed(host, call, &spec, link, budget).await?;
+    block(|| answered(host, standing, output_max))
+}
