@@ -314,8 +314,10 @@ fn who_stops_it_stops_its_tasks() {
         expect = '(?s)^<task_notification>.*<status>stopped</status>'
         text = "Somebody has stopped it."
         "#;
-    let parent = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    let mut parent = agent(&sandbox, &script, &["-p", "go"]).spawn();
     eventually("its task runs", || task(&sandbox, "sleep 300").is_some());
+    // Else the news goes with the result of its call, and there is nothing more to tell.
+    let _said = parent.until_out_has("I wait.");
     let (session, process) = subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
     assert!(!process.alive());
