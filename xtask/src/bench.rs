@@ -24,7 +24,8 @@ Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW.
   --guard  the row `guard`: precision, recall and time of what is said about commands
   --json   prints the table as JSON, and nothing else, to stdout
   ROW...   measures these rows only: true, adopt, hook, told, wait, output, flat-memory, idle,
-           all-in, scale, crowd, list, recover, stall, tokens, guard
+           all-in, scale, crowd, list, recover, stall, tokens, guard,
+           agent
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two
 things that took turns in the same run. A missed target is a result and ends with 0; a row that

@@ -7,18 +7,26 @@ mod begin;
 mod board;
 mod calls;
 mod came;
+mod dreams;
 mod error;
 mod foreground;
 mod interactive;
 mod label;
+mod mate;
+mod mates;
 mod news;
 mod one_shot;
+mod own_command;
 mod recover;
 mod reminders;
+mod remote;
 mod report;
 mod sight;
 mod spawn;
+mod stand_in;
 mod tasks;
+mod team;
+mod watch_mcp;
 mod words;
 
 use std::collections::{HashMap, HashSet};
@@ -27,19 +35,20 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use siding_core::notices::NoticesError;
-use siding_model::id::TaskId;
+use siding_model::id::{Kind, TaskId};
 use siding_model::notice::{NoticeId, NoticeView};
 use siding_tools::{Host, Receipt};
 
 use crate::conversation::{Conversation, Effect, Entry, Event, Request, Rest};
 use crate::engine::Engine;
-use crate::message::{CallId, Message, Told};
+use crate::message::{CallId, Message, Told, text_of};
 use crate::provider::{Answer, AskError, Cancel, Provider};
 use crate::transcript::Transcript;
 
 use calls::Calls;
 use came::{Came, Question};
 use foreground::Wishes;
+use mates::Company;
 use news::Follow;
 use reminders::Reminders;
 
@@ -51,6 +60,7 @@ pub use one_shot::one_shot;
 pub use report::{End, Report};
 pub use sight::Sight;
 pub use spawn::Bounds;
+pub use stand_in::{StoodIn, stand_in};
 
 /// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
 /// due waits meanwhile.
@@ -91,10 +101,14 @@ struct Agent {
     reminders: Reminders,
     /// Whether there may be news that nobody has looked for.
     has_news: bool,
+    /// Whether there may be news that is no reason to begin a turn, and is told with the next.
+    has_quiet_news: bool,
+    /// Entries that it has written.
+    entries: u64,
     /// Why it has nothing to do.
     rest: Option<Rest>,
-    /// Whether it works for another agent, which has what it leaves.
-    is_subagent: bool,
+    /// Whom it works with in this process.
+    company: Company,
     /// Last, so that nothing runs when the rest is gone.
     _follow: Follow,
     runtime: Engine,
@@ -117,10 +131,10 @@ impl Agent {
         match effect {
             Effect::Record(entry) => self.record(&entry, sight)?,
             Effect::Ask(request) => {
-                self.rest = None;
+                self.begins();
                 self.shown.clear();
                 sight(Sight::Asking);
-                let messages = self.conversation.messages().to_vec();
+                let messages = self.conversation.shared_messages();
                 // One at a time: a label that comes now would stand beside what is done next.
                 std::mem::take(&mut self.labelling).set();
                 if let Some(labeller) = &self.labeller {
@@ -130,10 +144,10 @@ impl Agent {
                 self.ask(request, messages, Purpose::Answer);
             }
             Effect::Summarise(request) => {
-                self.rest = None;
+                self.begins();
                 sight(Sight::Summarising);
                 let messages = words::to_summarise(self.conversation.to_summarise());
-                self.ask(request, messages, Purpose::Summary);
+                self.ask(request, Arc::new(messages), Purpose::Summary);
             }
             Effect::GiveUp(request) => {
                 if let Some((_, cancel)) = self.asking.take_if(|(asked, _)| *asked == request) {
@@ -164,6 +178,19 @@ impl Agent {
         Ok(())
     }
 
+    /// Notes that it has something to do.
+    fn begins(&mut self) {
+        self.rest = None;
+        self.is_busy();
+    }
+
+    /// Has a teammate's lead wait for it.
+    fn is_busy(&self) {
+        if let Company::Mate { desk, .. } = &self.company {
+            desk.set_idle(false);
+        }
+    }
+
     /// Writes an entry, and notes what its being written means to others.
     fn record(
         &mut self,
@@ -171,6 +198,7 @@ impl Agent {
         sight: &mut dyn FnMut(Sight<'_>),
     ) -> Result<(), AgentError> {
         self.transcript.add(entry)?;
+        self.entries += 1;
         match entry {
             Entry::Told { told } => {
                 let ids: Vec<NoticeId> = told.iter().filter_map(notice_of).collect();
@@ -200,7 +228,7 @@ impl Agent {
         Ok(())
     }
 
-    fn ask(&mut self, request: Request, messages: Vec<Message>, purpose: Purpose) {
+    fn ask(&mut self, request: Request, messages: Arc<Vec<Message>>, purpose: Purpose) {
         let cancel = Cancel::default();
         self.asking = Some((request, cancel.clone()));
         let (provider, system) = (Arc::clone(&self.provider), Arc::clone(&self.system));
@@ -210,12 +238,15 @@ impl Agent {
                 // Nobody listens any more when the agent has gone.
                 let _nobody = sender.send(Came::Part(request, part));
             });
+            // Let go of first, or what follows from the answer would copy them.
+            drop(messages);
             let _nobody = sender.send(Came::Answered(request, purpose, answer));
         });
     }
 
     /// Takes in what has arrived.
     fn take(&mut self, came: Came, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
+        let may_end_tasks = matches!(came, Came::News | Came::Done(..));
         match came {
             Came::Part(request, part) => {
                 if self.asking.as_ref().is_some_and(|(asked, _)| *asked == request) {
@@ -243,7 +274,7 @@ impl Agent {
                 self.receipts.insert(result.call.clone(), receipts);
                 // What is new goes with the last of the results.
                 if self.conversation.open_calls() == 1 && self.running.contains_key(&result.call) {
-                    if self.has_news {
+                    if self.has_news || self.has_quiet_news {
                         self.tell_news(sight)?;
                     }
                     let reminder = self.reminders.next(&self.host, &self.shown);
@@ -255,6 +286,7 @@ impl Agent {
                 self.happen(Event::Done(result), sight)?;
             }
             Came::Label(label) => sight(Sight::Label(&label)),
+            Came::Message(letter) => self.receive(letter, sight)?,
             Came::News => self.has_news = true,
             Came::Question(question) => {
                 let Question { call, command, why, .. } = &question;
@@ -264,8 +296,11 @@ impl Agent {
                     self.questions.insert(call.clone(), question);
                 }
             }
-            // Whoever has one at the terminal hears them before this.
-            Came::Person(_) => {}
+            // Whoever has one at the terminal, or is to go, hears them before this.
+            Came::Person(_) | Came::Leave => {}
+        }
+        if let (Company::Lead(mates), true) = (&self.company, may_end_tasks) {
+            mates.part_with_ended(&self.host);
         }
         if self.has_news && !self.conversation.is_busy() {
             self.tell_news(sight)?;
@@ -278,7 +313,10 @@ impl Agent {
         let prompts = std::mem::take(&mut self.prompts);
         if !prompts.is_empty() {
             let told = prompts.into_iter().map(|text| Told::Prompt { text }).collect();
-            self.happen(Event::Told(told), sight)?;
+            match self.has_quiet_news {
+                true => self.tell_news_and(told, sight)?,
+                false => self.happen(Event::Told(told), sight)?,
+            }
         }
         Ok(())
     }
@@ -286,13 +324,28 @@ impl Agent {
     /// Looks for news of the session's tasks and has the model told. What is told by somebody else
     /// just now, or is too much for once, is looked for again.
     fn tell_news(&mut self, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
-        self.has_news = false;
+        self.tell_news_and(Vec::new(), sight)
+    }
+
+    /// As [`Self::tell_news`], with what else the model is to be told.
+    fn tell_news_and(
+        &mut self,
+        others: Vec<Told>,
+        sight: &mut dyn FnMut(Sight<'_>),
+    ) -> Result<(), AgentError> {
+        (self.has_news, self.has_quiet_news) = (false, false);
         let host = Arc::clone(&self.host);
+        if let Company::Lead(mates) = &self.company {
+            mates.part_with_ended(&host);
+        }
         let outbox = news::outbox(&host)?;
         let _turn = match outbox.turn_within(TURN_MS) {
             Err(NoticesError::Busy { .. }) => {
                 self.has_news = true;
-                return Ok(());
+                return match others.is_empty() {
+                    true => Ok(()),
+                    false => self.happen(Event::Told(others), sight),
+                };
             }
             turn => turn?,
         };
@@ -305,6 +358,12 @@ impl Agent {
             outbox.acknowledge(&known)?;
         }
         let is_news = |notice: &NoticeView| !self.shown.contains(&notice.task_id);
+        // Notes that were put in order are no reason to begin a turn: they are told with the next.
+        let is_loud = new.iter().any(|notice| notice.task_id.kind() != Kind::Dream);
+        if !is_loud && others.is_empty() && !self.conversation.is_busy() {
+            self.has_quiet_news = !new.is_empty();
+            return Ok(());
+        }
         let (mut told, mut bytes) = (Vec::new(), 0);
         for notice in new.into_iter().filter(is_news) {
             let one = news::told(&host, notice);
@@ -315,7 +374,9 @@ impl Agent {
             }
             told.push(one);
         }
+        told.extend(others);
         if !told.is_empty() {
+            self.is_busy();
             self.happen(Event::Told(told), sight)?;
         }
         Ok(())
@@ -332,7 +393,10 @@ pub(crate) enum Purpose {
 fn notice_of(told: &Told) -> Option<NoticeId> {
     match told {
         Told::Notice { id, .. } => Some(*id),
-        Told::Prompt { .. } | Told::Reminder { .. } | Told::Summary { .. } => None,
+        Told::Prompt { .. }
+        | Told::Message { .. }
+        | Told::Reminder { .. }
+        | Told::Summary { .. } => None,
     }
 }
 
@@ -342,7 +406,7 @@ fn answered(request: Request, purpose: Purpose, answer: Result<Answer, AskError>
             Event::Answered { request, said, stop, usage }
         }
         (Ok(Answer { said, usage, .. }), Purpose::Summary) => {
-            Event::Summarised { request, text: words::text_of(&said), usage }
+            Event::Summarised { request, text: text_of(&said), usage }
         }
         (Err(error), _) => Event::Failed { request, why: error.to_string() },
     }

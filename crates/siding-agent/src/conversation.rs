@@ -14,6 +14,7 @@ mod tests;
 mod validity;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use siding_model::id::TaskId;
 use siding_model::notice::NoticeId;
@@ -42,8 +43,9 @@ pub struct Terms {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     terms: Terms,
-    /// What the model has been sent, and has said.
-    messages: Vec<Message>,
+    /// What the model has been sent, and has said. Shared with whoever asks it, so that a long
+    /// conversation is not copied for each request.
+    messages: Arc<Vec<Message>>,
     /// The calls of its last answer, until their results are sent.
     calls: Vec<Open>,
     /// What is sent with the next request.
@@ -95,7 +97,7 @@ impl Conversation {
     pub fn new(terms: Terms) -> Self {
         Self {
             terms,
-            messages: Vec::new(),
+            messages: Arc::default(),
             calls: Vec::new(),
             told: Vec::new(),
             names: HashSet::new(),
@@ -117,12 +119,19 @@ impl Conversation {
         &self.messages
     }
 
+    /// Returns [`Self::messages`] for whoever keeps them while the conversation goes on. They are copied
+    /// only if they are still kept when something is added.
+    #[must_use]
+    pub fn shared_messages(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
+    }
+
     /// Returns what is to be put in short: [`Self::messages`], and what has not been sent.
     #[must_use]
     pub fn to_summarise(&self) -> Vec<Message> {
         let mut whole = self.clone();
         whole.close();
-        whole.messages
+        Arc::unwrap_or_clone(whole.messages)
     }
 
     /// Whether a notice has been told, or is sent with the next request.

@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod conversation;
+pub mod dream;
 mod engine;
 pub mod message;
 pub mod provider;

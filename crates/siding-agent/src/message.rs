@@ -38,6 +38,13 @@ pub enum Told {
         /// The block that tells it.
         text: String,
     },
+    /// By a teammate.
+    Message {
+        /// The teammate's name.
+        from: String,
+        /// The block that holds its words.
+        text: String,
+    },
     /// What the loop itself has to say.
     Reminder {
         /// Its words.
@@ -57,6 +64,7 @@ impl Told {
         match self {
             Self::Prompt { text }
             | Self::Notice { text, .. }
+            | Self::Message { text, .. }
             | Self::Reminder { text }
             | Self::Summary { text } => text,
         }
@@ -103,6 +111,17 @@ pub struct ToolResult {
     pub text: String,
     /// Whether it came to nothing.
     pub is_error: bool,
+}
+
+/// Returns the words that a model said.
+pub(crate) fn text_of(said: &[Said]) -> String {
+    let mut texts = Vec::new();
+    for one in said {
+        if let Said::Text { text } = one {
+            texts.push(text.as_str());
+        }
+    }
+    texts.join("\n")
 }
 
 /// Names a call in its conversation.

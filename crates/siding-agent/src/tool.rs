@@ -9,6 +9,7 @@ mod edit_file;
 mod excerpt;
 mod ground;
 mod kind;
+pub(crate) mod memory;
 mod read_file;
 mod run_workflow;
 mod scene;

@@ -150,15 +150,17 @@ impl Transcript {
         Ok((transcript, opened, entries))
     }
 
-    /// Returns what is in the transcript of a session, whoever writes it.
+    /// Looks at the transcript of a session as it is now, whoever writes it: nobody is in the way of
+    /// anybody. Returns what it began with, and its entries; one that is just being written is not
+    /// among them.
     ///
     /// # Errors
     ///
     /// [`TranscriptError`].
-    pub fn entries(root: &Root, session: &SessionId) -> Result<Vec<Entry>, TranscriptError> {
+    pub fn look(root: &Root, session: &SessionId) -> Result<(Opened, Vec<Entry>), TranscriptError> {
         let fd = existing(root, session, file::Open::Read)?;
         let transcript = Self { session: session.clone(), fd, len: 0 };
-        Ok(parse(session, &transcript.read()?)?.1)
+        parse(session, &transcript.read()?)
     }
 
     /// Adds an entry.
@@ -293,63 +295,4 @@ fn failed(session: &SessionId, doing: &'static str, source: io::Error) -> Transc
 }
 
 #[cfg(test)]
-mod tests {
-    use siding_model::id::SessionId;
-
-    use super::*;
-    use crate::message::Told;
-
-    fn told(text: &str) -> Entry {
-        Entry::Told { told: vec![Told::Prompt { text: text.to_owned() }] }
-    }
-
-    fn opened() -> Opened {
-        Opened { cwd: "/".to_owned(), model: "script:x".to_owned() }
-    }
-
-    /// Whoever is killed at any byte loses at most the line that was being written, and what is added
-    /// later is found again, as often as that happens.
-    #[test]
-    fn a_torn_line_is_the_only_thing_lost() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&directory.path().join("state")).expect("a state directory");
-        let session: SessionId = "talk".parse().expect("a name");
-        let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
-        transcript.add(&told("first\nline")).expect("added");
-        let one = transcript.len;
-        transcript.add(&told("second")).expect("added");
-        let whole = transcript.len;
-        let path = directory.path().join("state/sessions/talk").join(NAME);
-        drop(transcript);
-        let bytes = std::fs::read(&path).expect("read");
-        for cut in one..=whole {
-            let kept = &bytes[..usize::try_from(cut).expect("small")];
-            std::fs::write(&path, kept).expect("cut");
-            let wanted = if cut == whole { 2 } else { 1 };
-            assert_eq!(super::opened(&root, &session).expect("it is there"), opened());
-            for round in 0..3 {
-                let (mut transcript, first, entries) =
-                    Transcript::open(&root, &session).expect("taken up");
-                assert_eq!((first, entries.len()), (opened(), wanted + round), "cut at {cut}");
-                transcript.add(&told("third")).expect("added");
-            }
-        }
-    }
-
-    #[test]
-    fn damage_is_named_and_a_second_writer_refused() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&directory.path().join("state")).expect("a state directory");
-        let session: SessionId = "talk".parse().expect("a name");
-        let missing = Transcript::open(&root, &session).expect_err("there is none");
-        assert!(matches!(missing, TranscriptError::Missing { .. }), "{missing}");
-        let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
-        let busy = Transcript::open(&root, &session).expect_err("it is being written");
-        assert!(matches!(busy, TranscriptError::Busy { .. }), "{busy}");
-        transcript.append(b"{\"entry\":\"asked\n").expect("added");
-        transcript.add(&told("after")).expect("added");
-        drop(transcript);
-        let damaged = Transcript::open(&root, &session).expect_err("it is damaged");
-        assert!(matches!(damaged, TranscriptError::Damaged { line: 2, .. }), "{damaged}");
-    }
-}
+mod tests;

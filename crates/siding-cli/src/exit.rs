@@ -8,8 +8,8 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 
 /// `wait` and `run --wait-for`: a task ended first, so that what was waited for can no longer come.
 pub(crate) const ENDED_FIRST: u8 = 1;
-/// `agent`: it could not go on; a workflow: a step has failed, or it was stopped; `workflow check`: there
-/// is a mistake.
+/// `agent`, and the watch of `monitor-mcp`: it could not go on; a workflow: a step has failed, or it
+/// was stopped; `workflow check`: there is a mistake.
 pub(crate) const NOT_DONE: u8 = 1;
 /// `hook`: the call is denied, or there is news to wake for. The hosts' own number.
 pub(crate) const HOOK_BLOCKS: u8 = 2;

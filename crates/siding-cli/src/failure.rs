@@ -125,7 +125,9 @@ impl From<InputError> for Failure {
             InputError::Unread { id, .. } => {
                 failure.with_hint(format!("`siding show {id}` tells what it does"))
             }
-            InputError::Closed { .. } | InputError::Io { .. } => failure,
+            InputError::Teammate { .. } | InputError::Closed { .. } | InputError::Io { .. } => {
+                failure
+            }
         }
     }
 }

@@ -36,8 +36,15 @@ pub fn main() -> ExitCode {
     if first == PROXY_ARGUMENT {
         return ExitCode::from(siding_core::proxy::main());
     }
+    // The programs of tasks, and no commands of anybody's.
     if first == siding_agent::workflow::task::INNER {
         return cmd::workflow::exec::main();
+    }
+    if first == cmd::monitor_mcp::ARGUMENT {
+        return cmd::monitor_mcp::main().unwrap_or_else(|failure| failure.report());
+    }
+    if first == siding_agent::dream::ARGUMENT {
+        return cmd::dream::main().unwrap_or_else(|failure| failure.report());
     }
     if let Some(adopt) = cmd::adopt::AtOnce::from_process() {
         let outcome = adopt.run(|| Shim::fork(siding_shim::main));

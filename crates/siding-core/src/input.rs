@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 
-use siding_model::id::TaskId;
+use siding_model::id::{Kind, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::process::Mono;
 use siding_model::protocol::Request;
@@ -32,6 +32,12 @@ pub enum InputError {
     /// It was started without an input.
     #[error("task {id} reads /dev/null")]
     NoPipe {
+        /// The task.
+        id: TaskId,
+    },
+    /// It is a teammate, whose task only writes down what its host says.
+    #[error("task {id} is a teammate, which reads messages of its host alone (`send_message`)")]
+    Teammate {
         /// The task.
         id: TaskId,
     },
@@ -90,6 +96,23 @@ impl<'r> Input<'r> {
     ///
     /// [`InputError`].
     pub fn open(
+        root: &'r Root,
+        program: &'r CStr,
+        dir: &TaskDir,
+        state: &TaskState,
+    ) -> Result<Self, InputError> {
+        if dir.id().kind() == Kind::InProcessTeammate {
+            return Err(InputError::Teammate { id: dir.id() });
+        }
+        Self::of_host(root, program, dir, state)
+    }
+
+    /// As [`Self::open`], for the host of a teammate too.
+    ///
+    /// # Errors
+    ///
+    /// [`InputError`].
+    pub fn of_host(
         root: &'r Root,
         program: &'r CStr,
         dir: &TaskDir,

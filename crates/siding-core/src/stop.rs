@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::TaskId;
 use siding_model::protocol::Request;
 use siding_model::signal::Signal;
 
@@ -33,7 +33,7 @@ pub struct How<'h> {
 ///
 /// [`WatchError`].
 pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(), WatchError> {
-    if !end(root, program, id, how)? || id.kind() != Kind::LocalAgent {
+    if !end(root, program, id, how)? || !id.kind().has_session() {
         return Ok(());
     }
     // Only now it can start no more.

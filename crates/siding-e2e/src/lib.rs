@@ -9,6 +9,7 @@
 //! - [`Ground`]: a control group of the test, given away as systemd gives them.
 //! - [`mounts`]: file systems that one test alone sees.
 //! - [`Terminal`]: a terminal, and what it shows.
+//! - [`scripted_server()`]: an MCP server that fails as it is told.
 //! - [`Announced`]: the lines by which `puppet` tells what it does.
 //! - [`corpus`]: ends of output that are prompts, and that only look so.
 //! - [`judged`]: commands that a person should see first, and everyday ones.
@@ -32,6 +33,7 @@
 //! assert!(!processes::alive(child.pid, child.start));
 //! ```
 
+mod agent_server;
 pub mod announced;
 mod capture;
 pub mod corpus;
@@ -43,6 +45,7 @@ mod finished;
 pub mod ground;
 pub mod judged;
 mod leftovers;
+mod mcp_server;
 pub mod mounts;
 pub mod processes;
 mod programs;
@@ -54,11 +57,13 @@ mod terminal;
 pub mod tree;
 mod witness;
 
+pub use agent_server::AgentServer;
 pub use announced::Announced;
 pub use eventually::{POLL_DEADLINE, eventually, eventually_some};
 pub use finished::Finished;
 pub use ground::{Given, Ground};
 pub use leftovers::ending_marker;
+pub use mcp_server::{scripted_server, scripted_server_says};
 pub use processes::Process;
 pub use programs::is_root;
 pub use quoting::words;

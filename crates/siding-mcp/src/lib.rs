@@ -1,4 +1,5 @@
-//! The MCP server of siding: its tools for any MCP client, over stdio and HTTP.
+//! The MCP server of siding: its tools for any MCP client, over stdio and HTTP; and a client that
+//! watches other servers ([`watch`]).
 //!
 //! The SDK stays in here, since it breaks often. What a tool does is `siding-tools`' affair; how a
 //! client speaks of it, and what it has been told, is this crate's. Must never keep a task itself, or know what only it could know:
@@ -14,5 +15,6 @@ mod open;
 mod receipts;
 mod resources;
 mod serve;
+pub mod watch;
 
 pub use serve::{HttpOptions, McpError, Options, serve};

@@ -4,7 +4,7 @@ mod left;
 
 use std::time::Duration;
 
-use crate::id::{Kind, TaskId};
+use crate::id::TaskId;
 use crate::outcome::{LeaderEnd, Limit, Outcome, Why};
 use crate::process::Wall;
 use crate::record::StopReport;
@@ -87,9 +87,7 @@ pub fn line(view: &TaskView, columns: usize) -> String {
     if room.saturating_sub(state.chars().count()) < COMMAND_MIN {
         return format!("{id}{state}{after}");
     }
-    // What is this program at other work says more by its name.
-    let name = view.name.as_deref().filter(|_| view.kind != Kind::LocalBash);
-    one_line(&format!("{id}{state}{after}  {}", name.unwrap_or(&view.command)), columns)
+    one_line(&format!("{id}{state}{after}  {}", view.what()), columns)
 }
 
 /// Returns what the one who looks at a task should know or do next, `None` when its outcome says

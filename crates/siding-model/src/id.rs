@@ -76,6 +76,20 @@ impl Kind {
         }
     }
 
+    /// Whether a task of this kind is an agent, with a session of its own that is named as the task: what
+    /// it starts is of that session, and goes to whoever started it when it ends.
+    #[must_use]
+    pub const fn has_session(self) -> bool {
+        match self {
+            Self::LocalAgent | Self::InProcessTeammate => true,
+            Self::LocalBash
+            | Self::RemoteAgent
+            | Self::LocalWorkflow
+            | Self::MonitorMcp
+            | Self::Dream => false,
+        }
+    }
+
     const fn letter(self) -> char {
         match self {
             Self::LocalBash => 'b',

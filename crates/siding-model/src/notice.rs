@@ -22,4 +22,4 @@ pub use order::Priority;
 pub use shown::Shown;
 pub use story::{Certainty, Kind, News, Notice, Story};
 pub use view::{NoticeOutput, NoticeView, SUMMARY_MAX, Status};
-pub use xml::{NOTE, xml};
+pub use xml::{NOTE, teammate_xml, xml};

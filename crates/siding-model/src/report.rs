@@ -104,6 +104,14 @@ pub struct TaskView {
 }
 
 impl TaskView {
+    /// Returns what it is, for people: the command, and for what is siding itself at other work its name,
+    /// which says more.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        let name = self.name.as_deref().filter(|_| self.kind != Kind::LocalBash);
+        name.unwrap_or(&self.command)
+    }
+
     /// Whether its end is still to be expected: its shell or program has not ended, and nobody
     /// ends it.
     #[must_use]

@@ -9,6 +9,7 @@ use siding_core::store::Root;
 use siding_core::view::{self, Detail};
 use siding_core::watch::{Watch, WatchError};
 use siding_core::{notices, output, tree};
+use siding_history::History;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
@@ -87,15 +88,38 @@ impl Host {
     #[must_use]
     pub fn view(&self, standing: &Standing, detail: Detail) -> TaskView {
         let mut view = view::of(&self.root, &standing.dir, &standing.state, detail);
-        if view.is_under_way() {
-            let ask =
-                |history: &siding_history::History| history.expectation(&view.command, &view.cwd);
-            let usual = siding_history::in_passing(&self.root, ask).and_then(|done| done.value);
+        self.expect(std::slice::from_mut(&mut view));
+        view
+    }
+
+    /// Returns how several tasks are shown, each as by [`Self::view`]. The history is opened once.
+    #[must_use]
+    pub fn views(&self, standings: &[Standing], detail: Detail) -> Vec<TaskView> {
+        let of = |one: &Standing| view::of(&self.root, &one.dir, &one.state, detail);
+        let mut views: Vec<TaskView> = standings.iter().map(of).collect();
+        self.expect(&mut views);
+        views
+    }
+
+    /// Adds to tasks that are under way what is usual for them.
+    fn expect(&self, views: &mut [TaskView]) {
+        if !views.iter().any(TaskView::is_under_way) {
+            return;
+        }
+        let shown: &[TaskView] = views;
+        let ask = |history: &History| {
+            let usual = |view: &TaskView| match view.is_under_way() {
+                true => history.expectation(&view.command, &view.cwd),
+                false => Ok(None),
+            };
+            shown.iter().map(usual).collect::<Result<Vec<_>, _>>()
+        };
+        let usual = siding_history::in_passing(&self.root, ask).map(|done| done.value);
+        for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
             if let Some(usual) = usual {
                 view.expect(&usual);
             }
         }
-        view
     }
 
     /// Notes what an answer has shown. What cannot be noted is told again, which is what a notice is

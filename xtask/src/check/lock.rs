@@ -11,7 +11,8 @@ use crate::workspace::Workspace;
 /// built for. The MCP server took 56: the SDK and tokio, hyper for HTTP, and what those bring. All
 /// of it is used by siding-mcp alone. The models of siding-agent took 103: genai speaks two APIs, and
 /// reqwest beneath it brings HTTP/2, addresses with their Unicode tables, and the certificates of
-/// systems that siding is not built for. All of it is used by siding-agent alone (ADR 14).
+/// systems that siding is not built for. All of it is used by siding-agent alone (ADR 14), but
+/// for reqwest, by which siding-mcp reaches other servers.
 const CEILING: usize = 320;
 
 /// Denies a `Cargo.lock` that has grown past the ceiling.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 
 use siding_core::run::order;
 use siding_core::session;
@@ -11,24 +11,25 @@ use siding_core::store::Root;
 use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
+use siding_model::process::ProcRef;
 use siding_tools::Host;
 
 use super::calls::{Calls, Doubts, Guard};
+use super::came::Came;
+use super::mates::{Company, Mates};
 use super::news::Follow;
 use super::reminders::{self, Reminders};
 use super::spawn::{Bounds, Spawner};
 use super::{Agent, AgentError, Sight, words};
 use crate::conversation::{Conversation, Entry, Event, Terms};
+use crate::dream::Unasked;
 use crate::engine::Engine;
 use crate::message::Told;
 use crate::provider::{Cancel, Provider};
+use crate::tool::memory::Memory;
 use crate::tool::todo::{Holder, TodoList};
 use crate::tool::{Ground, RunWorkflow, Scene, Toolbox};
 use crate::transcript::{Opened, Transcript};
-
-/// Tokens of context after which what was said is put in short: three quarters of what the smallest
-/// of the current models take.
-const COMPACT_AT: u64 = 150_000;
 
 /// Whose conversation it is.
 #[derive(Debug, Clone)]
@@ -42,6 +43,13 @@ pub enum Whose {
     Resumed(SessionId),
     /// That of a subagent, whose task this process is.
     Subagent(TaskId),
+    /// That of a teammate in this process.
+    Mate {
+        /// Its task.
+        task: TaskId,
+        /// The process that stands in for it there.
+        stand_in: i32,
+    },
 }
 
 /// What an agent is made of.
@@ -62,17 +70,41 @@ pub struct Begin {
     pub doubts: Doubts,
     /// Directories beside its own in which files may be read and written.
     pub allow_paths: Vec<PathBuf>,
+    /// The only tools that it has, where these are not all.
+    pub tools: Option<Vec<String>>,
+    /// Tokens of context after which what was said is put in short.
+    pub compact_at: u64,
     /// Read-only tools that run at once.
     pub at_once: usize,
     /// Requests to the model that may follow one prompt.
     pub most_requests: u32,
     /// How many subagents there may be.
     pub bounds: Bounds,
+    /// The dreams that it begins by itself at a terminal, if it does.
+    pub unasked: Option<Unasked>,
 }
 
 impl Begin {
     pub(super) fn agent(self) -> Result<Agent, AgentError> {
-        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_subagent = matches!(self.whose, Whose::Subagent(_));
+        self.agent_in(|sender| match is_subagent {
+            true => Company::Alone,
+            false => Company::Lead(Mates::new(sender)),
+        })
+    }
+
+    /// Makes an agent that works with others: whom is asked with where things arrive at it.
+    pub(super) fn agent_in(
+        self,
+        company: impl FnOnce(Sender<Came>) -> Company,
+    ) -> Result<Agent, AgentError> {
+        let own = match self.whose {
+            // Its session ends with its task.
+            Whose::Mate { stand_in, .. } => stand_in,
+            Whose::New { .. } | Whose::Resumed(_) | Whose::Subagent(_) => {
+                i32::try_from(std::process::id()).unwrap_or(0)
+            }
+        };
         let Place { session, mut opened, taken_up, under } =
             Place::of(&self.root, self.whose, &self.model, own)?;
         opened.cwd = order::directory(Some(opened.cwd.as_ref()))?;
@@ -87,7 +119,9 @@ impl Begin {
         let owner = procfs::identify(own);
         let host = Arc::new(Host::of(self.root, session.clone(), owner, Dialect::Agent));
         let cwd = PathBuf::from(&opened.cwd);
-        let scene = scene(&cwd, &self.allow_paths, &session)?;
+        let scene = scene(&cwd, &self.allow_paths, &session, owner)?;
+        // What cannot be read is no reason not to work.
+        let notes = Memory::read(&cwd).ok().and_then(|memory| memory.for_model());
         let workflows = RunWorkflow {
             host: Arc::clone(&host),
             cwd: cwd.clone(),
@@ -102,19 +136,27 @@ impl Begin {
             yes_to_ask: self.doubts == Doubts::Allowed,
             allow_paths: self.allow_paths,
             bounds: self.bounds,
+            tools: self.tools,
+            compact_at: self.compact_at,
+            at_once: self.at_once,
+            most_requests: self.most_requests,
         };
-        let calls = Arc::new(Calls::new(toolbox, scene, spawner, self.guard, self.doubts));
+        let (sender, came) = channel();
+        let company = company(sender.clone());
+        let permission = (self.guard, self.doubts);
+        let calls = Calls::new(toolbox, scene, spawner, company.clone(), permission)
+            .map_err(|why| AgentError::Scene { why: format!("--tools: {why}") })?;
+        let calls = Arc::new(calls);
         let terms = Terms {
             reading: calls.reading(),
             at_once: self.at_once.max(1),
             most_requests: self.most_requests,
-            compact_at: COMPACT_AT,
+            compact_at: self.compact_at,
         };
         let fault = |fault| AgentError::Fault { session: session.to_string(), fault };
         let conversation = Conversation::load(terms, entries).map_err(fault)?;
         let runtime = Engine::start("siding-tool", 2)
             .map_err(|source| AgentError::Io { doing: "start", source })?;
-        let (sender, came) = channel();
         let follow = Follow::begin(&host, sender.clone())?;
         Ok(Agent {
             host,
@@ -124,7 +166,7 @@ impl Begin {
             labeller: self.labeller,
             labelling: Cancel::default(),
             calls,
-            system: words::system(&cwd, under.is_some()).into(),
+            system: words::system(&cwd, &company, notes.as_deref()).into(),
             came,
             sender,
             asking: None,
@@ -135,8 +177,10 @@ impl Begin {
             prompts: Vec::new(),
             reminders: Reminders::default(),
             has_news: false,
+            has_quiet_news: false,
+            entries: 0,
             rest: None,
-            is_subagent: under.is_some(),
+            company,
             _follow: follow,
             runtime,
         })
@@ -168,23 +212,32 @@ impl Place {
                 return Ok(Self { session, opened, taken_up: None, under: None });
             }
             Whose::Resumed(session) => (session, None),
-            Whose::Subagent(task) => (session::of_subagent(task), Some(starter_of(root, task)?)),
+            Whose::Subagent(task) | Whose::Mate { task, .. } => {
+                (session::of_subagent(task), Some(starter_of(root, task)?))
+            }
         };
         let (transcript, opened, entries) = Transcript::open(root, &session)?;
         Ok(Self { session, opened, taken_up: Some((transcript, entries)), under })
     }
 }
 
-/// Returns the session that a subagent's task is of: that of whoever started it.
+/// Returns the session that a subagent's or teammate's task is of: that of whoever started it.
 fn starter_of(root: &Root, task: TaskId) -> Result<SessionId, AgentError> {
     let read = root.task(task)?.read().map_err(|source| AgentError::Task { task, source })?;
     Ok(read.state.spec.session_id)
 }
 
-fn scene(cwd: &Path, allow_paths: &[PathBuf], session: &SessionId) -> Result<Scene, AgentError> {
+fn scene(
+    cwd: &Path,
+    allow_paths: &[PathBuf],
+    session: &SessionId,
+    owner: Option<ProcRef>,
+) -> Result<Scene, AgentError> {
     let ground = Ground::new(cwd, allow_paths)
         .map_err(|error| AgentError::Scene { why: error.to_string() })?;
-    let holder = Holder::here(session.as_str())
+    let holder = owner
+        .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        .and_then(|owner| Holder::of(session.as_str(), owner))
         .map_err(|source| AgentError::Io { doing: "look at this process", source })?;
     Ok(Scene::new(ground, TodoList::new(cwd), holder))
 }

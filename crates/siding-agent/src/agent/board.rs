@@ -42,7 +42,7 @@ impl Board {
             state: (!view.is_under_way()).then(|| view.phase.as_str()),
             elapsed_ms: view.elapsed_ms,
             usual_ms: view.expected_ms,
-            command: view.command,
+            command: view.what().to_owned(),
         });
         shown.collect()
     }

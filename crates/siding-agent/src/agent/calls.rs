@@ -14,10 +14,11 @@ use siding_tools::tools::{self, RunArgs};
 use siding_tools::{Answer as Answered, Host, Receipt, Refusal, schema};
 use tokio::runtime::Runtime;
 
-use super::Purpose;
 use super::came::{Came, Heard};
 use super::foreground::{Foreground, Wishes};
+use super::mates::Company;
 use super::spawn::{self, Spawner};
+use super::{Purpose, remote, team, watch_mcp};
 use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider};
 use crate::tool::{Scene, ToolSpec, Toolbox};
@@ -93,31 +94,64 @@ at its `timeout`, and when this agent ends.";
 pub(super) struct Calls {
     toolbox: Toolbox,
     scene: Scene,
-    spawner: Spawner,
-    guard: Guard,
+    pub(super) spawner: Spawner,
+    pub(super) guard: Guard,
+    pub(super) company: Company,
     doubts: Doubts,
     specs: Vec<ToolSpec>,
 }
 
 impl Calls {
+    /// Puts the tools together.
+    ///
+    /// # Errors
+    ///
+    /// Says that a tool which is to be the only one does not exist.
     pub(super) fn new(
         toolbox: Toolbox,
         scene: Scene,
         spawner: Spawner,
-        guard: Guard,
-        doubts: Doubts,
-    ) -> Self {
-        let bash = ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() };
-        let args = schema::of::<spawn::Args>().into();
-        let mut specs =
-            vec![bash, ToolSpec { name: spawn::TOOL, about: spawn::ABOUT, schema: args }];
+        company: Company,
+        (guard, doubts): (Guard, Doubts),
+    ) -> Result<Self, String> {
+        let mut specs = vec![
+            ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() },
+            ToolSpec {
+                name: spawn::TOOL,
+                about: spawn::ABOUT,
+                schema: schema::of::<spawn::Args>().into(),
+            },
+            ToolSpec {
+                name: watch_mcp::NAME,
+                about: watch_mcp::ABOUT,
+                schema: schema::of::<watch_mcp::Args>().into(),
+            },
+            ToolSpec {
+                name: remote::NAME,
+                about: remote::ABOUT,
+                schema: schema::of::<remote::Args>().into(),
+            },
+        ];
+        if let Company::Lead(_) = &company {
+            let schema = schema::of::<team::SpawnArgs>().into();
+            specs.push(ToolSpec { name: team::SPAWN, about: team::ABOUT_SPAWN, schema });
+        }
+        if !matches!(company, Company::Alone) {
+            let schema = schema::of::<team::SendArgs>().into();
+            specs.push(ToolSpec { name: team::SEND, about: team::ABOUT_SEND, schema });
+        }
         for tool in tools::all() {
             if let Some(name) = own_name(tool.name) {
                 specs.push(ToolSpec { name, about: tool.about, schema: tool.schema.into() });
             }
         }
         specs.extend(toolbox.specs().iter().cloned());
-        Self { toolbox, scene, spawner, guard, doubts, specs }
+        let mut calls = Self { toolbox, scene, spawner, guard, company, doubts, specs };
+        if let Some(only) = &calls.spawner.tools {
+            calls.check(only)?;
+            calls.specs.retain(|spec| only.iter().any(|name| name == spec.name));
+        }
+        Ok(calls)
     }
 
     /// Returns the names of the tools that change nothing.
@@ -160,21 +194,32 @@ impl Calls {
         let ToolCall { id, name, input } = call;
         runtime.spawn(async move {
             let (result, receipts) = match (name.as_str(), tool_of(&name), input) {
+                _ if !this.has(&name) => {
+                    (ToolResult { call: id, text: this.unknown(&name), is_error: true }, Vec::new())
+                }
                 ("bash", _, Value::Object(input)) => {
                     taken(id, &host, this.bash(&host, &mut foreground, input).await)
                 }
                 (spawn::TOOL, _, Value::Object(input)) => {
-                    let answer = this.spawner.call(&host, &mut foreground, input).await;
+                    let answer = this.spawn_agent(&host, &mut foreground, input).await;
                     taken(id, &host, answer)
+                }
+                (team::SPAWN, _, Value::Object(input)) => {
+                    let answer = this.spawn_mate(&host, &mut foreground, input).await;
+                    taken(id, &host, answer)
+                }
+                (team::SEND, _, Value::Object(input)) => taken(id, &host, this.send_message(input)),
+                (watch_mcp::NAME, _, Value::Object(input)) => {
+                    taken(id, &host, this.watch_mcp(&host, &foreground, input).await)
+                }
+                (remote::NAME, _, Value::Object(input)) => {
+                    taken(id, &host, this.remote(&host, &mut foreground, input).await)
                 }
                 (_, Some(tool), Value::Object(input)) => {
                     let answer = tools::call(&host, &mut foreground, tool, input).await;
                     let answer =
                         answer.unwrap_or_else(|| Err(Refusal::Arguments(this.unknown(&name))));
                     taken(id, &host, answer)
-                }
-                _ if !this.specs.iter().any(|spec| spec.name == name) => {
-                    (ToolResult { call: id, text: this.unknown(&name), is_error: true }, Vec::new())
                 }
                 (_, _, input) => {
                     let outcome = block(|| this.toolbox.run(&this.scene, &name, input, &cancel));
@@ -187,6 +232,23 @@ impl Calls {
             let _nobody = sender.send(Came::Done(result, receipts));
         });
         wishes
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.specs.iter().any(|spec| spec.name == name)
+    }
+
+    /// Makes sure that all of these are tools that there are here.
+    ///
+    /// # Errors
+    ///
+    /// Says which is none, and which there are.
+    pub(super) fn check(&self, tools: &[String]) -> Result<(), String> {
+        match tools.iter().find(|name| !self.has(name)) {
+            _ if tools.is_empty() => Err("no tool is named; name one, or leave it out".to_owned()),
+            Some(name) => Err(self.unknown(name)),
+            None => Ok(()),
+        }
     }
 
     /// Says that there is no such tool, and which there are.
@@ -204,11 +266,7 @@ impl Calls {
     ) -> Result<Answered, Refusal> {
         let Bash { command, run_in_background, timeout, budget, stdin, allow_duplicate } =
             tools::read(input)?;
-        match (self.guard)(&command, run_in_background) {
-            Permit::Yes => {}
-            Permit::Ask { why } => self.doubt(foreground, &command, why).await?,
-            Permit::No { why } => return Err(Refusal::Arguments(format!("not run: {why}"))),
-        }
+        self.permit(foreground, &command, run_in_background).await?;
         let args = RunArgs {
             command,
             background: run_in_background,
@@ -221,6 +279,59 @@ impl Calls {
             ..RunArgs::default()
         };
         tools::run(host, foreground, args).await
+    }
+
+    async fn watch_mcp(
+        &self,
+        host: &Host,
+        foreground: &Foreground,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, Refusal> {
+        let args: watch_mcp::Args = tools::read(input)?;
+        if let Some(command) = &args.command {
+            self.permit(foreground, command, true).await?;
+        }
+        block(|| args.begin(host, &self.spawner.cwd))
+    }
+
+    async fn remote(
+        &self,
+        host: &Arc<Host>,
+        foreground: &mut Foreground,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, Refusal> {
+        let args: remote::Args = tools::read(input)?;
+        args.check()?;
+        let shown = args.shown();
+        match ((self.guard)(&shown, true), args.doubt()) {
+            (Permit::Yes, Some(why)) => self.doubt(foreground, &shown, why).await?,
+            (permit, _) => self.held_to(permit, foreground, &shown).await?,
+        }
+        args.begin(host, foreground, &self.spawner.cwd).await
+    }
+
+    /// Makes sure that a command may run.
+    async fn permit(
+        &self,
+        foreground: &Foreground,
+        command: &str,
+        background: bool,
+    ) -> Result<(), Refusal> {
+        self.held_to((self.guard)(command, background), foreground, command).await
+    }
+
+    /// Does as the guard says.
+    async fn held_to(
+        &self,
+        permit: Permit,
+        foreground: &Foreground,
+        command: &str,
+    ) -> Result<(), Refusal> {
+        match permit {
+            Permit::Yes => Ok(()),
+            Permit::Ask { why } => self.doubt(foreground, command, why).await,
+            Permit::No { why } => Err(Refusal::Arguments(format!("not run: {why}"))),
+        }
     }
 
     /// Has it decided whether a command is run that somebody should look at first.

@@ -7,6 +7,7 @@ use siding_tools::Receipt;
 use tokio::sync::oneshot;
 
 use super::Purpose;
+use super::mates::Letter;
 use crate::conversation::Request;
 use crate::message::{CallId, ToolResult};
 use crate::provider::{Answer, AskError, Part};
@@ -27,6 +28,10 @@ pub(super) enum Came {
     Question(Question),
     /// A label for what was just done.
     Label(String),
+    /// A teammate, or the lead, has something to say.
+    Message(Letter),
+    /// A teammate is to go.
+    Leave,
     /// There may be news.
     News,
     /// The person at the terminal has done something.

@@ -10,6 +10,7 @@ use siding_model::signal::Signal;
 use super::begin::Begin;
 use super::board::Board;
 use super::came::Came;
+use super::dreams::Dreams;
 use super::report::{End, Report};
 use super::{Agent, AgentError, Sight, Wishes};
 use crate::conversation::Event;
@@ -28,12 +29,13 @@ const TOGETHER: Duration = Duration::from_millis(15);
 /// [`AgentError`]. The terminal has been given back.
 pub fn interactive(begin: Begin, mut console: Console) -> Result<Report, AgentError> {
     let mut view = View::new(&begin.model, clock::mono());
+    let dreams = begin.unasked.clone().map(Dreams::new);
     let mut agent = begin.agent()?;
     view.sees(Sight::Began(&agent.host.session));
     view.recall(agent.conversation.messages());
     let sender = agent.sender.clone();
     console.begin(move |person| sender.send(Came::Person(person)).is_ok())?;
-    let mut talk = Talk { board: Board::new(&agent.host), console, view, looked: None };
+    let mut talk = Talk { board: Board::new(&agent.host), console, view, looked: None, dreams };
     let end = agent.talk(&mut talk);
     talk.part();
     agent.report(end?)
@@ -46,6 +48,7 @@ struct Talk {
     board: Board,
     /// When it was last looked at what runs.
     looked: Option<Mono>,
+    dreams: Option<Dreams>,
 }
 
 impl Talk {
@@ -75,10 +78,14 @@ impl Agent {
             if talk.show().is_err() {
                 return Ok(gone());
             }
-            let patience = Duration::from_millis(LOOK_MS);
-            let first = match talk.view.ticks() || self.has_news {
-                true => self.came.recv_timeout(patience),
-                false => self.came.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            let look = talk.view.ticks() || self.has_news;
+            let look = look.then_some(Duration::from_millis(LOOK_MS));
+            let Talk { dreams, view, .. } = &mut *talk;
+            let dreams = dreams.as_mut();
+            let dream = dreams.and_then(|dreams| self.dream(dreams, &mut |seen| view.sees(seen)));
+            let first = match look.into_iter().chain(dream).min() {
+                Some(patience) => self.came.recv_timeout(patience),
+                None => self.came.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             let until = Instant::now() + TOGETHER;
             let mut next = match first {
@@ -126,11 +133,15 @@ impl Agent {
             }
             Came::Person(Person::Gone) => return Ok(Some(gone())),
             // What is begun or has ended is to be seen at once.
-            came @ (Came::Bound { .. } | Came::Done(..) | Came::News) => {
+            came @ (Came::Bound { .. } | Came::Done(..) | Came::Message(_) | Came::News) => {
                 talk.looked = None;
                 self.take(came, &mut |sight| talk.view.sees(sight))?;
             }
-            came @ (Came::Part(..) | Came::Answered(..) | Came::Question(_) | Came::Label(_)) => {
+            came @ (Came::Part(..)
+            | Came::Answered(..)
+            | Came::Question(_)
+            | Came::Label(_)
+            | Came::Leave) => {
                 self.take(came, &mut |sight| talk.view.sees(sight))?;
             }
         }

@@ -7,8 +7,7 @@ use siding_model::text::{cut_head, one_line};
 use tokio::runtime::Runtime;
 
 use super::came::Came;
-use super::words;
-use crate::message::{Message, Said, Told};
+use crate::message::{Message, Said, Told, text_of};
 use crate::provider::{Asking, Cancel, Provider};
 
 const SYSTEM: &str = "\
@@ -43,7 +42,7 @@ pub(super) fn ask(
             cancel: &cancel,
         };
         if let Ok(answer) = provider.ask(&asking, &mut |_| {}) {
-            let label = one_line(words::text_of(&answer.said).trim(), COLUMNS);
+            let label = one_line(text_of(&answer.said).trim(), COLUMNS);
             if !label.is_empty() {
                 let _nobody = sender.send(Came::Label(label));
             }

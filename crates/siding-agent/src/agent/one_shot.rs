@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use siding_tools::text;
 
 use super::begin::Begin;
+use super::mates::Company;
 use super::report::{End, Report};
 use super::{AGAIN, Agent, AgentError, Sight, tasks};
 use crate::conversation::Rest;
@@ -60,13 +61,13 @@ impl Agent {
                 Rest::Requests { most } => return Ok(End::Requests { most }),
             }
             // In this order: whatever ends in between is in the list or among the news.
-            let runs = !tasks::running(&self.host)?.is_empty();
+            let runs = self.has_work_under_way()?;
             self.tell_news(sight)?;
             if self.rest.is_none() {
                 continue;
             }
             // What a subagent leaves is had by whoever started it.
-            if self.is_subagent || !runs && !self.has_news {
+            if matches!(self.company, Company::Alone) || !runs && !self.has_news {
                 return Ok(End::Done);
             }
             let waited = since.get_or_insert_with(Instant::now).elapsed();
@@ -74,11 +75,26 @@ impl Agent {
                 return Ok(End::WaitBound { bound_ms: text::millis(wait_bound) });
             }
             let left = wait_bound.saturating_sub(waited);
-            let left = if self.has_news { left.min(AGAIN) } else { left };
+            // Who else takes a teammate's news is heard of by nobody.
+            let has_mates = matches!(&self.company, Company::Lead(mates) if !mates.is_empty());
+            let left = if self.has_news || has_mates { left.min(AGAIN) } else { left };
             // When nothing has come it is looked once more.
             if let Ok(came) = self.came.recv_timeout(left) {
                 self.take(came, sight)?;
             }
         }
+    }
+
+    /// Whether anything runs that may still come to something.
+    fn has_work_under_way(&self) -> Result<bool, AgentError> {
+        let running = tasks::running(&self.host)?;
+        Ok(match &self.company {
+            Company::Lead(mates) => {
+                // In this order: a teammate is busy before it notes that it was told its news.
+                mates.has_news(&self.host)
+                    || running.iter().any(|task| !mates.is_idle(task.dir.id()))
+            }
+            Company::Alone | Company::Mate { .. } => !running.is_empty(),
+        })
     }
 }

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::calls::{Calls, taken};
 use super::came::Came;
 use super::foreground::{Foreground, Wishes};
-use super::spawn;
+use super::{remote, spawn, team};
 use crate::message::{ToolCall, ToolResult};
 
 /// Bytes of what it wrote meanwhile that stand in the result.
@@ -28,9 +28,11 @@ impl Calls {
         sender: &Sender<Came>,
     ) -> Wishes {
         let found = match (call.name.as_str(), task) {
-            ("bash" | spawn::TOOL, Some(task)) => found(host, &call, task),
+            ("bash" | spawn::TOOL | team::SPAWN | remote::NAME, Some(task)) => {
+                found(host, &call, task)
+            }
             // Its task is on record before there is anything of it.
-            ("bash" | spawn::TOOL, None) => None,
+            ("bash" | spawn::TOOL | team::SPAWN, None) => None,
             // Whoever looks again, or ends what has ended, does no harm.
             (name, _) if name == "task_stop" || self.reading().contains(name) => None,
             (name, _) => Some(unknown(&call, &format!("`{name}` ran"))),
@@ -86,7 +88,12 @@ fn stands(host: &Host, call: &ToolCall, task: TaskId) -> Result<Answered, Refusa
 
 /// Returns what a call runs as a task.
 fn what(call: &ToolCall) -> &'static str {
-    if call.name == spawn::TOOL { "subagent" } else { "command" }
+    match call.name.as_str() {
+        spawn::TOOL => "subagent",
+        team::SPAWN => "teammate",
+        remote::NAME => "remote agent",
+        _ => "command",
+    }
 }
 
 /// Returns the result of a call of which nobody knows.

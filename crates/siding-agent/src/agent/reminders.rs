@@ -69,9 +69,9 @@ pub(super) fn all(host: &Host) -> Option<Told> {
 
 fn list(host: &Host, what: &str, tasks: &[Standing]) -> Told {
     let mut text = format!("{what} in the background (automated, not from the user):");
-    for task in tasks.iter().take(MOST) {
+    for view in host.views(&tasks[..tasks.len().min(MOST)], Detail::Brief) {
         text.push('\n');
-        text.push_str(&advice::line(&host.view(task, Detail::Brief), LINE));
+        text.push_str(&advice::line(&view, LINE));
     }
     if let Some(left) = tasks.len().checked_sub(MOST).filter(|left| *left > 0) {
         text.push_str(&format!("\n{left} more: {} shows them", host.dialect.tool("list")));

@@ -1,6 +1,8 @@
 //! How an agent ends, and what is said of it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread;
 
 use schemars::JsonSchema;
@@ -12,9 +14,10 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::report::TaskView;
 use siding_tools::{Host, PROGRAM, Standing};
 
-use super::{Agent, AgentError, tasks, words};
+use super::mates::Company;
+use super::{Agent, AgentError, tasks};
 use crate::conversation::Entry;
-use crate::message::{Message, Usage};
+use crate::message::{Message, Usage, text_of};
 use crate::transcript::Transcript;
 
 /// How it ended.
@@ -76,22 +79,29 @@ pub struct Report {
 
 impl Agent {
     /// Ends what still runs, or hands it up, and says how it all ended.
-    pub(super) fn report(self, end: End) -> Result<Report, AgentError> {
+    pub(super) fn report(mut self, end: End) -> Result<Report, AgentError> {
         let host = Arc::clone(&self.host);
-        let running = tasks::running(&host)?;
-        let view = |standing: &Standing| host.view(standing, Detail::Full);
-        let (handed_up, ended) = match self.is_subagent {
-            true => (running.iter().map(view).collect(), Vec::new()),
-            false => (Vec::new(), end_all(&host, &running).iter().map(view).collect()),
+        // Nobody waits for it to read something any more.
+        drop(std::mem::replace(&mut self.came, channel().1));
+        let idle = match &self.company {
+            Company::Lead(mates) => mates.part_with_all(),
+            Company::Alone | Company::Mate { .. } => HashSet::new(),
         };
-        let said = self.conversation.messages().iter().rev().find_map(|message| match message {
-            Message::Assistant(said) => Some(words::text_of(said)),
-            Message::User { .. } => None,
-        });
+        let running = tasks::running(&host)?;
+        let views = |standings: &[Standing]| host.views(standings, Detail::Full);
+        let (handed_up, ended) = match self.company {
+            Company::Alone => (views(&running), Vec::new()),
+            Company::Lead(_) | Company::Mate { .. } => {
+                let mut ended = end_all(&host, &running);
+                // With a teammate that had nothing to do no work is lost.
+                ended.retain(|task| !idle.contains(&task.dir.id()));
+                (Vec::new(), views(&ended))
+            }
+        };
         let report = Report {
             session_id: host.session.clone(),
             end,
-            text: said.unwrap_or_default(),
+            text: self.last_words(),
             usage: self.conversation.spent(),
             usage_of_subagents: spent_by_subagents(&host)?,
             handed_up,
@@ -99,6 +109,17 @@ impl Agent {
         };
         session::close(&host.root, &host.session)?;
         Ok(report)
+    }
+}
+
+impl Agent {
+    /// Returns what the model said last.
+    pub(super) fn last_words(&self) -> String {
+        let said = self.conversation.messages().iter().rev().find_map(|message| match message {
+            Message::Assistant(said) => Some(text_of(said)),
+            Message::User { .. } => None,
+        });
+        said.unwrap_or_default()
     }
 }
 
@@ -122,7 +143,7 @@ fn spent_by_subagents(host: &Host) -> Result<Usage, AgentError> {
     let Host { root, session, .. } = host;
     let family = session::family(root, session)?;
     let others = family.iter().filter(|one| *one != session);
-    let entries = others.filter_map(|one| Transcript::entries(root, one).ok()).flatten();
+    let entries = others.filter_map(|one| Transcript::look(root, one).ok()).flat_map(|seen| seen.1);
     let cost = entries.filter_map(|entry| match entry {
         Entry::Answered { usage, .. } | Entry::Summarised { usage, .. } => Some(usage),
         Entry::Told { .. }

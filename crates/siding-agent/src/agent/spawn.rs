@@ -12,10 +12,13 @@ use serde_json::{Map, Value};
 use siding_core::run::RunError;
 use siding_core::session;
 use siding_model::id::{Kind, TaskId};
+use siding_model::spec::Stdin;
 use siding_model::text::one_line;
 use siding_tools::tools::{self, Own};
 use siding_tools::{Answer, Caller, Host, Refusal};
 
+use super::calls::Calls;
+use super::team;
 use crate::conversation::Entry;
 use crate::message::Told;
 use crate::provider::Model;
@@ -45,7 +48,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Says why one more may not be started by an agent that stands at `depth` while `running` run.
-    fn check(self, depth: usize, running: usize) -> Result<(), String> {
+    pub(super) fn check(self, depth: usize, running: usize) -> Result<(), String> {
         if depth >= self.depth {
             return Err(format!(
                 "not started: subagents may stand {} deep, and this one would be deeper; do it \
@@ -55,7 +58,7 @@ impl Bounds {
         }
         if running >= self.at_once {
             return Err(format!(
-                "not started: as many subagents run as may at once ({}); wait for one with `task_wait`, \
+                "not started: as many subagents and teammates run as may at once ({}); wait for one with `task_wait`, \
                  or stop one with `task_stop`",
                 self.at_once
             ));
@@ -76,6 +79,9 @@ pub(super) struct Args {
     /// Its model, such as `anthropic:NAME` (default: yours).
     #[serde(default)]
     model: Option<String>,
+    /// The tools that it may call, of those that you have (default: all of them).
+    #[serde(default)]
+    tools: Option<Vec<String>>,
     /// How often it may ask its model (default 100).
     #[serde(default)]
     max_turns: Option<u32>,
@@ -103,17 +109,44 @@ pub(super) struct Spawner {
     pub(super) yes_to_ask: bool,
     pub(super) allow_paths: Vec<PathBuf>,
     pub(super) bounds: Bounds,
+    /// The only tools that it has, where these are not all.
+    pub(super) tools: Option<Vec<String>>,
+    /// Tokens of context after which what was said is put in short.
+    pub(super) compact_at: u64,
+    /// Read-only tools that run at once.
+    pub(super) at_once: usize,
+    /// Requests to the model that may follow one prompt.
+    pub(super) most_requests: u32,
 }
 
-impl Spawner {
+impl Calls {
     /// Starts one.
-    pub(super) async fn call<C: Caller>(
+    pub(super) async fn spawn_agent<C: Caller>(
         &self,
         host: &Host,
         call: &mut C,
         input: Map<String, Value>,
     ) -> Result<Answer, Refusal> {
         let args: Args = tools::read(input)?;
+        if let Some(tools) = &args.tools {
+            let alone = team::without(tools, &[team::SPAWN, team::SEND]);
+            if alone.len() < tools.len() {
+                let why = "`tools`: a subagent has no teammates; leave out those for them";
+                return Err(Refusal::Arguments(why.to_owned()));
+            }
+            self.check(tools).map_err(|why| Refusal::Arguments(format!("`tools`: {why}")))?;
+        }
+        self.spawner.spawn(host, call, args).await
+    }
+}
+
+impl Spawner {
+    async fn spawn<C: Caller>(
+        &self,
+        host: &Host,
+        call: &mut C,
+        args: Args,
+    ) -> Result<Answer, Refusal> {
         if args.prompt.trim().is_empty() {
             return Err(Refusal::Arguments("`prompt` is empty; say what it is to do".to_owned()));
         }
@@ -124,6 +157,7 @@ impl Spawner {
         let own = Own {
             kind: Kind::LocalAgent,
             name: name(args.name.as_deref(), &args.prompt),
+            stdin: Stdin::Null,
             background: args.background,
             budget: args.budget,
             timeout: args.timeout,
@@ -132,8 +166,10 @@ impl Spawner {
             let right = session::spawning(&host.root, &host.session).map_err(RunError::from)?;
             let depth = session::depth(&host.root, &host.session);
             self.bounds.check(depth, running(host)?).map_err(Refusal::Arguments)?;
-            let arguments = self.arguments(id, &model, args.max_turns)?;
-            self.write(host, id, &model, args.prompt).map_err(|error| {
+            let tools = args.tools.as_ref().or(self.tools.as_ref());
+            let tools = tools.map(|tools| team::without(tools, &[team::SPAWN, team::SEND]));
+            let arguments = self.arguments(id, &model, args.max_turns, tools)?;
+            self.write(host, id, &model, Some(args.prompt)).map_err(|error| {
                 Refusal::Arguments(format!("the subagent could not be prepared: {error}"))
             })?;
             Ok::<_, Refusal>((arguments, right))
@@ -141,19 +177,21 @@ impl Spawner {
         tools::begin_own(host, call, own, prepare).await
     }
 
-    /// Writes what it is to do.
-    fn write(
+    /// Begins its conversation, with what it is to do if that is known.
+    pub(super) fn write(
         &self,
         host: &Host,
         id: TaskId,
         model: &Model,
-        prompt: String,
+        prompt: Option<String>,
     ) -> Result<(), TranscriptError> {
         let cwd = self.cwd.to_string_lossy().into_owned();
         let opened = Opened { cwd, model: model.to_string() };
         let session = session::of_subagent(id);
         let mut transcript = Transcript::create(&host.root, &session, opened)?;
-        transcript.add(&Entry::Told { told: vec![Told::Prompt { text: prompt }] })?;
+        if let Some(text) = prompt {
+            transcript.add(&Entry::Told { told: vec![Told::Prompt { text }] })?;
+        }
         transcript.sync()
     }
 
@@ -163,10 +201,12 @@ impl Spawner {
         id: TaskId,
         model: &Model,
         max_turns: Option<u32>,
+        tools: Option<Vec<String>>,
     ) -> Result<Vec<String>, Refusal> {
         let mut arguments = vec!["agent".to_owned(), "--subagent".to_owned(), id.to_string()];
         arguments.extend(["--model".to_owned(), model.to_string()]);
         arguments.extend(max_turns.map(|most| format!("--max-turns={most}")));
+        arguments.extend(tools.map(|tools| format!("--tools={}", tools.join(","))));
         if self.yes_to_ask {
             arguments.push("--yes-to=ask".to_owned());
         }
@@ -184,11 +224,11 @@ fn text_of(path: &Path) -> Result<&str, Refusal> {
     })
 }
 
-/// Returns how many subagents run under the topmost session.
-fn running(host: &Host) -> Result<usize, Refusal> {
+/// Returns how many subagents and teammates run under the topmost session.
+pub(super) fn running(host: &Host) -> Result<usize, Refusal> {
     let top = session::topmost(&host.root, &host.session);
     let family = session::family(&host.root, &top)?;
-    let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind() == Kind::LocalAgent);
+    let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind().has_session());
     // One whose shim was killed gets another, or its end is put on record.
     let states = agents.filter_map(|id| host.state(id).ok()).map(|standing| standing.state);
     Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())

@@ -1,5 +1,7 @@
 //! What each entry means.
 
+use std::sync::Arc;
+
 use super::entry::Entry;
 use super::event::Rest;
 use super::{CallState, Conversation, Open, Terms};
@@ -39,7 +41,11 @@ impl Conversation {
                     return Err("an answer to nothing");
                 }
                 self.spent = self.spent.and(usage);
-                self.context = usage.context();
+                self.context = match usage.context() {
+                    // Whoever answered counts nothing.
+                    0 => self.context.saturating_add(self.estimated(&said)),
+                    counted => counted,
+                };
                 self.take_said(said);
                 self.stop = stop;
             }
@@ -81,17 +87,35 @@ impl Conversation {
                 self.context = usage.output;
                 self.is_owed = false;
                 // What has not been answered is said again as it was.
-                let unanswered = match self.messages.pop() {
-                    Some(Message::User { told, .. }) => told,
+                let unanswered = match self.messages.last() {
+                    Some(Message::User { told, .. }) => told.clone(),
                     Some(Message::Assistant(_)) | None => Vec::new(),
                 };
-                self.messages.clear();
+                self.messages = Arc::default();
                 self.calls.clear();
                 let summary = std::iter::once(Told::Summary { text });
                 self.told.splice(..0, summary.chain(unanswered));
             }
         }
         Ok(())
+    }
+
+    /// Returns about how many tokens the last message and the answer to it are.
+    fn estimated(&self, said: &[Said]) -> u64 {
+        /// What providers name for English text; code has fewer.
+        const BYTES_OF_A_TOKEN: u64 = 4;
+        let sent: usize = match self.messages.last() {
+            Some(Message::User { results, told }) => {
+                let results = results.iter().map(|result| result.text.len());
+                results.chain(told.iter().map(|one| one.text().len())).sum()
+            }
+            Some(Message::Assistant(_)) | None => 0,
+        };
+        let said = said.iter().map(|one| match one {
+            Said::Text { text } | Said::Thinking { text, .. } => text.len(),
+            Said::Call(call) => call.name.len() + call.input.to_string().len(),
+        });
+        (sent + said.sum::<usize>()) as u64 / BYTES_OF_A_TOKEN
     }
 
     fn take_told(&mut self, told: Vec<Told>) {
@@ -104,7 +128,7 @@ impl Conversation {
                 Told::Notice { id, .. } => {
                     self.notices.insert(*id);
                 }
-                Told::Reminder { .. } | Told::Summary { .. } => {}
+                Told::Message { .. } | Told::Reminder { .. } | Told::Summary { .. } => {}
             }
         }
         self.told.extend(told);
@@ -133,7 +157,7 @@ impl Conversation {
         self.calls = calls.map(open).collect();
         self.names.extend(self.calls.iter().map(|open| open.call.id.clone()));
         if !said.is_empty() {
-            self.messages.push(Message::Assistant(said));
+            Arc::make_mut(&mut self.messages).push(Message::Assistant(said));
         }
     }
 
@@ -146,11 +170,12 @@ impl Conversation {
         let results: Vec<ToolResult> =
             std::mem::take(&mut self.calls).into_iter().filter_map(done).collect();
         let new = std::mem::take(&mut self.told);
-        match self.messages.last_mut() {
+        let messages = Arc::make_mut(&mut self.messages);
+        match messages.last_mut() {
             Some(Message::User { told, .. }) => told.extend(new),
             _ if results.is_empty() && new.is_empty() => {}
             Some(Message::Assistant(_)) | None => {
-                self.messages.push(Message::User { results, told: new });
+                messages.push(Message::User { results, told: new });
             }
         }
     }

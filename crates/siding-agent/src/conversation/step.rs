@@ -75,9 +75,10 @@ impl Conversation {
         let mut new = HashSet::new();
         told.retain(|one| match one {
             Told::Notice { id, .. } => !self.knows(*id) && new.insert(*id),
-            Told::Prompt { .. } | Told::Reminder { .. } | Told::Summary { .. } => {
-                !one.text().trim().is_empty()
-            }
+            Told::Prompt { .. }
+            | Told::Message { .. }
+            | Told::Reminder { .. }
+            | Told::Summary { .. } => !one.text().trim().is_empty(),
         });
         if !told.is_empty() {
             self.record(Entry::Told { told }, effects);
@@ -111,14 +112,14 @@ impl Conversation {
     /// Returns what the model said so that it can be sent back: each call has a name of its own
     /// and an object for arguments. Also returns the results of those that had none.
     fn sendable(&self, said: Vec<Said>) -> (Vec<Said>, Vec<ToolResult>) {
-        let mut names = self.names.clone();
+        let mut names = HashSet::new();
         let mut wrong = Vec::new();
         let mut kept = Vec::new();
         for one in said {
             match one {
                 Said::Text { text } if text.trim().is_empty() => {}
                 Said::Call(ToolCall { id, name, input }) => {
-                    let id = unused(id, |id| names.contains(id));
+                    let id = unused(id, |id| self.names.contains(id) || names.contains(id));
                     names.insert(id.clone());
                     let is_object = input.is_object();
                     if !is_object {
@@ -207,7 +208,7 @@ impl Conversation {
         self.is_owed || !self.calls.is_empty() || !self.told.is_empty()
     }
 
-    const fn rest(&self) -> Rest {
+    fn rest(&self) -> Rest {
         if self.messages.is_empty() { Rest::Nothing } else { Rest::Turn(self.stop) }
     }
 

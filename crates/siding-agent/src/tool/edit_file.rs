@@ -76,7 +76,7 @@ when `old` is not there, or more than once, or the file has changed since you re
 }
 
 /// Returns what has changed, as a short unified diff.
-fn diff(before: &[u8], after: &[u8]) -> String {
+pub(super) fn diff(before: &[u8], after: &[u8]) -> String {
     // A carriage return in the answer is nothing that a model could act upon.
     let plain = |content: &[u8]| String::from_utf8_lossy(content).replace("\r\n", "\n");
     let (before, after) = (plain(before), plain(after));

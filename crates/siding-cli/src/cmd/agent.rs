@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siding_agent::agent::{
-    AgentError, Begin, Bounds, Doubts, Guard, Permit, Whose, interactive, one_shot,
+    AgentError, Begin, Bounds, Doubts, Guard, Permit, StoodIn, Whose, interactive, one_shot,
+    stand_in,
 };
 use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
@@ -17,8 +18,9 @@ use siding_guard::{How, Verdict, judge};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
-use crate::cmd::reap;
+use crate::cmd::{dream, reap};
 use crate::context;
+use crate::exit;
 use crate::failure::Failure;
 use crate::guarding;
 use crate::print;
@@ -31,7 +33,12 @@ const AT_ONCE: usize = 10;
 /// The variable that says otherwise.
 const AT_ONCE_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
 /// The variable that names the small model where the call does not.
-const SMALL_VARIABLE: &str = "SIDING_SMALL_MODEL";
+pub(super) const SMALL_VARIABLE: &str = "SIDING_SMALL_MODEL";
+/// Tokens of context that a model takes: the smallest of the large ones that are current. The variable
+/// that says otherwise, and how many any model takes.
+const CONTEXT: usize = 200_000;
+const CONTEXT_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
+const LEAST_CONTEXT: usize = 4_000;
 /// How deep subagents may stand under one another, and the variable that says otherwise.
 const DEPTH: usize = 3;
 const DEPTH_VARIABLE: &str = "SIDING_MAX_SUBAGENT_DEPTH";
@@ -85,6 +92,9 @@ pub(crate) struct Args {
     /// Be the subagent that this task is
     #[arg(long, value_name = "TASK", hide = true, conflicts_with_all = ["prompt", "resume", "cwd"])]
     subagent: Option<TaskId>,
+    /// Stand in for a teammate in the process HOST
+    #[arg(long, value_name = "HOST", hide = true, exclusive = true)]
+    stand_in: Option<String>,
     /// Requests to the model that may follow the prompt
     #[arg(long, value_name = "N", default_value_t = MAX_TURNS)]
     max_turns: u32,
@@ -97,6 +107,9 @@ pub(crate) struct Args {
     /// A directory beside its own in which it may read and write files; may be repeated
     #[arg(long, value_name = "DIR")]
     allow_path: Vec<PathBuf>,
+    /// The only tools that it has, with commas between them (default: all)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
     /// Print what came of it as JSON, and nothing of what it does
     #[arg(long)]
     json: bool,
@@ -104,6 +117,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(host) = &self.stand_in {
+            return match stand_in(host).map_err(Failure::new)? {
+                StoodIn::Done => Ok(ExitCode::SUCCESS),
+                StoodIn::HostEnded => Ok(ExitCode::from(exit::NOT_DONE)),
+            };
+        }
         // Before any thread begins.
         let console = self.console()?;
         let root = context::root()?;
@@ -122,7 +141,15 @@ impl Args {
         let small = self.small_model.or_else(|| variable(SMALL_VARIABLE));
         // Nobody sees what a subagent's would say.
         let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
-        let labeller = small.map(|name| open(&name.parse().map_err(Failure::new)?)).transpose()?;
+        let small: Option<Model> =
+            small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
+        let labeller = small.as_ref().map(open).transpose()?;
+        let model = from_anywhere(model)?;
+        let small = small.map(from_anywhere).transpose()?;
+        let unasked = match &console {
+            Some(_) => dream::unasked(small.as_ref().unwrap_or(&model))?,
+            None => None,
+        };
         let whose = match (self.subagent, self.resume) {
             // At once: its tasks are about to be ended.
             (None, Some(session)) => Whose::Resumed(session),
@@ -134,12 +161,13 @@ impl Args {
         };
         let number =
             |name: &str, usual, least| number(name, variable(name).as_deref(), usual, least);
+        let context = number(CONTEXT_VARIABLE, CONTEXT, LEAST_CONTEXT)?;
         let begin = Begin {
             root,
             whose,
             provider,
             labeller,
-            model: from_anywhere(model)?.to_string(),
+            model: model.to_string(),
             guard: guard()?,
             doubts: match (&self.yes_to, &console) {
                 (Some(_), _) => Doubts::Allowed,
@@ -147,12 +175,15 @@ impl Args {
                 (None, None) => Doubts::Refused,
             },
             allow_paths: self.allow_path,
+            tools: self.tools,
+            compact_at: u64::try_from(context / 4 * 3).unwrap_or(u64::MAX),
             at_once: number(AT_ONCE_VARIABLE, AT_ONCE, 1)?,
             most_requests: self.max_turns,
             bounds: Bounds {
                 depth: number(DEPTH_VARIABLE, DEPTH, 0)?,
                 at_once: number(SUBAGENTS_VARIABLE, SUBAGENTS, 0)?,
             },
+            unasked,
         };
         let (is_subagent, json) = (self.subagent.is_some(), self.json);
         let report = match console {

@@ -6,6 +6,7 @@ mod agent;
 mod completions;
 mod config;
 mod doctor;
+pub(crate) mod dream;
 mod extend;
 mod guard;
 mod history;
@@ -15,6 +16,7 @@ mod install;
 mod man;
 mod mcp;
 mod monitor;
+pub(crate) mod monitor_mcp;
 mod notices;
 mod output;
 mod ps;
@@ -66,6 +68,7 @@ enum Command {
     Output(output::Args),
     Wait(wait::Args),
     Monitor(Box<monitor::Args>),
+    MonitorMcp(Box<monitor_mcp::Args>),
     Why(why::Args),
     Notices(notices::Args),
     Input(input::Args),
@@ -79,6 +82,7 @@ enum Command {
     Agent(Box<agent::Args>),
     A2a(a2a::Args),
     Workflow(workflow::Args),
+    Dream(dream::Args),
     Mcp(mcp::Args),
     Install(install::Args),
     Uninstall(uninstall::Args),
@@ -163,6 +167,7 @@ impl Cli {
             Command::Output(args) => args.run(),
             Command::Wait(args) => args.run(),
             Command::Monitor(args) => args.run(),
+            Command::MonitorMcp(args) => args.run(),
             Command::Why(args) => args.run(),
             Command::Notices(args) => args.run(),
             Command::Input(args) => args.run(),
@@ -176,6 +181,7 @@ impl Cli {
             Command::Agent(args) => args.run(),
             Command::A2a(args) => args.run(),
             Command::Workflow(args) => args.run(),
+            Command::Dream(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
             Command::Install(args) => args.run(),

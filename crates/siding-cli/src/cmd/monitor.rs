@@ -80,7 +80,7 @@ fn pattern(text: &str) -> Result<String, String> {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut run = run::Args::default();
-        run.timeout = Some(self.timeout()?);
+        run.timeout = Some(life(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
         run.stall_after = self.stall_after;
         run.session = self.session;
@@ -95,14 +95,13 @@ impl Args {
         run.monitor = Some(Monitor::new(self.pattern));
         run.run(Shim::start(PROGRAM))
     }
+}
 
-    /// Returns its deadline, as `run` reads it.
-    fn timeout(&self) -> Result<String, Failure> {
-        if let Some(timeout) = &self.timeout {
-            return Ok(timeout.clone());
-        }
-        let life =
-            if self.persistent { context::settings()?.max_elapsed_hard_cap } else { TIMEOUT };
-        Ok(format!("{}ms", life.as_millis()))
+/// Returns a monitor's deadline, as `run` reads it.
+pub(super) fn life(timeout: Option<&str>, is_persistent: bool) -> Result<String, Failure> {
+    if let Some(timeout) = timeout {
+        return Ok(timeout.to_owned());
     }
+    let life = if is_persistent { context::settings()?.max_elapsed_hard_cap } else { TIMEOUT };
+    Ok(format!("{}ms", life.as_millis()))
 }

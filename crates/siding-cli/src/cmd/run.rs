@@ -94,7 +94,7 @@ pub(crate) struct Args {
     stdin: From,
     /// What happens to processes that outlive the shell
     #[arg(long, value_name = "WHAT")]
-    on_leader_exit: Option<String>,
+    pub(super) on_leader_exit: Option<String>,
     /// What of the network it may reach, with all it starts: `host` (everything), `none`,
     /// `loopback` (its own), TCP `ports:443,8000-8010`, or through a proxy `allow:HOST,…`
     /// (default: net, host)

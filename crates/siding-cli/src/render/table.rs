@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use siding_model::id::Kind;
 use siding_model::report::TaskView;
 use siding_model::size::human as size;
 use siding_model::span::human;
@@ -134,9 +135,9 @@ fn ports(view: &TaskView) -> String {
 }
 
 fn command(view: &TaskView, room: usize) -> String {
-    match &view.name {
-        Some(name) => one_line(&format!("[{name}] {}", view.command), room),
-        None => one_line(&view.command, room),
+    match (&view.name, view.kind) {
+        (Some(name), Kind::LocalBash) => one_line(&format!("[{name}] {}", view.command), room),
+        _ => one_line(view.what(), room),
     }
 }
 
@@ -183,6 +184,19 @@ mod tests {
         usual.session_id = "s1-and-longer".parse().expect("a name");
         usual.listening = (10_000..10_009).collect();
         assert!(!table(&[usual], Colour::Off).contains("USUALLY"));
+    }
+
+    #[test]
+    fn what_is_siding_itself_is_named() {
+        let named = |kind| {
+            let command = "/usr/bin/siding agent --subagent a-x".to_owned();
+            table(
+                &[TaskView { kind, command, name: Some("fix".to_owned()), ..running() }],
+                Colour::Off,
+            )
+        };
+        assert!(named(Kind::LocalBash).contains("[fix] /usr/bin/siding"));
+        assert!(named(Kind::LocalAgent).ends_with("  fix\n"), "{}", named(Kind::LocalAgent));
     }
 
     #[test]

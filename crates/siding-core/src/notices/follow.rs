@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::JournalError;
 use siding_model::process::{Mono, ProcRef};
 
@@ -255,7 +255,7 @@ impl<'o, 'r> Follower<'o, 'r> {
             }
             return Ok(());
         } else {
-            self.is_heir |= id.kind() == Kind::LocalAgent;
+            self.is_heir |= id.kind().has_session();
         }
         self.forget(id);
         Ok(())

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 
-use siding_model::id::Kind;
 use siding_model::record::Gap;
 use siding_model::spec::TaskSpec;
 use siding_model::text::{cut_head, cut_tail, visible};
@@ -27,13 +26,13 @@ const LEFT_OUT: &str = "…\n";
 const LAST: usize = 40;
 
 /// Returns the little that tells what came of a task, in at most `max` bytes: of a command its errors and
-/// its last lines, of a subagent the end of what it said.
+/// its last lines, of an agent the end of what it said.
 ///
 /// # Errors
 ///
 /// The operating system's. A task without output has an empty text.
 pub fn gist(dir: &TaskDir, spec: &TaskSpec, max: usize) -> io::Result<String> {
-    if spec.task_id.kind() == Kind::LocalAgent {
+    if spec.task_id.kind().has_session() {
         return ending(dir, spec.keep_head, max);
     }
     summary(dir, max)

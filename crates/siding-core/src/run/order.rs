@@ -95,16 +95,21 @@ pub fn spec_as(
     })
 }
 
-/// Returns what runs this very program with these arguments. It is named as it was installed, and by the
-/// kernel's name for it where another has taken that place since.
+/// Returns what runs this very program with these arguments.
 #[must_use]
 pub fn this_program(arguments: Vec<String>) -> Command {
+    Command::Argv { argv: std::iter::once(own_name()).chain(arguments).collect() }
+}
+
+/// Returns what a task calls this very program: as it was installed, and by the kernel's name for it
+/// where another has taken that place since.
+#[must_use]
+pub fn own_name() -> String {
     /// The task's own program until it executes another: that of its shim, which is this one.
     const BY_KERNEL: &str = "/proc/self/exe";
     let path = std::env::current_exe().ok().filter(|path| file::is_program(path));
     let path = path.and_then(|path| path.into_os_string().into_string().ok());
-    let program = path.unwrap_or_else(|| BY_KERNEL.to_owned());
-    Command::Argv { argv: std::iter::once(program).chain(arguments).collect() }
+    path.unwrap_or_else(|| BY_KERNEL.to_owned())
 }
 
 /// Returns the directory to run in as an absolute path; the caller's own when none is given.

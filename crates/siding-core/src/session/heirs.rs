@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId};
 use siding_model::process::BootId;
 
 use super::{Session, SessionError, io_error, read};
@@ -79,7 +79,7 @@ fn standings(row: &[Session], boot: &BootId) -> Vec<Standing> {
     row.iter().map(|one| Standing::of(one, boot)).collect()
 }
 
-/// Returns the name of the session of a subagent: that of its task.
+/// Returns the name of the session of a subagent, or of a teammate: that of its task.
 ///
 /// # Panics
 ///
@@ -92,7 +92,7 @@ pub fn of_subagent(task: TaskId) -> SessionId {
 /// Whether a session is named as that of a subagent is.
 #[must_use]
 pub fn is_of_subagent(id: &SessionId) -> bool {
-    id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == Kind::LocalAgent)
+    id.as_str().parse().is_ok_and(|task: TaskId| task.kind().has_session())
 }
 
 /// Returns the session that has the tasks of this one: itself while it lives, and else the first above

@@ -84,6 +84,8 @@ fn supervise(words: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let request = Request::parse(words)?;
+    // Only here: whoever measures works elsewhere, with a copy.
+    request.check()?;
     let stage = Stage::build(&request.siding)?;
     // An interrupt reaches the measuring process too, and ends it; this one stays to clear up.
     kernel::survive_interrupts();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::Pace;
 use super::rows;
@@ -60,12 +60,16 @@ impl Request {
                 unknown => bail!("no row or option `{unknown}`\n\n{}", usage()),
             }
         }
-        if !request.siding.is_file() {
-            bail!(
-                "`{}` is not there; `cargo build --release -p siding-cli` builds it",
-                request.siding.display()
-            );
-        }
         Ok(request)
+    }
+
+    /// Makes sure that there is a program to measure.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!(
+            self.siding.is_file(),
+            "`{}` is not there; `cargo build --release -p siding-cli` builds it",
+            self.siding.display()
+        );
+        Ok(())
     }
 }

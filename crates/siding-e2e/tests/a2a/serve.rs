@@ -1,18 +1,15 @@
 //! `siding a2a serve`, asked by `siding a2a send` and by raw requests.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use siding_e2e::{Running, Sandbox, eventually};
+use siding_e2e::{AgentServer, Sandbox, eventually};
 
 use crate::{TOKEN, id, outcome, sandbox, send, shown};
 
-/// A server whose agent a script answers for.
-struct Server {
-    running: Running,
-    address: SocketAddr,
-}
+/// A server whose agent a script answers for, and that knows [`TOKEN`].
+struct Server(AgentServer);
 
 impl Server {
     fn start(sandbox: &Sandbox, script: &str) -> Self {
@@ -20,29 +17,20 @@ impl Server {
     }
 
     fn at(sandbox: &Sandbox, script: &str, address: &str) -> Self {
-        std::fs::write(sandbox.path("script.toml"), script).expect("written");
-        let args = ["a2a", "serve", "--addr", address, "--model", "script:script.toml"];
-        let call = sandbox.siding(&args).env("SIDING_A2A_TOKEN", TOKEN);
-        let mut running = call.spawn();
-        let told = running.until_out_has("\ntoken: ");
-        let address = told.split("http://").nth(1).and_then(|rest| rest.split(',').next());
-        let address = address.expect("an address").parse().expect("an address");
-        Self { running, address }
+        Self(AgentServer::start(sandbox, script, address, TOKEN))
     }
 
     fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.0.url()
     }
 
-    /// Ends it, as its user does.
     fn end(self) {
-        self.running.signal(rustix::process::Signal::TERM);
-        let _ended = self.running.wait().expect_code(0);
+        self.0.end();
     }
 
     /// Sends a request, and returns the status and the body.
     fn raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
-        let host = self.address.to_string();
+        let host = self.0.address.to_string();
         let token = format!("Bearer {TOKEN}");
         let usual = [
             ("Host", host.as_str()),
@@ -58,7 +46,7 @@ impl Server {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        let mut stream = TcpStream::connect(self.0.address).expect("it listens");
         stream.write_all(text.as_bytes()).expect("taken");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
@@ -159,7 +147,7 @@ fn a_server_that_is_started_anew_knows_its_tasks() {
     );
     let task = sent["result"]["task"].clone();
     let id = task["id"].as_str().expect("an id").to_owned();
-    let address = server.address.to_string();
+    let address = server.0.address.to_string();
     eventually("its agent runs", || shown(&sandbox, &id)["phase"] == "running");
     drop(server);
     let server = Server::at(&sandbox, SLEEPS, &address);
@@ -195,7 +183,7 @@ fn who_has_no_token_reads_the_card_and_nothing_else() {
     assert!(sent.out().contains("--bearer-env"), "{sent}");
     server.end();
     let refused =
-        sandbox.siding(&["a2a", "serve", "--addr", "0.0.0.0:0", "--model", "script:script.toml"]);
+        sandbox.siding(&["a2a", "serve", "--addr", "0.0.0.0:0", "--model", "script:served.toml"]);
     assert!(refused.run().expect_code(125).err().contains("--allow-remote"));
 }
 

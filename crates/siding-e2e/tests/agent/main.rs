@@ -1,13 +1,21 @@
 //! `siding agent` with a scripted model, on real commands.
 
 mod crash;
+mod dream;
+mod kinds;
+mod label;
 mod message;
+mod messages_api;
 mod mistakes;
+mod models;
 mod one_shot;
 mod permit;
 mod prompts;
+mod remote;
 mod subagents;
+mod teammates;
 mod terminal;
+mod trouble;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 

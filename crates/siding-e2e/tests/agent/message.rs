@@ -79,3 +79,84 @@ fn a_task_that_was_not_looked_at_is_mentioned_once() {
     let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.out(), "done\n");
 }
+
+/// SPEC 5.4: all that runs is named every twentieth time.
+#[test]
+fn what_runs_is_named_now_and_then() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let look = "[[answer]]\n[[answer.call]]\ntool = \"list_tasks\"\n";
+    let silent = "[[answer]]\nexpect = '\\A[^B]*\\z'\n[[answer.call]]\ntool = \"list_tasks\"\n";
+    let begin = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+    "#;
+    let end = r#"
+        [[answer]]
+        expect = '(?s)Running in the background.*(?<task>\bb-[0-9a-z]{12})  running.*sleep 300'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"], grace = 0 }
+        [[answer]]
+        text = "done"
+    "#;
+    // The task is the first batch; of the next two answers one tells that it was not looked at.
+    let script = format!("{begin}{}{}{end}", look.repeat(2), silent.repeat(17));
+    let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.out(), "done\n");
+}
+
+/// A full context is put in short, and what runs is told with it.
+#[test]
+fn what_runs_is_not_forgotten_when_the_rest_is_put_in_short() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        usage = { input = 160000 }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        [[answer]]
+        expect = '(?s)(?<task>\bb-[0-9a-z]{12})  running.*about to be cut'
+        text = "They want something slow to be started. It is."
+        [[answer]]
+        expect = '(?s)\AThey want something slow.*Running in the background.*${task}  running.*sleep 300'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"], grace = 0 }
+        [[answer]]
+        text = "done"
+    "#;
+    let script = script.replacen("${task}  running", "b-[0-9a-z]{12}  running", 1);
+    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "done", "{done:#}");
+    let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+    assert_eq!(entries(&lines, "summarised").len(), 1, "{lines:#?}");
+}
+
+#[test]
+fn so_many_tools_that_only_read_run_at_once() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    std::fs::write(sandbox.path("text"), "a line\n").expect("written");
+    let call = "[[answer.call]]\ntool = \"read_file\"\ninput = { path = \"text\" }\n";
+    let script = format!("[[answer]]\n{}[[answer]]\ntext = \"read\"\n", call.repeat(12));
+    for (given, at_once) in [("", 10), ("3", 3), ("1", 1)] {
+        let call = agent(&sandbox, &script, &["-p", "go", "--json"]);
+        let done = call.env("SIDING_MAX_TOOL_CONCURRENCY", given).run().expect_code(0).json();
+        let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+        let (mut running, mut most) = (0_usize, 0);
+        for line in &lines {
+            match line["entry"].as_str() {
+                Some("started") => running += 1,
+                Some("done") => running -= 1,
+                _ => {}
+            }
+            most = most.max(running);
+        }
+        assert_eq!((running, most), (0, at_once), "{given}: {lines:#?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! `siding agent -p`: one prompt, and everything it has started.
 
-use siding_e2e::Sandbox;
+use siding_e2e::{Sandbox, scripted_server};
 
 use super::{agent, entries, transcript};
 
@@ -121,4 +121,64 @@ fn a_model_that_never_ends_is_stopped_and_one_that_cannot_be_asked_is_said() {
     let refused = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let done = agent(&sandbox, refused, &["-p", "hello"]).run().expect_code(1);
     assert!(done.err().contains("no such key"), "{}", done.err());
+}
+
+/// A change of another MCP server is news as a task's end is, and the guard judges its command.
+#[test]
+fn a_change_of_another_server_wakes_the_model() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = scripted_server(&sandbox, "up");
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "monitor_mcp"
+        input = { command = "rm -rf /", tool = "look" }
+        [[answer.call]]
+        tool = "monitor_mcp"
+        input = { command = "SERVER", tool = "look", every = 1 }
+        [[answer]]
+        expect = '(?s)not run: .*(?<task>\bm-[0-9a-z]{12}) watches it'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "until grep -q first: ST/tasks/${task}/output; do sleep .05; done; echo down > state" }
+        [[answer]]
+        text = "I am told."
+        [[answer]]
+        expect = '(?s)<task_notification>.*`up` became `down`'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { id = "${task}" }
+        [[answer]]
+        text = "It is down."
+    "#;
+    let state = sandbox.state_dir().display().to_string();
+    let script = script.replace("SERVER", &server).replace("ST/", &format!("{state}/"));
+    let done = agent(&sandbox, &script, &["-p", "watch it"]).run().expect_code(0);
+    assert!(done.out().ends_with("It is down.\n"), "{done}");
+}
+
+/// What was said is put in short in time for the model that there is.
+#[test]
+fn a_model_that_takes_less_is_asked_to_put_it_in_short_earlier() {
+    let sandbox = Sandbox::new();
+    let script = r#"
+        [[answer]]
+        usage = { input = 3100 }
+        [[answer.call]]
+        tool = "task_list"
+        input = { }
+        [[answer]]
+        expect = 'Put in short'
+        text = "I look at tasks."
+        [[answer]]
+        expect = 'I look at tasks'
+        text = "Well."
+    "#;
+    let small = ("SIDING_CONTEXT_TOKENS", "4000");
+    let done = agent(&sandbox, script, &["-p", "go"]).env(small.0, small.1).run().expect_code(0);
+    assert_eq!(done.out(), "Well.\n");
+    assert!(done.err().contains("what was said is put in short"), "{}", done.err());
+    let wrong = agent(&sandbox, script, &["-p", "go"]).env(small.0, "4").run().expect_code(125);
+    assert!(wrong.err().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.err());
 }

@@ -326,3 +326,40 @@ fn who_stops_it_stops_its_tasks() {
     let done = parent.wait().expect_code(0);
     assert!(done.out().contains("Somebody has stopped it."), "{}", done.out());
 }
+
+/// Issue: a subagent with its own tools. It is never given more than its starter has.
+#[test]
+fn it_has_the_tools_that_it_is_given() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "touch ran" }
+        [[answer]]
+        expect = '^there is no tool `bash`; there are (spawn_agent, )?read_file$'
+        text = "I may only read."
+        "#,
+    );
+    let waits = ", background = false, budget = 50";
+    let script = spawning(&model, &format!("{waits}, tools = [\"shell\"]"))
+        + &spawning(&model, &format!("{waits}, tools = [\"read_file\"]")).replacen(
+            "[[answer]]",
+            "[[answer]]\nexpect = '^`tools`: there is no tool `shell`; there are .*read_file'",
+            1,
+        )
+        + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
+    assert_eq!(agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0).out(), "Well.\n");
+    assert!(!sandbox.path("ran").exists());
+    // Whoever has few tools hands on no more of them.
+    let script =
+        spawning(&model, waits) + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
+    let few = ["-p", "go", "--tools", "spawn_agent,read_file"];
+    assert_eq!(agent(&sandbox, &script, &few).run().expect_code(0).out(), "Well.\n");
+    assert!(!sandbox.path("ran").exists());
+    let wrong = agent(&sandbox, &script, &["-p", "go", "--tools", "bash,shell"]).run();
+    assert!(wrong.expect_code(125).err().contains("--tools: there is no tool `shell`"));
+}

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 use siding_core::sys::tty;
-use siding_e2e::{Running, Sandbox, Terminal, eventually, processes};
+use siding_e2e::{Invocation, Running, Sandbox, Terminal, eventually, processes};
 
 use super::{agent, entries, transcript};
 
 const CTRL_B: &str = "\x02";
 const CTRL_C: &str = "\x03";
-const CTRL_D: &str = "\x04";
+pub(super) const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 const ESCAPE: &str = "\x1b";
 
 /// A talk that begins: the agent waits for a first prompt.
-struct Talk {
-    terminal: Terminal,
+pub(super) struct Talk {
+    pub(super) terminal: Terminal,
     agent: Running,
     /// The terminal's modes before the agent had it.
     before: String,
@@ -29,21 +29,25 @@ impl Talk {
     }
 
     fn with(sandbox: &Sandbox, script: &str, args: &[&str]) -> Self {
+        Self::of(agent(sandbox, script, args))
+    }
+
+    pub(super) fn of(agent: Invocation) -> Self {
         let mut terminal = Terminal::new(80, 24);
         let before = terminal.modes();
-        let agent = agent(sandbox, script, args).on_terminal(&terminal).spawn();
+        let agent = agent.on_terminal(&terminal).spawn();
         terminal.until_row_has("ready");
         assert_ne!(terminal.modes(), before, "keys are taken as they are pressed");
         Self { terminal, agent, before }
     }
 
-    fn says(&self, text: &str) {
+    pub(super) fn says(&self, text: &str) {
         self.terminal.press(&format!("{text}\r"));
     }
 
     /// Waits for its end, and checks that the terminal is as it was.
     #[track_caller]
-    fn ends_with(mut self, code: i32) -> String {
+    pub(super) fn ends_with(mut self, code: i32) -> String {
         let done = self.agent.wait();
         let shown = self.terminal.all();
         assert_eq!(done.code, Some(code), "{shown}");

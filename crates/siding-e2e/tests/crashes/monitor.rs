@@ -1,6 +1,7 @@
 //! A monitor whose shim is killed: every line is told once all the same.
 
-use siding_e2e::{Sandbox, eventually};
+use siding_e2e::{Sandbox, eventually, scripted_server, scripted_server_says};
+use siding_model::outcome::Outcome;
 
 use crate::state;
 
@@ -65,4 +66,29 @@ fn the_last_lines_are_told_though_nobody_kept_it() {
     let _closed = sandbox.siding(&["ps"]).run().expect_code(0);
     state::assert_over(&sandbox, &id);
     assert_eq!(told(&sandbox, &id), 40);
+}
+
+/// A watch over another MCP server is a program of its task: it goes on whoever keeps that, and it and
+/// its server end with the session whose owner was killed.
+#[test]
+fn a_watch_over_a_server_outlives_its_shim_and_not_its_owner() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let owner = sandbox.puppet(&["--quiet", "hang"]).spawn();
+    let pid = owner.process().pid.to_string();
+    let args = ["session", "open", "s", "--owner-pid", &pid];
+    let _opened = sandbox.siding(&args).run().expect_code(0);
+    let server = scripted_server(&sandbox, "up");
+    let args = ["monitor-mcp", "--json", "--session", "s", "--tool", "look", "--every", "1s", "--"];
+    let call = sandbox.siding(&[&args[..], &[&server]].concat());
+    let started = call.env("SIDING_SESSION_GRACE", "200ms").run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id").to_owned();
+    eventually("it watches", || state::output(&sandbox, &id).contains("= first: "));
+    state::kill(state::keeper(&sandbox, &id));
+    scripted_server_says(&sandbox, "down");
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    eventually("the change is told", || told(&sandbox, &id) == 1);
+    drop(owner);
+    assert_eq!(state::ended(&sandbox, &id), Outcome::Stopped { by: "session".to_owned() });
+    eventually("its server has gone too", || state::members(&id).is_empty());
 }

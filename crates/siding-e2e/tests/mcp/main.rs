@@ -8,3 +8,4 @@ mod progress;
 mod resources;
 mod tasks;
 mod tools;
+mod watch;

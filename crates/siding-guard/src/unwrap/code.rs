@@ -284,7 +284,7 @@ fn is_git_command(key: &str) -> bool {
     }
 }
 
-/// `siding run 'text'`, `siding run -- program words`.
+/// `siding run 'text'`, `siding run -- program words`, and what else runs a command in a task.
 fn siding(walker: &mut Walker, args: &[Field], place: &Place) {
     const VALUES: &[&str] = &[
         "--budget",
@@ -300,9 +300,17 @@ fn siding(walker: &mut Walker, args: &[Field], place: &Place) {
         "--on-leader-exit",
         "--name",
         "--shell",
+        "--match",
+        "--resource",
+        "--tool",
+        "--arguments",
+        "--every",
+        "--restarts",
+        "--url",
+        "--bearer-env",
     ];
     let Some((first, rest)) = args.split_first() else { return };
-    if !matches!(first.text.as_str(), "run" | "monitor") {
+    if !matches!(first.text.as_str(), "run" | "monitor" | "monitor-mcp") {
         return;
     }
     match behind(rest, VALUES, 0) {

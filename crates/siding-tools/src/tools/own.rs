@@ -22,6 +22,8 @@ pub struct Own {
     pub kind: Kind,
     /// A name for people.
     pub name: String,
+    /// What it reads.
+    pub stdin: Stdin,
     /// Whether nothing but its start is waited for.
     pub background: bool,
     /// Seconds to wait before it goes on in the background.
@@ -43,7 +45,7 @@ pub async fn begin<C: Caller, P>(
     own: Own,
     prepare: impl FnOnce(TaskId) -> Result<(Vec<String>, P), Refusal>,
 ) -> Result<Answer, Refusal> {
-    let Own { kind, name, background, budget, timeout } = own;
+    let Own { kind, name, stdin, background, budget, timeout } = own;
     let (spec, link, budget, output_max) = block(|| {
         let settings = settings::load(&sources(budget, timeout)?)?;
         if background && !settings.background_tasks {
@@ -67,7 +69,7 @@ pub async fn begin<C: Caller, P>(
             cwd: order::directory(None)?,
             session_id,
             name: Some(name),
-            stdin: Stdin::Null,
+            stdin,
             placement,
             deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
             keep: false,

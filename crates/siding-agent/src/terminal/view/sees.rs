@@ -126,6 +126,10 @@ impl View {
                 let news = news(text).unwrap_or_default();
                 self.line(Paint::Good, format!("* {}  {news}", id.task));
             }
+            Told::Message { from, text } => {
+                let words = element(text, "text").unwrap_or_default();
+                self.text(Paint::Good, "< ", &format!("{from}: {words}"));
+            }
             Told::Reminder { .. } | Told::Summary { .. } => {}
         }
     }
@@ -189,12 +193,15 @@ impl View {
 
 /// Returns what a notice says happened: `failed (7)  npm test`.
 fn news(notice: &str) -> Option<String> {
-    let element = |name: &str| {
-        let (_, rest) = notice.split_once(&format!("\n  <{name}>"))?;
-        let (text, _) = rest.split_once(&format!("</{name}>"))?;
-        // As it was before it was an element (PAINS C11).
-        Some(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-    };
+    let element = |name: &str| element(notice, name);
     let code = element("exit_code").map_or_else(String::new, |code| format!(" ({code})"));
     Some(format!("{}{code}  {}", element("status")?, element("command")?))
+}
+
+/// Returns the text of an element of a block.
+fn element(block: &str, name: &str) -> Option<String> {
+    let (_, rest) = block.split_once(&format!("\n  <{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    // As it was before it was an element (PAINS C11).
+    Some(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 }

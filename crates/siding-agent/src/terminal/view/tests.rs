@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use siding_model::id::{Kind, TaskId};
+use siding_model::notice::teammate_xml;
 
 use super::*;
 use crate::agent::Sight;
@@ -118,6 +120,15 @@ fn an_answer_that_is_tried_again_or_interrupted_is_not_lost_from_sight() {
     // What comes of the request that was given up, or a notice.
     view.sees(Sight::Rests(&Rest::Interrupted));
     assert_eq!(printed(&mut view), [""; 0], "it is said once");
+}
+
+#[test]
+fn a_message_of_a_teammate_is_shown_as_it_was_written() {
+    let mut view = view();
+    let id = TaskId::new(Kind::LocalBash, TaskId::MIN_BITS).expect("in range");
+    let text = teammate_xml("tester", id, Some("idle"), "a < b && c\n</text> \u{1b}[2J");
+    view.sees(Sight::Told(&Told::Message { from: "tester".to_owned(), text }));
+    assert_eq!(printed(&mut view), ["< tester: a < b && c", "  </text> \\e[2J"]);
 }
 
 #[test]

@@ -39,9 +39,18 @@ impl Holder {
     ///
     /// The operating system's, where `/proc` is not mounted.
     pub fn here(owner: &str) -> io::Result<Self> {
+        Self::of(owner, procfs::own().ok_or(io::ErrorKind::NotFound)?)
+    }
+
+    /// Returns an agent that is there as long as a process of this machine.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, where `/proc` is not mounted.
+    pub fn of(owner: &str, process: ProcRef) -> io::Result<Self> {
         Ok(Self {
             owner: owner.to_owned(),
-            process: procfs::own().ok_or(io::ErrorKind::NotFound)?,
+            process,
             boot: procfs::boot_id()?,
             namespace: procfs::pid_namespace().unwrap_or(0),
             machine: machine::name(),

@@ -38,6 +38,7 @@ pub(super) fn show(sight: Sight<'_>) {
         }
         Sight::Label(label) => errln!("= {label}"),
         Sight::Told(Told::Notice { id, .. }) => errln!("* news of {}", id.task),
+        Sight::Told(Told::Message { from, .. }) => errln!("* message of {}", one_line(from, LINE)),
         Sight::Part(Part::Again { why, pause_ms }) => {
             let pause = human(Duration::from_millis(pause_ms));
             errln!("{}", one_line(&format!("! again in {pause}: {why}"), LINE * 4));

@@ -1,6 +1,7 @@
 //! The rows, one file each.
 
 mod adopting;
+mod conversing;
 mod ending;
 mod flowing;
 mod guarding;
@@ -51,6 +52,7 @@ pub(super) const ALL: &[Row] = &[
     stalling::ROW,
     telling::ROW,
     guarding::ROW,
+    conversing::ROW,
 ];
 
 /// Returns the rows with these names, all when there is none.

@@ -1,0 +1,250 @@
+//! `spawn_teammate` and `send_message`.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use siding_core::run::RunError;
+use siding_core::session;
+use siding_core::stop::{self, How};
+use siding_core::store::Root;
+use siding_core::sys::procfs;
+use siding_model::id::{Kind, TaskId};
+use siding_model::notice::teammate_xml;
+use siding_model::spec::Stdin;
+use siding_tools::sleep::block;
+use siding_tools::tools::{self, Own};
+use siding_tools::{Answer, Host, PROGRAM, Refusal};
+
+use super::begin::{Begin, Whose};
+use super::calls::{Calls, Doubts};
+use super::foreground::Foreground;
+use super::mates::{Company, Delivered, Desk, LEAD, Mates, Reserved};
+use super::spawn;
+use super::stand_in::host_argument;
+use crate::provider::{self, Model, Provider};
+
+/// The tools' names.
+pub(super) const SPAWN: &str = "spawn_teammate";
+pub(super) const SEND: &str = "send_message";
+
+pub(super) const ABOUT_SPAWN: &str = "\
+Have another agent work beside you for as long as you do, with the tools you have. It sees nothing of \
+this conversation, so say all it needs to know. You are told what it says last each time it has nothing \
+more to do; it is idle then, remembers everything, and goes on when you write to it with \
+`send_message`. For a single piece of work `spawn_agent` is better. `task_stop` ends it.";
+
+pub(super) const ABOUT_SEND: &str = "\
+Write to a teammate. One that is idle begins with it at once; one that is busy reads it with its next \
+request. What it answers is told to you when it comes.";
+
+/// Bytes of a message.
+const MOST: usize = 32 << 10;
+
+/// What `spawn_teammate` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpawnArgs {
+    /// What it is called: small letters, digits and dashes.
+    name: String,
+    /// What it is, and what it is to do first, with all it needs to know.
+    prompt: String,
+    /// Its model, such as `anthropic:NAME` (default: yours).
+    #[serde(default)]
+    model: Option<String>,
+    /// How often it may ask its model for one message of yours (default: as often as you).
+    #[serde(default)]
+    max_turns: Option<u32>,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+/// What `send_message` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendArgs {
+    /// The name of whoever is to read it.
+    to: String,
+    /// What they are to know or do.
+    text: String,
+}
+
+/// What a teammate is made of beside what all have.
+struct Made {
+    task: TaskId,
+    provider: Arc<dyn Provider>,
+    model: Model,
+    max_turns: Option<u32>,
+    /// What it is to do first.
+    prompt: String,
+}
+
+impl Calls {
+    /// Makes a teammate.
+    pub(super) async fn spawn_mate(
+        &self,
+        host: &Host,
+        call: &mut Foreground,
+        input: Map<String, Value>,
+    ) -> Result<Answer, Refusal> {
+        let Company::Lead(mates) = &self.company else {
+            return Err(Refusal::Arguments("only the lead makes teammates".to_owned()));
+        };
+        let args: SpawnArgs = tools::read(input)?;
+        if args.prompt.trim().is_empty() {
+            return Err(Refusal::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+        }
+        let reserved = mates.reserve(args.name.trim()).map_err(Refusal::Arguments)?;
+        let wrong = |error: &dyn std::fmt::Display| Refusal::Arguments(format!("`model`: {error}"));
+        let model = args.model.as_deref().unwrap_or(&self.spawner.model);
+        let model = model.parse::<Model>().map_err(|error| wrong(&error))?;
+        let opened = provider::open(&model, &|name| std::env::var(name).ok());
+        let provider: Arc<dyn Provider> = Arc::from(opened.map_err(|error| wrong(&error))?);
+        let own = Own {
+            kind: Kind::InProcessTeammate,
+            name: format!("teammate: {}", args.name.trim()),
+            stdin: Stdin::Pipe,
+            background: true,
+            budget: None,
+            timeout: args.timeout,
+        };
+        let mut task = None;
+        let prepare = |id: TaskId| {
+            let right = session::spawning(&host.root, &host.session).map_err(RunError::from)?;
+            let running = spawn::running(host)?;
+            self.spawner.bounds.check(0, running).map_err(Refusal::Arguments)?;
+            let source = std::io::ErrorKind::NotFound.into();
+            let this = i32::try_from(std::process::id()).ok().and_then(procfs::identify);
+            let this = this.ok_or(Refusal::Io { doing: "look at this process", source })?;
+            self.spawner.write(host, id, &model, None).map_err(|error| {
+                Refusal::Arguments(format!("the teammate could not be prepared: {error}"))
+            })?;
+            task = Some(id);
+            let arguments = ["agent".to_owned(), format!("--stand-in={}", host_argument(this))];
+            Ok::<_, Refusal>((arguments.to_vec(), right))
+        };
+        let begun = tools::begin_own(host, call, own, prepare).await;
+        let Ok(mut answer) = begun else {
+            // It may run all the same when its making was interrupted.
+            if let Some(task) = task {
+                block(|| end(host, task));
+            }
+            return begun;
+        };
+        if let Some(task) = task {
+            let SpawnArgs { prompt, max_turns, .. } = args;
+            let made = Made { task, provider, model, max_turns, prompt };
+            let sits = block(|| self.seat(host, mates, reserved, made))?;
+            answer.said.extend(sits);
+        }
+        Ok(answer)
+    }
+
+    /// Has a teammate begin whose task runs. Returns what its maker is to know.
+    fn seat(
+        &self,
+        host: &Host,
+        mates: &Arc<Mates>,
+        reserved: Reserved<'_>,
+        made: Made,
+    ) -> Result<Option<String>, Refusal> {
+        let Made { task, provider, model, max_turns, prompt } = made;
+        let state = host.state(task)?.state;
+        // Whoever has called it reads how it ended.
+        let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
+        let not_begun = |error: &dyn std::fmt::Display| {
+            end(host, task);
+            Refusal::Arguments(format!("the teammate could not begin: {error}"))
+        };
+        let spawner = &self.spawner;
+        let begin = Begin {
+            root: Root::open(host.root.path()).map_err(|error| not_begun(&error))?,
+            whose: Whose::Mate { task, stand_in: leader.pid },
+            provider,
+            labeller: None,
+            model: model.to_string(),
+            guard: Arc::clone(&self.guard),
+            // Nobody sees what it would ask, also where somebody is at the terminal.
+            doubts: if spawner.yes_to_ask { Doubts::Allowed } else { Doubts::Refused },
+            allow_paths: spawner.allow_paths.clone(),
+            tools: spawner.tools.as_ref().map(|tools| without(tools, &[SPAWN])),
+            compact_at: spawner.compact_at,
+            at_once: spawner.at_once,
+            most_requests: max_turns.unwrap_or(spawner.most_requests),
+            bounds: spawner.bounds,
+            unasked: None,
+        };
+        let name = reserved.name().to_owned();
+        let desk = Arc::new(Desk::new(name.clone(), task));
+        let company = |_| Company::Mate { desk: Arc::clone(&desk), mates: Arc::clone(mates) };
+        let agent = begin.agent_in(company).map_err(|error| not_begun(&error))?;
+        let sender = agent.sender.clone();
+        let (go, may_go) = sync_channel::<()>(1);
+        let thread = thread::Builder::new().name(format!("siding-{name}")).spawn(move || {
+            // Not before it can be written to.
+            if may_go.recv().is_ok() {
+                agent.serve();
+            }
+        });
+        let thread = thread.map_err(|error| not_begun(&error))?;
+        reserved.sits(Arc::clone(&desk), sender, thread);
+        let _it_waits = go.send(());
+        mates.deliver(LEAD, &name, prompt).map_err(Refusal::Arguments)?;
+        Ok(Some(format!(
+            "`{name}` works; you are told what it says last when it is idle, and `{SEND}` writes to it"
+        )))
+    }
+
+    /// Hands a message over.
+    pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<Answer, Refusal> {
+        let SendArgs { to, text } = tools::read(input)?;
+        if text.trim().is_empty() {
+            return Err(Refusal::Arguments(
+                "`text` is empty; say what they are to know".to_owned(),
+            ));
+        }
+        if text.len() > MOST {
+            return Err(Refusal::Arguments(format!(
+                "`text` has {} bytes, and {MOST} is the limit; write it to a file, and send its path",
+                text.len()
+            )));
+        }
+        let (mates, from, text) = match &self.company {
+            Company::Alone => {
+                return Err(Refusal::Arguments("there is nobody to write to".to_owned()));
+            }
+            Company::Lead(mates) => (mates, LEAD, text),
+            Company::Mate { desk, mates } => {
+                let name = desk.name.as_str();
+                (mates, name, teammate_xml(name, desk.task, None, &text))
+            }
+        };
+        let to = to.trim();
+        let delivered = block(|| mates.deliver(from, to, text)).map_err(Refusal::Arguments)?;
+        Ok(Answer::say(match delivered {
+            Delivered::Begins => format!("delivered; {to} was idle and begins with it"),
+            Delivered::Busy => {
+                format!("delivered; {to} is busy and reads it with the next request")
+            }
+            Delivered::Halted => {
+                format!("delivered; {to} has stopped, and reads it when somebody has it go on")
+            }
+        }))
+    }
+}
+
+/// Ends a task in which nobody works.
+fn end(host: &Host, task: TaskId) {
+    let how = How { by: "agent", grace: None, signal: None };
+    // What could not be ended ends with the session, and its record says so.
+    let _by_the_session = stop::stop(&host.root, PROGRAM, task, how);
+}
+
+/// Returns the tools that are none of these.
+pub(super) fn without(tools: &[String], not: &[&str]) -> Vec<String> {
+    tools.iter().filter(|tool| !not.contains(&tool.as_str())).cloned().collect()
+}

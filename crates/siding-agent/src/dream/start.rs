@@ -1,0 +1,120 @@
+//! Starting a dream as a task, and ending one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use siding_core::launch::Shim;
+use siding_core::run::order;
+use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::settings::{self, Environment, SettingsError};
+use siding_core::stop::{self, How};
+use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::net::NetPolicy;
+use siding_model::outcome::{Placement, Why};
+use siding_model::spec::Stdin;
+use siding_tools::tools::{Whose, tasks};
+use siding_tools::{Host, PROGRAM};
+
+use super::when::Idle;
+
+/// The first argument of the program that dreams.
+pub const ARGUMENT: &str = "__dream";
+
+/// What dream is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Whose transcript is read.
+    pub session: SessionId,
+    /// Whose notes are written; the conversation's own directory when none is given.
+    pub cwd: Option<PathBuf>,
+    /// Who is asked, as it is named.
+    pub model: String,
+    /// Tokens that the model may read and write in all.
+    pub max_tokens: u64,
+    /// Whether the notes stay as they are.
+    pub dry_run: bool,
+}
+
+impl Order {
+    /// Returns the arguments of the program that dreams.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            ARGUMENT.to_owned(),
+            format!("--session={}", self.session),
+            format!("--model={}", self.model),
+            format!("--max-tokens={}", self.max_tokens),
+        ];
+        words.extend(self.cwd.as_ref().map(|cwd| format!("--cwd={}", cwd.display())));
+        words.extend(self.dry_run.then(|| "--dry-run".to_owned()));
+        words
+    }
+}
+
+/// When an idle agent begins dreams that nobody has asked for, and what each may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unasked {
+    /// When it is time.
+    pub idle: Idle,
+    /// Who is asked, as it is named.
+    pub model: String,
+    /// Tokens that the model may read and write in all.
+    pub max_tokens: u64,
+    /// How long it may live.
+    pub life: Duration,
+}
+
+/// Why no dream was started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The task.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Starts a dream in the background for an agent that is idle. Returns the task, or the one that dreams
+/// already.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, StartError> {
+    let settings = settings::load(&Environment::from_process())?;
+    let order = order::Order {
+        kind: Kind::Dream,
+        command: order::this_program(dream.words()),
+        cwd: order::directory(dream.cwd.as_deref())?,
+        session_id: host.live_session().map_err(RunError::from)?,
+        name: None,
+        stdin: Stdin::Null,
+        placement: Placement::Background { why: Why::Asked },
+        deadline: life.min(settings.max_elapsed_hard_cap),
+        keep: false,
+        monitor: None,
+        wait_for: Vec::new(),
+    };
+    let mut spec = order::spec(&host.root, &settings, order)?;
+    // It asks the model as the agent does, whose commands alone the policy is for.
+    spec.net = NetPolicy::Host;
+    // A model that thinks is silent.
+    spec.stall_after_ms = 0;
+    let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Refused };
+    match run::begin(&host.root, &spec, &given, Shim::start(PROGRAM))? {
+        Begun::Started(_) => Ok(spec.task_id),
+        Begun::Duplicate(first) => Ok(first),
+    }
+}
+
+/// Ends the dreams of an agent's session, since a turn begins. One that is not ended in time ends
+/// itself when it sees that.
+pub fn interrupt(host: &Host) {
+    let Ok(views) = tasks(host, Whose::Session) else { return };
+    let dreams = views.iter().filter(|view| view.kind == Kind::Dream && view.outcome.is_none());
+    for view in dreams {
+        let how = How { by: "agent", grace: None, signal: None };
+        let _ends_itself = stop::stop(&host.root, PROGRAM, view.task_id, how);
+    }
+}

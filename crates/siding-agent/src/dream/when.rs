@@ -1,0 +1,89 @@
+//! When it is time for a dream that nobody has asked for. Pure.
+
+use std::time::Duration;
+
+use siding_model::span;
+
+/// The variable that says after how much idleness; without it there are none.
+pub const VARIABLE: &str = "SIDING_DREAM_AFTER";
+/// Time between two of a conversation.
+const AGAIN: Duration = Duration::from_secs(30 * 60);
+/// Entries of a transcript that make another one worth its price: about five calls of tools.
+const LEAST: u64 = 20;
+
+/// What a person has said about dreams while nobody works. They cost money, so without a word there
+/// are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    after: Duration,
+}
+
+impl Idle {
+    /// Reads what [`VARIABLE`] holds. Nothing when it is not set, empty, or `off`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn read(given: Option<&str>) -> Result<Option<Self>, String> {
+        match given.map(str::trim) {
+            None | Some("" | "off") => Ok(None),
+            Some(text) => match span::parse(text) {
+                Ok(after) => Ok(Some(Self { after })),
+                Err(error) => Err(format!("{VARIABLE}: {error}, or `off`")),
+            },
+        }
+    }
+
+    /// Returns the time until a dream is due if nothing happens, none when it is: nobody has worked for
+    /// so long, the last dream of this conversation is so long ago, and so many entries have come since.
+    /// Without them it never is.
+    #[must_use]
+    pub fn left(
+        self,
+        idle_for: Duration,
+        since_last: Option<Duration>,
+        entries_since_last: u64,
+    ) -> Option<Duration> {
+        let again = since_last.map_or(Duration::ZERO, |since| AGAIN.saturating_sub(since));
+        let left = self.after.saturating_sub(idle_for).max(again);
+        (entries_since_last >= LEAST).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nobody_dreams_unasked() {
+        for none in [None, Some(""), Some(" "), Some("off")] {
+            assert_eq!(Idle::read(none), Ok(None));
+        }
+        assert!(Idle::read(Some("10m")).expect("is a time").is_some());
+        let wrong = Idle::read(Some("soon")).expect_err("is none");
+        assert!(wrong.contains(VARIABLE) && wrong.contains("`off`"), "{wrong}");
+    }
+
+    proptest! {
+        /// Waiting longer, and saying more, never makes it too early.
+        #[test]
+        fn what_is_due_stays_due(
+            idle in 0_u64..3600, last in proptest::option::of(0_u64..7200), entries in 0_u64..40,
+            more: u16,
+        ) {
+            let when = Idle { after: Duration::from_secs(600) };
+            let is_due =
+                |idle, last, entries| when.left(idle, last, entries) == Some(Duration::ZERO);
+            let due = |more: u64| {
+                let seconds = |time: u64| Duration::from_secs(time + more);
+                is_due(seconds(idle), last.map(seconds), entries + more)
+            };
+            prop_assert!(!due(0) || due(u64::from(more)));
+            prop_assert!(!is_due(Duration::from_secs(599), None, 1000));
+            prop_assert!(!is_due(Duration::MAX, Some(AGAIN - Duration::from_secs(1)), 1000));
+            prop_assert!(!is_due(Duration::MAX, None, LEAST - 1));
+        }
+    }
+}

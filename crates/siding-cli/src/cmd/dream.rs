@@ -1,0 +1,218 @@
+//! `siding dream`: has a model put the notes on a project in order.
+//!
+//! It is a run of this very program, which reads the transcript and asks the model. So it is stopped,
+//! bounded and told like any task, and whoever ends it leaves the notes as they were.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use siding_agent::dream::{self, Dreamt, Idle, Order, Terms, Unasked};
+use siding_agent::message::Usage;
+use siding_agent::provider::{self, Model};
+use siding_agent::transcript::{Transcript, TranscriptError};
+use siding_core::launch::Shim;
+use siding_core::run::order;
+use siding_core::session;
+use siding_model::id::{Kind, SessionId};
+use siding_model::text::{one_line, visible};
+
+use super::agent::SMALL_VARIABLE;
+use super::run;
+use crate::context::{self, PROGRAM};
+use crate::exit;
+use crate::failure::Failure;
+use crate::print;
+
+/// Tokens that the model may read and write in all: the notes at their largest, three times as much
+/// of the conversation, and the notes once more.
+const MAX_TOKENS: u64 = 48_000;
+/// How long it may live: one answer, tried again a few times.
+const TIMEOUT: &str = "5m";
+/// Columns of what the model says when nothing is to be changed.
+const COLUMNS: usize = 400;
+
+/// Has a model read a conversation and bring the notes on its project up to date.
+///
+/// The notes are `.siding/memory.md` in the directory of the conversation. They are given to the
+/// model at the beginning of every conversation there. What has changed is shown as a diff. While a
+/// turn of the conversation is under way nothing is done, and a turn that begins ends it. Nothing
+/// that looks like a password, a token or a key is written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding dream --session agent-4711-99 --model anthropic:NAME
+  siding dream --session agent-4711-99 --dry-run
+  siding dream --background
+
+The model: --model, else $SIDING_SMALL_MODEL, else $SIDING_MODEL.
+Exit codes: 0 when the notes are up to date; 1 when that could not be done.")]
+pub(crate) struct Args {
+    /// The conversation (default: $SIDING_SESSION)
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+    /// The model: PROVIDER:NAME
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The project whose notes are written (default: that of the conversation)
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Tokens that the model may read and write in all
+    #[arg(long, value_name = "N", default_value_t = MAX_TOKENS)]
+    max_tokens: u64,
+    /// How long it may take
+    #[arg(long, value_name = "D", default_value = TIMEOUT)]
+    timeout: String,
+    /// Show what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the task's id and return at once
+    #[arg(long)]
+    background: bool,
+    /// Print the task as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let session = self.session.clone().or_else(own_session).ok_or_else(|| {
+            Failure::new("no conversation is named: give --session ID, or set SIDING_SESSION")
+                .with_hint("`siding session list` shows them")
+        })?;
+        let (opened, _entries) = Transcript::look(&root, &session)?;
+        let model = model(self.model.as_deref())?;
+        // A missing key is told before anything runs.
+        let _asks_nobody = provider::open(&model, &variable).map_err(Failure::new)?;
+        let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
+        let cwd = std::path::absolute(&cwd)
+            .map_err(|error| Failure::new(format!("--cwd `{}`: {error}", cwd.display())))?;
+        let order = Order {
+            session: session.clone(),
+            cwd: Some(cwd.clone()),
+            model: model.to_string(),
+            max_tokens: self.max_tokens,
+            dry_run: self.dry_run,
+        };
+        let mut run = run::Args::default();
+        run.kind = Kind::Dream;
+        run.background = self.background;
+        // Who waits for it does so to its end.
+        run.budget = (!self.background).then(|| "none".to_owned());
+        run.timeout = Some(self.timeout);
+        // A model that thinks is silent.
+        run.stall_after = Some("0s".to_owned());
+        // It asks the model as the agent does, whose commands alone the policy is for.
+        run.net = Some("host".to_owned());
+        // One that is over has no tasks any more.
+        run.session = session::live(&root, &session).is_ok().then(|| session.to_string());
+        run.cwd = Some(cwd);
+        run.json = self.json;
+        let own = std::iter::once(order::own_name());
+        run.command = own.chain(order.words()).map(Into::into).collect();
+        run.run(Shim::start(PROGRAM))
+    }
+}
+
+/// Returns the dreams that an agent begins by itself, if its user has said so.
+pub(super) fn unasked(model: &Model) -> Result<Option<Unasked>, Failure> {
+    let idle = Idle::read(variable(dream::VARIABLE).as_deref()).map_err(Failure::new)?;
+    let Some(idle) = idle else { return Ok(None) };
+    let life = super::span(TIMEOUT).map_err(Failure::new)?;
+    Ok(Some(Unasked { idle, model: model.to_string(), max_tokens: MAX_TOKENS, life }))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn own_session() -> Option<SessionId> {
+    variable("SIDING_SESSION")?.parse().ok()
+}
+
+/// Returns who is asked. A file of answers is found from another directory too.
+fn model(named: Option<&str>) -> Result<Model, Failure> {
+    let is_set = |text: &String| !text.trim().is_empty();
+    let default = variable(SMALL_VARIABLE).filter(is_set).or_else(|| variable(provider::VARIABLE));
+    let model = Model::choose(named, default.as_deref()).map_err(Failure::new)?;
+    Ok(match model {
+        Model::Script(path) => Model::Script(std::path::absolute(&path).unwrap_or(path)),
+        model @ (Model::Anthropic(_) | Model::OpenAi(_)) => model,
+    })
+}
+
+/// The program that dreams.
+#[derive(Debug, clap::Parser)]
+#[command(name = "siding __dream", disable_help_flag = true)]
+struct Inner {
+    #[arg(long)]
+    session: SessionId,
+    #[arg(long)]
+    model: Model,
+    #[arg(long)]
+    max_tokens: u64,
+    #[arg(long)]
+    cwd: Option<PathBuf>,
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Dreams, in the task.
+pub(crate) fn main() -> Result<ExitCode, Failure> {
+    let words = std::env::args_os().skip(1);
+    let inner = <Inner as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
+    let root = context::root()?;
+    let asked = provider::open(&inner.model, &variable).map_err(Failure::new)?;
+    let terms = Terms { max_tokens: inner.max_tokens, dry_run: inner.dry_run };
+    let dreamt = match dream::dream(&root, &inner.session, inner.cwd, &*asked, terms) {
+        Ok(dreamt) => dreamt,
+        Err(error) => {
+            errln!("siding: {}", one_line(&error.to_string(), COLUMNS * 2));
+            return Ok(ExitCode::from(exit::NOT_DONE));
+        }
+    };
+    let (text, usage) = match dreamt {
+        Dreamt::Changed { diff, usage } => {
+            let what = if inner.dry_run { "would change" } else { "changed" };
+            (format!("{what} `.siding/memory.md`\n{}", visible(&diff)), usage)
+        }
+        Dreamt::Nothing { said, usage } => {
+            let said = one_line(said.trim(), COLUMNS);
+            (format!("nothing to change: {said}\n"), usage)
+        }
+    };
+    print::text(&format!("{text}{}\n", cost(usage)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cost(usage: Usage) -> String {
+    format!("{} tokens read, {} written", usage.context() - usage.output, usage.output)
+}
+
+impl From<TranscriptError> for Failure {
+    fn from(error: TranscriptError) -> Self {
+        Self::new(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn the_task_is_told_what_the_caller_said() {
+        let order = Order {
+            session: "talk".parse().expect("a name"),
+            cwd: Some(PathBuf::from("/a b")),
+            model: "script:/x y.toml".to_owned(),
+            max_tokens: 7,
+            dry_run: true,
+        };
+        let inner = Inner::try_parse_from(order.words()).expect("is understood");
+        assert_eq!((inner.session, inner.cwd), (order.session, order.cwd));
+        assert_eq!((inner.model.to_string(), inner.max_tokens), (order.model, order.max_tokens));
+        assert!(inner.dry_run);
+    }
+}

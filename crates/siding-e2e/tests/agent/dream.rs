@@ -1,0 +1,211 @@
+//! `siding dream`, and what an agent is told of its notes.
+
+use siding_e2e::{Sandbox, eventually, eventually_some, processes};
+
+use super::agent;
+use super::terminal::{CTRL_D, Talk};
+
+/// Has a conversation that is over, and returns its id.
+#[track_caller]
+fn talk(sandbox: &Sandbox) -> String {
+    let script = "[[answer]]\ntext = \"It is built with ninja.\"\n";
+    let done = agent(sandbox, script, &["-p", "how is it built?", "--json"]).run().expect_code(0);
+    done.json()["session_id"].as_str().expect("an id").to_owned()
+}
+
+/// Returns a call of `siding dream` that a script answers.
+#[track_caller]
+fn dream(sandbox: &Sandbox, session: &str, script: &str, args: &[&str]) -> siding_e2e::Invocation {
+    let file = sandbox.path("dream.toml");
+    std::fs::write(&file, script).expect("written");
+    let call = [&["dream", "--session", session, "--model", "script:dream.toml"], args].concat();
+    sandbox.siding(&call)
+}
+
+fn notes(sandbox: &Sandbox) -> Option<String> {
+    std::fs::read_to_string(sandbox.path(".siding/memory.md")).ok()
+}
+
+const NOTE: &str = r#"
+    [[answer]]
+    expect = '(?s)no notes yet.*user: how is it built\?.*agent: It is built with ninja'
+    [[answer.call]]
+    tool = "rewrite_notes"
+    input = { content = "- built with ninja\n" }
+"#;
+
+#[test]
+fn a_conversation_becomes_notes_that_the_next_one_is_told() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let session = talk(&sandbox);
+    let would = dream(&sandbox, &session, NOTE, &["--dry-run"]).run().expect_code(0);
+    assert!(would.out().starts_with("would change `.siding/memory.md`\n@@"), "{would}");
+    assert_eq!(notes(&sandbox), None);
+    let done = dream(&sandbox, &session, NOTE, &["--json"]).run().expect_code(0).json();
+    assert_eq!(done["kind"], "dream", "{done}");
+    let text = done["output"]["text"].as_str().expect("its output");
+    assert!(text.contains("\n+- built with ninja\n"), "{text}");
+    assert_eq!(notes(&sandbox).as_deref(), Some("- built with ninja\n"));
+    let again =
+        "[[answer]]\nexpect = '<notes>\\n- built with ninja\\n</notes>'\ntext = \"Fine.\"\n";
+    let same = dream(&sandbox, &session, again, &[]).run().expect_code(0);
+    assert!(same.out().starts_with("nothing to change: Fine.\n"), "{same}");
+}
+
+/// Interrupted at any time it leaves the notes as they were, and no second file.
+#[test]
+fn a_dream_that_is_stopped_leaves_the_notes_alone() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let session = talk(&sandbox);
+    std::fs::create_dir_all(sandbox.path(".siding")).expect("made");
+    std::fs::write(sandbox.path(".siding/memory.md"), "- mine\n").expect("written");
+    let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
+    let started = dream(&sandbox, &session, slow, &["--background", "--json"]).run();
+    let started = started.expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id").to_owned();
+    assert!(id.starts_with("d-"), "{id}");
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    eventually("all of it is gone", || processes::with_birthmark(&id).is_empty());
+    assert_eq!(notes(&sandbox).as_deref(), Some("- mine\n"));
+    let left = std::fs::read_dir(sandbox.path(".siding")).expect("there").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["memory.md"]);
+}
+
+/// At its deadline it ends as every task does.
+#[test]
+fn a_dream_is_bounded_in_time() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let session = talk(&sandbox);
+    let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
+    let _over = dream(&sandbox, &session, slow, &["--timeout", "500ms"]).run().expect_code(124);
+    assert_eq!(notes(&sandbox), None);
+}
+
+/// An agent that is in the middle of a turn is not disturbed, and its notes stay.
+#[test]
+fn nobody_dreams_during_a_turn() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "echo $SIDING_SESSION > session; until [ -e go ]; do sleep .02; done", budget = 60 }
+        [[answer]]
+        text = "done"
+    "#;
+    let working = agent(&sandbox, script, &["-p", "work"]).spawn();
+    let session = siding_e2e::eventually_some("it works", || {
+        let text = std::fs::read_to_string(sandbox.path("session")).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    });
+    let busy = dream(&sandbox, &session, NOTE, &[]).run().expect_code(1);
+    let told = format!("{}{}", busy.out(), busy.err());
+    assert!(told.contains("is under way; the notes were left alone"), "{busy}");
+    std::fs::write(sandbox.path("go"), "").expect("written");
+    let _done = working.wait().expect_code(0);
+    assert_eq!(notes(&sandbox), None);
+}
+
+#[test]
+fn mistakes_say_what_to_do() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let none = sandbox.siding(&["dream", "--model", "script:x"]).run().expect_code(125);
+    assert!(none.err().contains("--session ID"), "{none}");
+    let gone = dream(&sandbox, "nowhere", NOTE, &[]).run().expect_code(125);
+    assert!(gone.err().contains("no conversation `nowhere`"), "{gone}");
+    let session = talk(&sandbox);
+    let model = sandbox.siding(&["dream", "--session", &session]).run().expect_code(125);
+    assert!(model.err().contains("--model"), "{model}");
+    assert!(sandbox.task_ids().is_empty());
+}
+
+/// Begins a talk with an agent that dreams after a second of idleness, and has it do enough for that.
+fn idle_talk(sandbox: &Sandbox, dream: &str, next: &str) -> Talk {
+    std::fs::write(sandbox.path("dream.toml"), dream).expect("written");
+    let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
+    let script = format!("[[answer]]\n{call}[[answer]]\ntext = \"I have looked.\"\n{next}");
+    let talk = agent(sandbox, &script, &[]).env("SIDING_DREAM_AFTER", "1s");
+    let mut talk = Talk::of(talk.env("SIDING_SMALL_MODEL", "script:dream.toml"));
+    talk.says("look around");
+    talk.terminal.until_shows("I have looked.");
+    talk
+}
+
+fn dreams(sandbox: &Sandbox) -> Vec<String> {
+    let mut ids = sandbox.task_ids();
+    ids.retain(|id| id.starts_with("d-"));
+    ids
+}
+
+#[test]
+fn an_idle_agent_dreams_once_and_is_not_woken_by_it() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let note = r#"
+        [[answer]]
+        expect = '(?s)no notes yet.*user: look around.*agent: I have looked'
+        [[answer.call]]
+        tool = "rewrite_notes"
+        input = { content = "- looked at\n" }
+    "#;
+    let next =
+        "[[answer]]\nexpect = '(?s)<task_notification>.*d-.*what now$'\ntext = \"Nothing.\"\n";
+    let mut talk = idle_talk(&sandbox, note, next);
+    eventually("there are notes", || notes(&sandbox).as_deref() == Some("- looked at\n"));
+    let [id] = &dreams(&sandbox)[..] else { panic!("{:?}", dreams(&sandbox)) };
+    eventually("it is over", || processes::with_birthmark(id).is_empty());
+    // Longer than it takes to be woken, and than the idleness that was asked for.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    assert_eq!(dreams(&sandbox).len(), 1, "nothing new was said");
+    talk.says("what now");
+    talk.terminal.until_shows("Nothing.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+}
+
+#[test]
+fn the_next_turn_ends_a_dream() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
+    let next = "[[answer]]\ntext = \"I am awake.\"\n";
+    let mut talk = idle_talk(&sandbox, slow, next);
+    let id = eventually_some("it dreams", || dreams(&sandbox).pop());
+    eventually("it asks", || !processes::with_birthmark(&id).is_empty());
+    talk.says("what now");
+    talk.terminal.until_shows("I am awake.");
+    let by = eventually_some("it is over", || {
+        let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
+        view["outcome"]["by"].as_str().map(str::to_owned)
+    });
+    assert_eq!(by, "agent");
+    assert_eq!(notes(&sandbox), None);
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+}
+
+/// Without a word there are none, since they cost money; and a wrong word is told at once.
+#[test]
+fn nobody_dreams_unasked() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let mut terminal = siding_e2e::Terminal::new(80, 24);
+    let answer = "[[answer]]\ntext = \"x\"\n";
+    let wrong =
+        agent(&sandbox, answer, &[]).env("SIDING_DREAM_AFTER", "soon").on_terminal(&terminal);
+    let wrong = wrong.spawn().wait();
+    assert_eq!(wrong.code, Some(125), "{wrong}");
+    terminal.until_shows("SIDING_DREAM_AFTER: ");
+    // With a prompt nobody is idle.
+    let done = agent(&sandbox, answer, &["-p", "x"]);
+    let _done = done.env("SIDING_DREAM_AFTER", "soon").run().expect_code(0);
+    assert!(sandbox.task_ids().is_empty());
+}

@@ -1,0 +1,283 @@
+//! A Messages API on loopback that answers from a script, and fails as it is told to.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+/// How a request is failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// 429, with a time to be left alone for.
+    Limit,
+    /// 529.
+    Overloaded,
+    /// 200, and the same as an event in the middle of the stream.
+    OverloadedWithin,
+    /// The connection is closed when all blocks have come, and not the end of the message.
+    Break,
+    /// The whole answer, in drips: [`DRIP`] bytes, and a pause of [`PAUSE`].
+    Drips,
+    /// The whole answer, whose second half comes when it is released.
+    Held,
+}
+
+/// Bytes and pause of a slow stream. A first answer of 1,500 bytes so takes a second.
+const DRIP: usize = 16;
+const PAUSE: Duration = Duration::from_millis(10);
+
+const OVERLOADED: &str =
+    r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+const LIMITED: &str =
+    r#"{"type":"error","error":{"type":"rate_limit_error","message":"Too many requests"}}"#;
+
+/// The server. Its threads end with the test's process.
+pub(super) struct MessagesApi {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<Value>>>,
+    releases: Sender<()>,
+}
+
+/// What is known of the conversation.
+struct Play {
+    answers: Vec<Value>,
+    /// What the named groups of `expect` have found.
+    found: BTreeMap<String, String>,
+    faults: Vec<(usize, Fault)>,
+    released: Receiver<()>,
+}
+
+impl MessagesApi {
+    /// Begins to answer with a script's answers (docs/agent-script.md: `expect`, `text` and calls). Each
+    /// fault has the number of the answer that it stands before, from 0, and is used up in turn; drips
+    /// are how that answer then comes.
+    pub(super) fn start(script: &str, faults: &[(usize, Fault)]) -> Self {
+        let script: toml::Table = script.parse().expect("a script");
+        let script = serde_json::to_value(script).expect("it has no odd numbers");
+        let answers = script["answer"].as_array().expect("it has answers").clone();
+        let (releases, released) = channel();
+        let faults = faults.to_vec();
+        let mut play = Play { answers, found: BTreeMap::new(), faults, released };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("it is bound");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let Some(body) = read(&stream) else { continue };
+                seen.lock().expect("nobody panics in here").push(body.clone());
+                let _gone = play.answer(&mut stream, &body);
+            }
+        });
+        Self { address, asked, releases }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Has the second half of an answer come.
+    pub(super) fn release(&self) {
+        self.releases.send(()).expect("the server is there");
+    }
+
+    /// The bodies of all requests so far.
+    pub(super) fn asked(&self) -> Vec<Value> {
+        self.asked.lock().expect("nobody panics in here").clone()
+    }
+}
+
+impl Play {
+    fn answer(&mut self, stream: &mut TcpStream, body: &Value) -> std::io::Result<()> {
+        let messages = body["messages"].as_array().cloned().unwrap_or_default();
+        let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
+        let fault = match self.faults.first() {
+            Some((at, fault)) if *at == turn => Some(*fault),
+            _ => None,
+        };
+        if fault.is_some() {
+            self.faults.remove(0);
+        }
+        let Some(events) = self.events(turn, messages.last()) else {
+            return plain(
+                stream,
+                400,
+                "",
+                r#"{"error":{"message":"this is not what is expected"}}"#,
+            );
+        };
+        let half = events.len() / 2;
+        match fault {
+            Some(Fault::Limit) => plain(stream, 429, "retry-after: 1\r\n", LIMITED),
+            Some(Fault::Overloaded) => plain(stream, 529, "", OVERLOADED),
+            Some(Fault::OverloadedWithin) => {
+                let begun = events[..half].concat();
+                let text = format!("{begun}event: error\ndata: {OVERLOADED}\n\n");
+                streamed(stream, &text, text.len(), Duration::ZERO)?;
+                stream.write_all(b"0\r\n\r\n")
+            }
+            // No last chunk: whoever reads knows that more was to come.
+            Some(Fault::Break) => {
+                let begun = events[..events.len() - 2].concat();
+                streamed(stream, &begun, begun.len(), Duration::ZERO)
+            }
+            Some(Fault::Held) => {
+                let (begun, rest) = (events[..half].concat(), events[half..].concat());
+                streamed(stream, &begun, begun.len(), Duration::ZERO)?;
+                // Whoever would release it may have gone.
+                let _gone = self.released.recv();
+                chunks(stream, &rest, rest.len(), Duration::ZERO)?;
+                stream.write_all(b"0\r\n\r\n")
+            }
+            Some(Fault::Drips) => {
+                streamed(stream, &events.concat(), DRIP, PAUSE)?;
+                stream.write_all(b"0\r\n\r\n")
+            }
+            None => {
+                streamed(stream, &events.concat(), 97, Duration::ZERO)?;
+                stream.write_all(b"0\r\n\r\n")
+            }
+        }
+    }
+
+    /// Returns the events of an answer, if the last message is what it expects.
+    fn events(&mut self, turn: usize, last: Option<&Value>) -> Option<Vec<String>> {
+        let answer = self.answers.get(turn)?.clone();
+        if let Some(expect) = answer["expect"].as_str() {
+            let expect = Regex::new(expect).expect("an expression");
+            let text = texts(&last?["content"]);
+            let hit = expect.captures(&text)?;
+            let named = expect.capture_names().flatten();
+            let named = named.filter_map(|name| Some((name, hit.name(name)?.as_str())));
+            self.found.extend(named.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        }
+        let fill = |text: &str| {
+            self.found.iter().fold(text.to_owned(), |text, (name, found)| {
+                text.replace(&format!("${{{name}}}"), found)
+            })
+        };
+        let usage = json!({ "input_tokens": 10, "output_tokens": 1 });
+        let mut events = vec![event(
+            "message_start",
+            json!({ "message": { "id": "msg_1", "role": "assistant", "usage": usage } }),
+        )];
+        let mut index = 0;
+        let mut block = |begin: Value, name: &str, kind: &str, text: &str| {
+            events.push(event(
+                "content_block_start",
+                json!({ "index": index, "content_block": begin }),
+            ));
+            let letters: Vec<char> = text.chars().collect();
+            for piece in letters.chunks(12) {
+                let piece: String = piece.iter().collect();
+                let delta = json!({ "type": kind, name: piece });
+                events
+                    .push(event("content_block_delta", json!({ "index": index, "delta": delta })));
+            }
+            events.push(event("content_block_stop", json!({ "index": index })));
+            index += 1;
+        };
+        if let Some(text) = answer["text"].as_str() {
+            block(json!({ "type": "text", "text": "" }), "text", "text_delta", &fill(text));
+        }
+        let calls = answer["call"].as_array().cloned().unwrap_or_default();
+        for (number, call) in calls.iter().enumerate() {
+            let id = format!("toolu_{turn}_{number}");
+            let begin = json!({ "type": "tool_use", "id": id, "name": call["tool"], "input": {} });
+            let input = fill(&call["input"].to_string());
+            block(begin, "partial_json", "input_json_delta", &input);
+        }
+        let stop = if calls.is_empty() { "end_turn" } else { "tool_use" };
+        let delta = json!({ "stop_reason": stop });
+        events.push(event(
+            "message_delta",
+            json!({ "delta": delta, "usage": { "output_tokens": 40 } }),
+        ));
+        events.push(event("message_stop", json!({})));
+        Some(events)
+    }
+}
+
+fn event(kind: &str, mut data: Value) -> String {
+    data["type"] = kind.into();
+    format!("event: {kind}\ndata: {data}\n\n")
+}
+
+/// Returns the texts of a message and of the results in it.
+fn texts(content: &Value) -> String {
+    if let Some(blocks) = content.as_array() {
+        return blocks.iter().map(texts).collect::<Vec<_>>().join("\n");
+    }
+    match content.as_str().or_else(|| content["text"].as_str()) {
+        Some(text) => text.to_owned(),
+        None if content["content"].is_null() => String::new(),
+        None => texts(&content["content"]),
+    }
+}
+
+fn plain(stream: &mut TcpStream, status: u16, headers: &str, body: &str) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 {status} X\r\n{headers}content-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Writes the head and chunks of an event stream, all but the last one, which is empty.
+fn streamed(
+    stream: &mut TcpStream,
+    text: &str,
+    chunk: usize,
+    pause: Duration,
+) -> std::io::Result<()> {
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\
+         transfer-encoding: chunked\r\n\r\n"
+    )?;
+    chunks(stream, text, chunk, pause)
+}
+
+fn chunks(
+    stream: &mut TcpStream,
+    text: &str,
+    chunk: usize,
+    pause: Duration,
+) -> std::io::Result<()> {
+    for bytes in text.as_bytes().chunks(chunk) {
+        write!(stream, "{:x}\r\n", bytes.len())?;
+        stream.write_all(bytes)?;
+        stream.write_all(b"\r\n")?;
+        // The slowness is what is tested.
+        thread::sleep(pause);
+    }
+    Ok(())
+}
+
+fn read(stream: &TcpStream) -> Option<Value> {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(number) = line.strip_prefix("content-length: ") {
+            length = number.parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}

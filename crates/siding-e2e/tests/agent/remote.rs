@@ -1,0 +1,163 @@
+//! `remote_agent`: agents on other servers that work for an agent.
+
+use siding_e2e::{AgentServer, Sandbox, eventually_some};
+
+use super::agent;
+
+const TOKEN: &str = "a-token-of-a-test-0123456789";
+
+/// Returns an answer that gives the agent at an address a task.
+fn sending(url: &str, more: &str) -> String {
+    format!(
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "remote_agent"
+        input = {{ url = "{url}", text = "count them", bearer_env = "PEER"{more} }}
+        "#
+    )
+}
+
+fn serve(sandbox: &Sandbox, script: &str) -> AgentServer {
+    AgentServer::start(sandbox, script, "127.0.0.1:0", TOKEN)
+}
+
+/// Returns the one task of a kind, as `ps` tells of it.
+fn task(sandbox: &Sandbox, kind: &str) -> Option<serde_json::Value> {
+    let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
+    listed.as_array()?.iter().find(|task| task["kind"] == kind).cloned()
+}
+
+#[test]
+fn what_another_agent_answers_is_told_when_it_is_done() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = serve(
+        &sandbox,
+        r#"
+        [[answer]]
+        expect = '^count them$'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo one two three" }
+        [[answer]]
+        expect = 'one two three'
+        text = "There are 3."
+        "#,
+    );
+    let script = sending(&server.url(), "")
+        + r#"
+        [[answer]]
+        expect = '^(?<task>r-[0-9a-z]{12}) has sent it'
+        text = "It counts."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<task_id>r-.*<status>completed</status>.*There are 3\.'
+        text = "Three, it says."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
+    assert_eq!(done.out(), "It counts.\nThree, it says.\n");
+    let task = task(&sandbox, "remote_agent").expect("it is listed");
+    assert_eq!(task["outcome"]["kind"], "exited", "{task:#}");
+    server.end();
+}
+
+#[test]
+fn it_can_be_waited_for_and_its_answer_read_at_once() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = serve(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
+    let script = sending(&server.url(), ", background = false, budget = 60")
+        + r#"
+        [[answer]]
+        expect = '(?s)^r-[0-9a-z]{12}  exited 0.*output:\n.*There are 3\.\ncompleted'
+        text = "Three, it says."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
+    assert_eq!(done.out(), "Three, it says.\n");
+    // Its end was waited for: that is no news.
+    assert!(!done.err().contains("news of"), "{done}");
+    server.end();
+}
+
+/// A stop here has the other agent stop, with what it runs.
+#[test]
+fn a_stop_cancels_it_at_the_server() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = serve(
+        &sandbox,
+        "[[answer]]\n[[answer.call]]\ntool = \"bash\"\ninput = { command = \"sleep 300\" }\n",
+    );
+    let script = sending(&server.url(), "")
+        + r#"
+        [[answer]]
+        expect = '(?<task>\br-[0-9a-z]{12}\b)'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "until [ -e gate ]; do sleep .05; done", budget = 60 }
+        [[answer]]
+        expect = 'exited 0'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"] }
+        [[answer]]
+        expect = '(?s)^r-[0-9a-z]{12}  stopped'
+        text = "It is stopped."
+        "#;
+    let running = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).spawn();
+    let theirs = eventually_some("the other agent works on it", || {
+        let mine = task(&sandbox, "remote_agent")?;
+        let theirs = task(&sandbox, "local_agent").filter(|task| task["phase"] == "running")?;
+        // It has the name that a cancel needs.
+        let id = mine["task_id"].as_str()?;
+        let output = sandbox.siding(&["output", id]).run();
+        output.out().contains("working").then_some(theirs)
+    });
+    std::fs::write(sandbox.path("gate"), "").expect("own directory");
+    let done = running.wait().expect_code(0);
+    assert_eq!(done.out(), "It is stopped.\n");
+    let id = theirs["task_id"].as_str().expect("an id");
+    let _waited = sandbox.siding(&["wait", id, "--timeout", "20s"]).run().expect_code(0);
+    let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+    assert_eq!(shown["outcome"]["kind"], "stopped", "{shown:#}");
+    server.end();
+}
+
+/// What leaves this machine cannot be taken back: a person says yes first.
+#[test]
+fn nothing_is_sent_to_another_machine_unasked_and_no_token_is_an_argument() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = sending("https://build.invalid", "")
+        + r#"
+        [[answer.call]]
+        tool = "remote_agent"
+        input = { url = "http://127.0.0.1:1", text = "x", bearer_env = "sk-12" }
+        [[answer]]
+        expect = '(?s)^not run: a person has to say yes.*another machine, build.invalid.*not a token'
+        text = "I may not."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
+    assert_eq!(done.out(), "I may not.\n");
+    assert!(sandbox.task_ids().is_empty());
+}
+
+/// A rule that denies `siding a2a send` denies this too, whoever says yes beforehand.
+#[test]
+fn a_rule_of_the_guard_holds_for_it() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let rule = "[[rule]]\nname = \"no-peers\"\nverdict = \"deny\"\nwhy = \"we work alone\"\n\
+                [[rule.when]]\nprogram = [\"siding\"]\n";
+    std::fs::create_dir(sandbox.path(".siding")).expect("own directory");
+    std::fs::write(sandbox.path(".siding/guard.toml"), rule).expect("own directory");
+    let script = sending("http://127.0.0.1:1", "")
+        + r#"
+        [[answer]]
+        expect = '^not run: .*we work alone'
+        text = "I may not."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go", "--yes-to", "ask"]).run().expect_code(0);
+    assert_eq!(done.out(), "I may not.\n");
+    assert!(sandbox.task_ids().is_empty());
+}

@@ -1,0 +1,404 @@
+//! `spawn_teammate` and `send_message`: agents in the process of another.
+
+use serde_json::Value;
+use siding_e2e::{Sandbox, eventually, eventually_some};
+
+use super::terminal::{CTRL_D, Talk};
+use super::{agent, entries, session_of, transcript};
+
+/// Writes the script of a teammate, and returns how its model is named.
+fn model(sandbox: &Sandbox, name: &str, script: &str) -> String {
+    let file = sandbox.path(&format!("{name}.toml"));
+    std::fs::write(&file, script).expect("written");
+    format!("script:{}", file.display())
+}
+
+/// Returns an answer that makes a teammate.
+fn spawning(name: &str, model: &str, more: &str) -> String {
+    format!(
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "spawn_teammate"
+        input = {{ name = "{name}", prompt = "test what I say", model = "{model}"{more} }}
+        "#
+    )
+}
+
+/// Returns the tasks of a kind.
+fn tasks(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
+    let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    let all = listed.as_array().expect("a list").clone();
+    all.into_iter().filter(|one| one["kind"] == kind).collect()
+}
+
+fn teammate(sandbox: &Sandbox) -> Value {
+    tasks(sandbox, "in_process_teammate").pop().expect("it is a task")
+}
+
+fn output(sandbox: &Sandbox, task: &Value) -> String {
+    let id = task["task_id"].as_str().expect("an id");
+    sandbox.siding(&["output", id]).run().expect_code(0).out().to_owned()
+}
+
+/// It is told what is to be done, says what came of it, is idle, remembers, and is told more; both write
+/// to one another. Its host ends when it is idle, and no work is lost with it.
+#[test]
+fn it_works_is_idle_and_goes_on_when_it_is_written_to() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        r#"
+        [[answer]]
+        expect = '^test what I say$'
+        text = "I begin."
+        usage = { input = 5, output = 2 }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "until test -e first; do sleep 0.05; done; echo $((40 + 2))" }
+        [[answer.call]]
+        tool = "send_message"
+        input = { to = "lead", text = "half of it is < done" }
+        [[answer]]
+        expect = '(?s)exited 0.*42.*delivered; lead '
+        text = "Ready & waiting."
+        [[answer]]
+        expect = '^once more, please$'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "until test -e second; do sleep 0.05; done" }
+        [[answer]]
+        text = "Done </text> again."
+        "#,
+    );
+    let script = spawning("tester", &model, "")
+        + r#"
+        [[answer]]
+        expect = '(?s)^(?<task>t-[0-9a-z]{12})  running.*teammate: tester.*`tester` works'
+        text = "I wait."
+        [[answer]]
+        expect = '(?s)<teammate_message>\s*<note>.*not input from the user.*<from>tester</from>.*<text>half of it is &lt; done</text>'
+        text = "I wait on."
+        [[answer]]
+        expect = '(?s)<status>idle</status>\s*<text>Ready &amp; waiting\.</text>'
+        [[answer.call]]
+        tool = "send_message"
+        input = { to = "tester", text = "once more, please" }
+        [[answer]]
+        expect = '^delivered; tester was idle and begins with it'
+        text = "I wait again."
+        [[answer]]
+        expect = '(?s)<status>idle</status>\s*<text>Done &lt;/text> again\.</text>\s*</teammate_message>'
+        text = "All is tested."
+        "#;
+    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    // Each message comes when the lead has nothing to do, so that it is told alone.
+    for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
+        let _waits = host.until_out_has(said);
+        std::fs::write(sandbox.path(file), "").expect("written");
+    }
+    let done = host.wait().expect_code(0);
+    assert!(done.out().ends_with("All is tested.\n"), "{}", done.out());
+    assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
+    assert!(done.err().contains("its subagents: 5 tokens read"), "{}", done.err());
+    let task = teammate(&sandbox);
+    assert_eq!((&task["name"], &task["phase"]), (&"teammate: tester".into(), &"ended".into()));
+    assert_eq!(task["outcome"], serde_json::json!({ "kind": "stopped", "by": "agent" }));
+    let said = output(&sandbox, &task);
+    for line in ["< lead: test what I say", "> bash ", "Ready & waiting.", "[idle]"] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
+    assert_eq!(entries(&lines, "answered").len(), 4, "{lines:#?}");
+}
+
+/// A host that waits for the background task of an idle teammate hears what the teammate says to it.
+#[test]
+fn what_an_idle_one_waits_for_is_waited_for() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done; echo late; exit 3", run_in_background = true }
+        [[answer]]
+        text = "It is on its way."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<exit_code>3</exit_code>.*late'
+        text = "It has failed."
+        "#,
+    );
+    let script = spawning("tester", &model, "")
+        + r#"
+        [[answer]]
+        text = "I wait."
+        [[answer]]
+        expect = 'It is on its way'
+        text = "I wait on."
+        [[answer]]
+        expect = '<text>It has failed\.</text>'
+        text = "Then it has failed."
+        "#;
+    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    let _waits = host.until_out_has("I wait on.");
+    std::fs::write(sandbox.path("go"), "").expect("written");
+    let done = host.wait().expect_code(0);
+    assert!(done.out().ends_with("Then it has failed.\n"), "{}", done.out());
+}
+
+/// G4, G5: never success with work lost.
+#[test]
+fn one_that_works_when_the_bound_is_over_is_ended_and_said() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        "[[answer]]\n[[answer.call]]\ntool = \"bash\"\ninput = { command = \"touch begun; sleep 300\" }\n",
+    );
+    let script = spawning("tester", &model, "")
+        + r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "until test -e begun; do sleep 0.05; done" }
+        [[answer]]
+        text = "I wait."
+        "#;
+    let args = ["-p", "go", "--json", "--wait-bound", "1s"];
+    let done = agent(&sandbox, &script, &args).run().expect_code(124).json();
+    assert_eq!(done["end"]["kind"], "wait_bound");
+    let ended = done["ended"].as_array().expect("a list");
+    assert_eq!(ended.len(), 2, "the teammate and its command: {done:#}");
+    assert!(ended.iter().all(|one| one["outcome"]["kind"] == "stopped"), "{done:#}");
+}
+
+/// It ends with its host and says so, and who takes up the host's conversation is told.
+#[test]
+fn it_ends_with_its_host_and_says_so() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        [[answer]]
+        text = "It runs."
+        "#,
+    );
+    let script = spawning("tester", &model, "")
+        + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"On and on.\"\n";
+    // It must not be its session that ends it.
+    let grace = ("SIDING_SESSION_GRACE", "60s");
+    let host = agent(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
+    let session = session_of(&sandbox);
+    eventually("it is idle", || {
+        tasks(&sandbox, "in_process_teammate")
+            .pop()
+            .is_some_and(|task| output(&sandbox, &task).contains("[idle]"))
+    });
+    drop(host);
+    let task = eventually_some("it has ended", || {
+        Some(teammate(&sandbox)).filter(|task| !task["outcome"].is_null())
+    });
+    assert_eq!(task["outcome"], serde_json::json!({ "kind": "exited", "code": 1 }), "{task:#}");
+    assert!(output(&sandbox, &task).contains("has ended, and it too"), "{task:#}");
+    let session =
+        task["session_id"].as_str().filter(|id| id.starts_with("agent-")).unwrap_or(&session);
+    let script = r#"
+        restart = true
+        [[answer]]
+        expect = '(?m)^(?<left>b-[0-9a-z]{12})  running.*sleep 300$'
+        text = "I am back, and ${left} runs."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<name>teammate: tester</name>\s*<status>failed</status>.*has ended, and it too'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = "${left}" }
+        [[answer]]
+        text = "Then I do it alone."
+        "#;
+    let done =
+        agent(&sandbox, script, &["--resume", session, "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "Then I do it alone.");
+}
+
+/// A person, or the lead, stops it as any task: with all it has started, and nobody is said to be there.
+#[test]
+fn who_stops_it_stops_its_tasks() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300" }
+        "#,
+    );
+    let script = spawning("tester", &model, "")
+        + r#"
+        [[answer]]
+        text = "I wait."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<status>stopped</status>'
+        [[answer.call]]
+        tool = "send_message"
+        input = { to = "tester", text = "are you there?" }
+        [[answer]]
+        expect = 'not delivered: there is no teammate `tester`; there is nobody'
+        text = "Somebody has stopped it."
+        "#;
+    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    eventually("its command runs", || !tasks(&sandbox, "local_bash").is_empty());
+    let _said = host.until_out_has("I wait.");
+    let task = teammate(&sandbox);
+    let id = task["task_id"].as_str().expect("an id");
+    let _stopped = sandbox.siding(&["stop", id]).run().expect_code(0);
+    let done = host.wait().expect_code(0);
+    assert!(done.out().contains("Somebody has stopped it."), "{}", done.out());
+    let command = tasks(&sandbox, "local_bash").pop().expect("on record");
+    assert_eq!(command["outcome"]["kind"], "stopped", "{command:#}");
+}
+
+#[test]
+fn its_deadline_ends_it_and_is_told() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let script = spawning("tester", &model, ", timeout = 2")
+        + r#"
+        [[answer]]
+        expect = '(?<task>t-[0-9a-z]{12})'
+        [[answer.call]]
+        tool = "task_wait"
+        input = { ids = "${task}" }
+        [[answer]]
+        expect = '^t-[0-9a-z]{12}  stopped at its deadline of 2s'
+        text = "It had its time."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "It had its time.");
+    assert_eq!(teammate(&sandbox)["outcome"]["kind"], "deadline");
+}
+
+/// What the model does wrong it is told, and nothing is left of it.
+#[test]
+fn mistakes_say_what_to_do() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let call = |tool: &str, input: &str| {
+        format!("[[answer.call]]\ntool = \"{tool}\"\ninput = {{ {input} }}\n")
+    };
+    let script = "[[answer]]\n".to_owned()
+        + &call("spawn_teammate", "name = \"The Tester\", prompt = \"x\"")
+        + &call("spawn_teammate", "name = \"a\", prompt = \" \"")
+        + &call("spawn_teammate", "name = \"a\", prompt = \"x\", model = \"none\"")
+        + &call("send_message", "to = \"a\", text = \"x\"")
+        + &call("send_message", "to = \"lead\", text = \"x\"")
+        + &call("spawn_teammate", &format!("name = \"a\", prompt = \"x\", model = \"{model}\""))
+        + &call("spawn_teammate", &format!("name = \"a\", prompt = \"x\", model = \"{model}\""))
+        + "[[answer]]\ntext = \"Well.\"\n[[answer]]\ntext = \"Well.\"\n";
+    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+    let results = entries(&lines, "done");
+    let texts: Vec<&str> =
+        results.iter().map(|one| one["result"]["text"].as_str().expect("text")).collect();
+    for (text, says) in texts.iter().zip([
+        "small letters, digits and dashes",
+        "`prompt` is empty",
+        "`model`: ",
+        "there is nobody to write to; `spawn_teammate` makes a teammate",
+        "there is nobody to write to",
+        "`a` works",
+        "there is a teammate `a` already",
+    ]) {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    assert_eq!(texts.len(), 7, "{texts:#?}");
+    assert_eq!(tasks(&sandbox, "in_process_teammate").len(), 1);
+}
+
+/// Nobody is said to be there when the lead was interrupted while it made somebody.
+#[test]
+fn one_whose_making_is_interrupted_is_not_there() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    // The call waits as long for an early failure of the task.
+    let agent = agent(&sandbox, &spawning("tester", &model, ""), &[]).env("SIDING_SETTLE", "60s");
+    let mut talk = Talk::of(agent);
+    talk.says("go");
+    let all = || tasks(&sandbox, "in_process_teammate");
+    eventually("its task runs", || all().iter().any(|task| task["phase"] == "running"));
+    talk.terminal.press("\x1b");
+    talk.terminal.until_shows("interrupted");
+    eventually("it has ended", || all().iter().all(|task| !task["outcome"].is_null()));
+    talk.terminal.press(CTRL_D);
+    let shown = talk.ends_with(0);
+    assert!(!shown.contains("I am here."), "{shown}");
+}
+
+/// What a teammate says wakes the lead at a terminal, and is shown.
+#[test]
+fn a_person_sees_what_it_says() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"It is <fine>.\"\n");
+    let script = spawning("tester", &model, "")
+        + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"So it is fine.\"\n";
+    let mut talk = Talk::of(agent(&sandbox, &script, &[]));
+    talk.says("go");
+    talk.terminal.until_shows("< tester: It is <fine>.");
+    talk.terminal.until_row_has("[idle]");
+    talk.terminal.press(CTRL_D);
+    talk.terminal.until_shows("these run, and are ended when you leave");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
+    assert_eq!(teammate(&sandbox)["outcome"]["kind"], "stopped");
+}
+
+/// The lead names what it uses itself; a teammate and a subagent get the rest of it.
+#[test]
+fn few_tools_are_handed_on_without_those_for_teammates() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let one = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let script = spawning("tester", &one, "")
+        + &format!(
+            r#"
+        [[answer]]
+        expect = '`tester` works'
+        [[answer.call]]
+        tool = "task_input"
+        input = {{ id = "t-", text = "are you there?", eof = true }}
+        [[answer.call]]
+        tool = "spawn_agent"
+        input = {{ prompt = "go", model = "{one}", background = false, budget = 50 }}
+        [[answer.call]]
+        tool = "spawn_agent"
+        input = {{ prompt = "go", model = "{one}", tools = ["send_message"] }}
+        [[answer]]
+        expect = '(?s)is a teammate, which reads messages.*exited 0.*a subagent has no teammates'
+        text = "Well."
+        [[answer]]
+        text = "Well."
+        "#
+        );
+    let tools = "spawn_teammate,send_message,spawn_agent,task_input";
+    let done = agent(&sandbox, &script, &["-p", "go", "--tools", tools]).run().expect_code(0);
+    assert!(done.out().contains("Well."), "{}", done.out());
+}

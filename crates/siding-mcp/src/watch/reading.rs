@@ -1,0 +1,92 @@
+//! One question to a server, and its answer as text.
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ReadResourceRequestParams,
+    ResourceContents,
+};
+use rmcp::service::{Peer, RoleClient, ServiceError};
+
+use super::What;
+
+/// Why there is no answer.
+pub(super) enum Unread {
+    /// The server has answered something else.
+    Refused(String),
+    /// It has not, and will not.
+    Lost(String),
+}
+
+impl From<ServiceError> for Unread {
+    fn from(error: ServiceError) -> Self {
+        if let ServiceError::McpError(error) = &error {
+            return Self::Refused(told(error));
+        }
+        let is_lost = matches!(
+            error,
+            ServiceError::TransportSend(_)
+                | ServiceError::TransportClosed
+                | ServiceError::Cancelled { .. }
+        );
+        let why = error.to_string();
+        if is_lost { Self::Lost(why) } else { Self::Refused(why) }
+    }
+}
+
+/// Returns an error of the protocol in words.
+pub(super) fn told(error: &ErrorData) -> String {
+    format!("{} (error {})", error.message, error.code.0)
+}
+
+/// Asks once.
+pub(super) async fn read(peer: &Peer<RoleClient>, what: &What) -> Result<String, Unread> {
+    match what {
+        What::Resource(uri) => {
+            let read = peer.read_resource(ReadResourceRequestParams::new(uri.as_str())).await?;
+            let texts: Vec<String> = read.contents.iter().map(content).collect();
+            Ok(texts.join("\n"))
+        }
+        What::Tool { name, arguments } => {
+            let params = CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
+            match peer.call_tool_once(params).await? {
+                CallToolResponse::Complete(result) => answer(&result),
+                CallToolResponse::InputRequired(_) => {
+                    Err(Unread::Refused(format!("`{name}` asks a question, and nobody is here")))
+                }
+                CallToolResponse::Task(_) | _ => {
+                    Err(Unread::Refused(format!("`{name}` answers with a task, not a result")))
+                }
+            }
+        }
+    }
+}
+
+/// Returns a content as text. Of what is none only the name and the size can be told apart.
+fn content(content: &ResourceContents) -> String {
+    match content {
+        ResourceContents::TextResourceContents { text, .. } => text.clone(),
+        ResourceContents::BlobResourceContents { uri, blob, .. } => {
+            format!("{uri}: {:016x}, {} characters of base64", print(blob), blob.len())
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns a number by which two contents are told apart.
+fn print(content: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns what a tool answered: its words, else its data.
+fn answer(result: &CallToolResult) -> Result<String, Unread> {
+    let texts = result.content.iter().filter_map(|block| block.as_text());
+    let texts: Vec<&str> = texts.map(|text| text.text.as_str()).collect();
+    let text = match (&result.structured_content, texts.is_empty()) {
+        (Some(data), true) => format!("{data:#}"),
+        (Some(_) | None, _) => texts.join("\n"),
+    };
+    if result.is_error == Some(true) { Err(Unread::Refused(text)) } else { Ok(text) }
+}
