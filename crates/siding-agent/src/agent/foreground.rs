@@ -27,6 +27,11 @@ impl Wishes {
         self.gone.send_replace(true);
     }
 
+    /// Has it wait for nothing any more. A task that it has begun is not ended by this.
+    pub(crate) fn let_go(&self) {
+        self.cancel.set();
+    }
+
     /// Has what it runs go on in the background.
     pub(crate) fn send_away(&self) {
         self.away.send_replace(true);

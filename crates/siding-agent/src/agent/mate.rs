@@ -33,7 +33,8 @@ impl Agent {
         if let Some((_, cancel)) = self.asking.take() {
             cancel.set();
         }
-        self.running.values().for_each(Wishes::give_up);
+        // Its tasks are ended by whoever has it go, who says what was lost with them, or by its session.
+        self.running.values().for_each(Wishes::let_go);
         match parted {
             // Whoever has it go ends its task.
             Ok(Parted::ToldTo) => departure.ends_task = false,
