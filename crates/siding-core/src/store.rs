@@ -3,17 +3,22 @@
 //! `docs/format.md` is the contract. Everything below the root is reached by descriptor, so a long
 //! path, a link or a directory that moves meanwhile changes nothing.
 
+mod claim;
+mod error;
+mod session_dir;
+mod task_dir;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_model::id::{BadTaskId, Kind, TaskId};
-use siding_model::journal::{Folded, JournalError};
-use siding_model::notice::Story;
 
-use crate::journal_file::{self, ReadError};
-use crate::place::{self, Away, NoPlace, Runtime};
+use crate::place::{self, Away, Runtime};
 use crate::sys::{file, limit, machine, process};
+
+pub use error::StoreError;
+pub use task_dir::{LockedTask, TaskDir};
 
 /// Directories below the root.
 const DIRECTORIES: [&str; 5] = [TASKS, LIVE, SAME, SESSIONS, ASIDE];
@@ -26,67 +31,6 @@ const SAME: &str = "same";
 const SESSIONS: &str = "sessions";
 /// Directory below the root for what could not be read.
 pub const ASIDE: &str = "aside";
-
-/// Why the state directory cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The operating system refused.
-    #[error("could not {doing} `{path}`: {source}")]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// On which file or directory.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// Others may change what is in it.
-    #[error(
-        "the state directory `{path}` can be written by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another"
-    )]
-    Exposed {
-        /// The directory.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// It belongs to another user.
-    #[error(
-        "the state directory `{path}` belongs to user {uid}; set SIDING_STATE_DIR to a directory of your own"
-    )]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        uid: u32,
-    },
-    /// It is on a network file system, and a task can have its FIFOs and its socket nowhere else.
-    #[error(transparent)]
-    NoPlace(#[from] NoPlace),
-    /// A text that could name a task, and no task has it.
-    #[error("no task `{text}`; `siding ps --all` lists what there is")]
-    NoSuchTask {
-        /// What was given.
-        text: String,
-    },
-    /// A text that begins several ids.
-    #[error("`{text}` begins {} ids: {}; give more characters", found.len(), list(found))]
-    Ambiguous {
-        /// What was given.
-        text: String,
-        /// The ids.
-        found: Vec<TaskId>,
-    },
-}
-
-fn list(ids: &[TaskId]) -> String {
-    const SHOWN: usize = 4;
-    let mut text: Vec<String> = ids.iter().take(SHOWN).map(ToString::to_string).collect();
-    if ids.len() > SHOWN {
-        text.push("…".to_owned());
-    }
-    text.join(", ")
-}
 
 /// The state directory.
 #[derive(Debug)]
@@ -227,9 +171,9 @@ impl Root {
         let fd = file::open_at(&self.fd, &name, file::Open::Directory)
             .map_err(|error| self.io("open", &name, error))?;
         let away = self.runtime.as_ref().map(|runtime| Away::create(runtime, &fd, id));
-        let dir = TaskDir { id, path: self.path.join(&name), fd, away: away.transpose()? };
+        let dir = TaskDir::new(id, self.path.join(&name), fd, away.transpose()?);
         match dir.try_lock() {
-            Ok(Some(locked)) => Ok(locked.0),
+            Ok(Some(locked)) => Ok(locked.into_dir()),
             Ok(None) => Err(self.io("lock", &name, io::ErrorKind::WouldBlock.into())),
             Err(error) => Err(self.io("lock", &name, error)),
         }
@@ -262,54 +206,6 @@ impl Root {
         file::facts_at(&self.fd, format!("{LIVE}/{id}")).is_ok()
     }
 
-    /// Claims a command for a task. Returns the task that has claimed it before and, as
-    /// `still_runs` finds, has not let go: a claim outlives its task's end by a moment, and by a
-    /// crash for good.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Io`].
-    pub fn claim(
-        &self,
-        same_key: &str,
-        id: TaskId,
-        still_runs: impl Fn(TaskId) -> bool,
-    ) -> Result<Option<TaskId>, StoreError> {
-        let name = format!("{SAME}/{same_key}");
-        loop {
-            match file::make_link(&id.to_string(), &self.fd, &name) {
-                Ok(()) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(self.io("create", &name, error)),
-            }
-            let first = file::read_link(&self.fd, &name).ok().and_then(|text| text.parse().ok());
-            match first {
-                Some(first) if self.is_marked_live(first) && still_runs(first) => {
-                    return Ok(Some(first));
-                }
-                Some(_) | None => self.clear_claim(&name)?,
-            }
-        }
-    }
-
-    /// Takes a claim away that nobody holds any more. What stands there and is no claim goes aside:
-    /// it is not siding's, and no command must fail or hang for it.
-    fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
-        match file::remove(&self.fd, name) {
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                let wall = crate::sys::clock::wall().0;
-                let to = format!("{ASIDE}/{}.{wall}", name.replace('/', "-"));
-                match file::move_new(&self.fd, name, &self.fd, &to) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    result => result.map_err(|error| self.io("set aside", name, error)),
-                }
-            }
-            // Another was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result.map_err(|error| self.io("remove", name, error)),
-        }
-    }
-
     /// Opens the directory of a task.
     ///
     /// # Errors
@@ -322,7 +218,7 @@ impl Root {
                 let away = self.runtime.as_ref().map(|runtime| Away::find(runtime, &fd, id));
                 let away =
                     away.transpose().map_err(|error| self.io("find the place of", &name, error))?;
-                Ok(TaskDir { id, path: self.path.join(&name), fd, away })
+                Ok(TaskDir::new(id, self.path.join(&name), fd, away))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(StoreError::NoSuchTask { text: id.to_string() })
@@ -408,17 +304,18 @@ impl Root {
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn remove_task(&self, dir: &LockedTask) -> Result<(), StoreError> {
-        let name = format!("{TASKS}/{}", dir.0.id);
+    pub fn remove_task(&self, task: &LockedTask) -> Result<(), StoreError> {
+        let dir = task.dir();
+        let name = format!("{TASKS}/{}", dir.id());
         let io = |error| self.io("remove", &name, error);
-        let _already_gone = file::remove(&self.fd, format!("{LIVE}/{}", dir.0.id));
-        dir.0.clear_place();
+        let _already_gone = file::remove(&self.fd, format!("{LIVE}/{}", dir.id()));
+        dir.clear_place();
         match file::remove_directory(&self.fd, &name) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             // Whoever has no descriptor left to list it can still take back an empty one.
             result => return result.map_err(io),
         }
-        empty(dir.0.fd.as_fd()).map_err(io)?;
+        empty(dir.as_fd()).map_err(io)?;
         match file::remove_directory(&self.fd, &name) {
             // What a leaving shim has open keeps another name there until it is closed (`.nfs…`,
             // `.fuse_hidden…`). Without a record the directory is removed by a later reap.
@@ -446,68 +343,6 @@ impl Root {
         })
     }
 
-    /// Takes the lock under which a session is written, waiting for it. The lock is let go with
-    /// what is returned and `dir`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoPlace`]; [`StoreError::Io`].
-    pub fn lock_session(&self, dir: impl AsFd) -> Result<Option<OwnedFd>, StoreError> {
-        let locked = |fd: BorrowedFd<'_>| {
-            file::lock(fd).map_err(|error| self.io("lock a session in", SESSIONS, error))
-        };
-        match &self.runtime {
-            None => locked(dir.as_fd()).map(|()| None),
-            Some(runtime) => {
-                let (_, base) = runtime.choose()?;
-                locked(base.as_fd()).map(|()| Some(base))
-            }
-        }
-    }
-
-    /// Opens the directory of a session, making it when asked.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Io`].
-    pub fn session_dir(&self, name: &str, make: bool) -> Result<OwnedFd, StoreError> {
-        let name = format!("{SESSIONS}/{name}");
-        let open = || file::open_at(&self.fd, &name, file::Open::Directory);
-        let opened = match open() {
-            Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
-                match file::make_directory(&self.fd, &name) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    result => result.map_err(|source| self.io("create", &name, source))?,
-                }
-                open()
-            }
-            result => result,
-        };
-        opened.map_err(|error| self.io("open", &name, error))
-    }
-
-    /// Removes what is kept about a session of which `still` is true under its lock.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoPlace`]; [`StoreError::Io`].
-    pub fn remove_session(
-        &self,
-        name: &str,
-        still: impl FnOnce() -> bool,
-    ) -> Result<bool, StoreError> {
-        let dir = self.session_dir(name, false)?;
-        let _lock = self.lock_session(&dir)?;
-        if !still() {
-            return Ok(false);
-        }
-        let name = format!("{SESSIONS}/{name}");
-        empty(dir.as_fd())
-            .and_then(|()| file::remove_directory(&self.fd, &name))
-            .map_err(|error| self.io("remove", &name, error))?;
-        Ok(true)
-    }
-
     /// Removes something that was set aside, by its name there.
     ///
     /// # Errors
@@ -524,17 +359,6 @@ impl Root {
             result => result,
         };
         removed.map_err(|error| self.io("remove", &path, error))
-    }
-
-    /// Returns the names of all sessions that were ever opened, in order.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Io`].
-    pub fn sessions(&self) -> Result<Vec<String>, StoreError> {
-        let mut names = self.names_in(SESSIONS)?;
-        names.sort_unstable();
-        Ok(names)
     }
 }
 
@@ -557,122 +381,4 @@ fn empty(dir: BorrowedFd<'_>) -> io::Result<()> {
 fn make_root(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// The directory of one task.
-#[derive(Debug)]
-pub struct TaskDir {
-    id: TaskId,
-    path: PathBuf,
-    fd: OwnedFd,
-    /// Where its FIFOs, its socket and its lock are, when not in the directory itself.
-    away: Option<Away>,
-}
-
-impl AsFd for TaskDir {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl TaskDir {
-    /// Takes over a directory that another process opened, and the task's place when that is
-    /// outside. Its path is not known.
-    #[must_use]
-    pub fn inherited(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
-        Self { id, path: PathBuf::new(), fd, away: away.map(Away::inherited) }
-    }
-
-    /// Returns whose it is.
-    #[must_use]
-    pub const fn id(&self) -> TaskId {
-        self.id
-    }
-
-    /// Returns its path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the directory in which its FIFOs and its socket are.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` when there is none any more, or it is on another machine.
-    pub fn place(&self) -> io::Result<BorrowedFd<'_>> {
-        match &self.away {
-            None => Ok(self.fd.as_fd()),
-            Some(away) => {
-                away.meeting(self.fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
-            }
-        }
-    }
-
-    /// Returns the task's place when that is outside its directory. It carries the lock then.
-    #[must_use]
-    pub fn away(&self) -> Option<BorrowedFd<'_>> {
-        self.away.as_ref().and_then(Away::held)
-    }
-
-    /// Returns the machine that keeps the task, when it is not this one: nothing of the task can
-    /// be seen from here but its files.
-    #[must_use]
-    pub fn elsewhere(&self) -> Option<&str> {
-        self.away.as_ref().and_then(Away::elsewhere)
-    }
-
-    /// Removes what exists only while a shim keeps the task.
-    pub fn clear_place(&self) {
-        place::clear(self.fd.as_fd(), self.away.as_ref());
-    }
-
-    /// Reads the task's journal.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadError`].
-    pub fn read(&self) -> Result<Folded, ReadError> {
-        journal_file::read(&self.fd)
-    }
-
-    /// Reads the task's journal and what it has to tell.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadError`].
-    pub fn story(&self) -> Result<Story, ReadError> {
-        journal_file::story(&self.fd)
-    }
-
-    /// Takes the task's lock, `None` while its shim has it, or when it is another machine's.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's.
-    pub fn try_lock(mut self) -> io::Result<Option<LockedTask>> {
-        let locked = match &mut self.away {
-            None => file::try_lock(&self.fd)?,
-            Some(away) => away.try_lock(&self.fd, self.id)?,
-        };
-        Ok(locked.then_some(LockedTask(self)))
-    }
-
-    /// Whether nothing was ever recorded for the task, so nothing was ever started.
-    #[must_use]
-    pub fn is_unborn(&self) -> bool {
-        matches!(self.read(), Err(ReadError::Content(JournalError::Empty)))
-    }
-}
-
-/// A task whose lock this process holds: its shim is dead, and nobody else may write.
-#[derive(Debug)]
-pub struct LockedTask(TaskDir);
-
-impl LockedTask {
-    /// Returns the directory.
-    #[must_use]
-    pub const fn dir(&self) -> &TaskDir {
-        &self.0
-    }
 }

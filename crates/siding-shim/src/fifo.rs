@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::store::TaskDir;
 use siding_core::sys::memory::Pages;
-use siding_core::sys::{clock, file};
+use siding_core::sys::{clock, file, pipe};
 use siding_model::evidence::FIRST_LOOK_MS;
 use siding_model::process::Mono;
 use siding_model::record::{Gap, OutputTotals};
@@ -73,7 +73,7 @@ impl Fifo {
     ) -> io::Result<Self> {
         let offset = file::facts(&file)?.len;
         // Refused only when the pipe holds more than a page: then data flows, and it is large.
-        let _flows = file::set_pipe_size(&fifo, QUIET_PIPE);
+        let _flows = pipe::set_size(&fifo, QUIET_PIPE);
         let gap = siding_core::output::gap_of(&file, offset, align_up(keep_head));
         Ok(Self {
             fifo,
@@ -155,7 +155,7 @@ impl Fifo {
         if rests {
             (self.buffer, self.flood) = (None, None);
             // Refused when something came just now; then the next rest does it.
-            self.busy = self.busy && file::set_pipe_size(&self.fifo, QUIET_PIPE).is_err();
+            self.busy = self.busy && pipe::set_size(&self.fifo, QUIET_PIPE).is_err();
         }
         rests
     }
@@ -181,8 +181,7 @@ impl Fifo {
         };
         if count >= QUIET_PIPE && !self.busy {
             self.busy = true;
-            let _used_up =
-                BUSY_PIPE.iter().find(|size| file::set_pipe_size(&self.fifo, **size).is_ok());
+            let _used_up = BUSY_PIPE.iter().find(|size| pipe::set_size(&self.fifo, **size).is_ok());
         }
         count > 0
     }
@@ -213,10 +212,10 @@ impl Fifo {
         let most = self.piece();
         if self.is_full_with(most as u64) {
             // Exactly what is coming: what fits is not to be released.
-            let coming = file::held_in_pipe(&self.fifo)?.min(most as u64);
+            let coming = pipe::held(&self.fifo)?.min(most as u64);
             self.release_middle(coming);
         }
-        let count = file::move_from_pipe(&self.fifo, &self.file, self.offset, most)?;
+        let count = pipe::move_into(&self.fifo, &self.file, self.offset, most)?;
         self.has_stored(count);
         Ok(count)
     }

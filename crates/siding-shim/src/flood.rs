@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::output::TAKING;
-use siding_core::sys::file;
+use siding_core::sys::{file, pipe};
 
 /// Most bytes that are under way at once: a pipe of the default size, which nobody has to ask for.
 const MOST: usize = 64 << 10;
@@ -45,7 +45,7 @@ pub(crate) struct Moved {
 impl Flood {
     /// Prepares, with the mark in `place`, beside the FIFO.
     pub(crate) fn begin(place: impl AsFd) -> io::Result<Self> {
-        let (read, write) = file::make_pipe()?;
+        let (read, write) = pipe::make()?;
         let mark = match file::open_at(&place, TAKING, file::Open::CreateNew) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 file::open_at(&place, TAKING, file::Open::ReadWrite)
@@ -57,7 +57,7 @@ impl Flood {
 
     /// Has the stage share what is in the FIFO, at most `most` bytes. Returns how many those are.
     pub(crate) fn share(&self, fifo: impl AsFd, most: usize) -> io::Result<usize> {
-        file::share_pipe(fifo, &self.write, most.min(MOST))
+        pipe::share(fifo, &self.write, most.min(MOST))
     }
 
     /// Moves `bytes` that the stage shares to `offset` of the file, and drops them from the FIFO.
@@ -77,12 +77,12 @@ impl Flood {
         let mut stored = 0;
         while stored < bytes && moved.failure.is_none() {
             let at = offset + stored as u64;
-            match file::move_from_pipe(&self.read, &file, at, bytes - stored) {
+            match pipe::move_into(&self.read, &file, at, bytes - stored) {
                 Ok(count) => stored += count,
                 Err(error) => moved.failure = Some(error),
             }
         }
-        match file::drop_from_pipe(&fifo, &self.null, stored) {
+        match pipe::drop_from(&fifo, &self.null, stored) {
             Ok(()) => moved.bytes = stored,
             Err(error) => moved.failure = Some(error),
         }
@@ -121,15 +121,15 @@ pub(crate) fn settle(place: impl AsFd, fifo: impl AsFd, stored: impl AsFd) -> io
 
 /// Drops so many bytes from the FIFO if they are those at `offset` of the file.
 fn drop_twice(fifo: impl AsFd, stored: impl AsFd, offset: u64, bytes: usize) -> io::Result<()> {
-    let (read, write) = file::make_pipe()?;
-    let shared = match file::share_pipe(&fifo, &write, bytes) {
+    let (read, write) = pipe::make()?;
+    let shared = match pipe::share(&fifo, &write, bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         result => result?,
     };
     let (mut here, mut there) = (vec![0; bytes], vec![0; bytes]);
     let read = if shared == bytes { file::read(read, &mut here)? } else { 0 };
     if read == bytes && file::read_at(stored, &mut there, offset)? == bytes && here == there {
-        file::drop_from_pipe(fifo, file::open_null()?, bytes)?;
+        pipe::drop_from(fifo, file::open_null()?, bytes)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use siding_core::notices::{Follower, NoticesError, Outbox, Woken};
-use siding_core::sys::file;
+use siding_core::sys::pipe;
 use siding_model::notice::{Consumer, NoticeId, NoticeView};
 use siding_tools::{Host, PROGRAM, news};
 
@@ -28,9 +28,9 @@ pub(super) struct Follow {
 impl Follow {
     /// Begins to wait, and says so whenever there may be something.
     pub(super) fn begin(host: &Arc<Host>, sender: Sender<Came>) -> Result<Self, AgentError> {
-        let pipe = file::make_pipe();
+        let made = pipe::make();
         let (reader, writer) =
-            pipe.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
+            made.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
         let host = Arc::clone(host);
         thread::spawn(move || {
             // Where it cannot be waited for it is looked for.

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::{self, Raw};
-use siding_core::sys::{descriptor, file, poll};
+use siding_core::sys::{descriptor, file, pipe, poll};
 use siding_model::signal::Signal;
 
 use super::screen::{BEGIN, END, Screen};
@@ -110,7 +110,7 @@ impl Console {
         tell: impl Fn(Person) -> bool + Send + 'static,
     ) -> Result<(), ConsoleError> {
         let Some(signals) = self.signals.take() else { return Ok(()) };
-        let (stopped, stop) = file::make_pipe()?;
+        let (stopped, stop) = pipe::make()?;
         let input = self.input.try_clone()?;
         let raw = Arc::new(Raw::enter(&self.input)?);
         tty::restore_at_panic(&raw, self.output.try_clone()?, END);

@@ -1,15 +1,20 @@
 //! Files: opened below a directory descriptor, so that no path is too long and none is raced.
 
+mod facts;
+mod space;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps,
-    UTIME_OMIT,
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+
+pub use facts::{
+    Facts, facts, facts_at, is_linked, is_program, is_same, set_written_at, written_at,
 };
+pub use space::{next_data, punch_hole, release_reserve, reserve};
 
 /// What to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,105 +236,6 @@ pub fn directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What is known about a file without opening it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
-    /// Length in bytes.
-    pub len: u64,
-    /// Bytes of disk it really takes.
-    pub stored: u64,
-    /// Owner.
-    pub uid: u32,
-    /// Permission bits.
-    pub mode: u32,
-    /// Whether it is a socket.
-    pub is_socket: bool,
-    /// Whether it is a regular file.
-    pub is_file: bool,
-    /// Device and inode: no other file has both.
-    pub identity: (u64, u64),
-}
-
-/// Returns the facts of an open file.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn facts(fd: impl AsFd) -> io::Result<Facts> {
-    Ok(facts_of(&rustix::fs::fstat(fd)?))
-}
-
-/// Whether an open file or directory still has a name.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn is_linked(fd: impl AsFd) -> io::Result<bool> {
-    Ok(rustix::fs::fstat(fd)?.st_nlink > 0)
-}
-
-/// Returns the facts of `name` below `dir`, not following a link.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn facts_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Facts> {
-    Ok(facts_of(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
-}
-
-/// Whether there is a file at `path` that this process may execute.
-#[must_use]
-pub fn is_program(path: &Path) -> bool {
-    use rustix::fs::{Access, CWD, accessat, stat};
-    stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
-        && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
-}
-
-/// Whether two paths lead to the same file or directory.
-#[must_use]
-pub fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |path| rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
-    place(one).is_some_and(|one| place(other) == Some(one))
-}
-
-/// Returns when `name` below `dir` was last written to, in milliseconds since 1970.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn written_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
-    let stat = rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?;
-    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    Ok(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
-}
-
-/// Notes that a file was last written to at this moment, in milliseconds since 1970. The kernel's own
-/// note is a clock tick late.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn set_written_at(fd: impl AsFd, wall_ms: i64) -> io::Result<()> {
-    let written = Timespec {
-        tv_sec: wall_ms.div_euclid(1000),
-        tv_nsec: wall_ms.rem_euclid(1000) * 1_000_000,
-    };
-    let read = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    Ok(rustix::fs::futimens(fd, &Timestamps { last_access: read, last_modification: written })?)
-}
-
-fn facts_of(stat: &rustix::fs::Stat) -> Facts {
-    Facts {
-        len: stat.st_size.unsigned_abs(),
-        stored: stat.st_blocks.unsigned_abs() * 512,
-        uid: stat.st_uid,
-        mode: stat.st_mode & 0o7777,
-        is_socket: FileType::from_raw_mode(stat.st_mode) == FileType::Socket,
-        is_file: FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
-        identity: (stat.st_dev, stat.st_ino),
-    }
-}
-
 /// Takes the exclusive lock of an open file, if nobody has it. It lives as long as the open file
 /// description, in whichever process that is.
 ///
@@ -358,49 +264,6 @@ pub fn lock(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Reserves `len` bytes from the start without changing the length, so that later writes up to
-/// there succeed on a full disk.
-///
-/// # Errors
-///
-/// The operating system's, `EOPNOTSUPP` where the file system cannot.
-pub fn reserve(fd: impl AsFd, len: u64) -> io::Result<()> {
-    Ok(rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, len)?)
-}
-
-/// Gives back what [`reserve`] took beyond the end of the file.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
-    let len = facts(fd.as_fd())?.len;
-    Ok(rustix::fs::ftruncate(fd, len)?)
-}
-
-/// Returns where stored data begins at or after an offset, `None` when there is none.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn next_data(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
-    match rustix::fs::seek(fd, rustix::fs::SeekFrom::Data(from)) {
-        Ok(offset) => Ok(Some(offset)),
-        Err(rustix::io::Errno::NXIO) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Releases the disk space of a part of a file. Offsets stay valid; the part reads as zeros.
-///
-/// # Errors
-///
-/// The operating system's, `EOPNOTSUPP` where the file system cannot.
-pub fn punch_hole(fd: impl AsFd, from: u64, len: u64) -> io::Result<()> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(rustix::fs::fallocate(fd, flags, from, len)?)
-}
-
 /// Waits until the file's data is on the disk.
 ///
 /// # Errors
@@ -418,94 +281,6 @@ pub fn sync_data(fd: impl AsFd) -> io::Result<()> {
 pub fn set_blocking(fd: impl AsFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(fd.as_fd())?;
     Ok(rustix::fs::fcntl_setfl(fd, flags & !OFlags::NONBLOCK)?)
-}
-
-/// Sets how many bytes a pipe holds. The kernel rounds up to whole pages.
-///
-/// # Errors
-///
-/// `EPERM` when an ordinary user's pipe pages are used up, `EBUSY` when it holds more than that.
-pub fn set_pipe_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
-    Ok(())
-}
-
-/// Moves at most `most` bytes out of a pipe into a file at an offset, without bringing them into
-/// this process: what the file has taken is out of the pipe and what it has not is still there, even
-/// when this process is killed meanwhile. Returns how many.
-///
-/// # Errors
-///
-/// The operating system's: `EAGAIN` when the pipe is empty, `EINVAL` when the file's system cannot.
-pub fn move_from_pipe(
-    pipe: impl AsFd,
-    to: impl AsFd,
-    offset: u64,
-    most: usize,
-) -> io::Result<usize> {
-    let mut offset = offset;
-    let how = rustix::pipe::SpliceFlags::NONBLOCK;
-    loop {
-        match rustix::pipe::splice(&pipe, None, &to, Some(&mut offset), most, how) {
-            Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
-}
-
-/// Makes a pipe: where it is read, and where it is written.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn make_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
-    Ok(rustix::pipe::pipe_with(flags)?)
-}
-
-/// Lets another pipe have what a pipe holds too, at most `most` bytes; the first keeps it. Nothing is
-/// copied. Returns how many bytes that were.
-///
-/// # Errors
-///
-/// The operating system's: `EAGAIN` when one is empty or the other full.
-pub fn share_pipe(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
-    let how = rustix::pipe::SpliceFlags::NONBLOCK;
-    loop {
-        match rustix::pipe::tee(&pipe, &with, most, how) {
-            Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
-}
-
-/// Takes bytes out of a pipe that holds at least so many, and drops them. The kernel does it in one
-/// step: whoever is killed has taken all of them or none.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn drop_from_pipe(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()> {
-    let how = rustix::pipe::SpliceFlags::NONBLOCK;
-    let mut left = bytes;
-    while left > 0 {
-        match rustix::pipe::splice(&pipe, None, &null, None, left, how) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => left -= count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Returns how many bytes a pipe holds.
-///
-/// # Errors
-///
-/// The operating system's.
-pub fn held_in_pipe(pipe: impl AsFd) -> io::Result<u64> {
-    Ok(rustix::io::ioctl_fionread(pipe)?)
 }
 
 /// Reads what there is, `Ok(0)` at the end.

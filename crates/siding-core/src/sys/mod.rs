@@ -23,6 +23,7 @@ pub mod machine;
 pub mod memory;
 pub mod netns;
 pub mod pidfd;
+pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod procfs;

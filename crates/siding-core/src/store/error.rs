@@ -1,0 +1,69 @@
+//! Why the state directory cannot be used.
+
+use std::io;
+use std::path::PathBuf;
+
+use siding_model::id::TaskId;
+
+use crate::place::NoPlace;
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("could not {doing} `{path}`: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// Others may change what is in it.
+    #[error(
+        "the state directory `{path}` can be written by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another"
+    )]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It belongs to another user.
+    #[error(
+        "the state directory `{path}` belongs to user {uid}; set SIDING_STATE_DIR to a directory of your own"
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// It is on a network file system, and a task can have its FIFOs and its socket nowhere else.
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
+    /// A text that could name a task, and no task has it.
+    #[error("no task `{text}`; `siding ps --all` lists what there is")]
+    NoSuchTask {
+        /// What was given.
+        text: String,
+    },
+    /// A text that begins several ids.
+    #[error("`{text}` begins {} ids: {}; give more characters", found.len(), list(found))]
+    Ambiguous {
+        /// What was given.
+        text: String,
+        /// The ids.
+        found: Vec<TaskId>,
+    },
+}
+
+fn list(ids: &[TaskId]) -> String {
+    const SHOWN: usize = 4;
+    let mut text: Vec<String> = ids.iter().take(SHOWN).map(ToString::to_string).collect();
+    if ids.len() > SHOWN {
+        text.push("…".to_owned());
+    }
+    text.join(", ")
+}

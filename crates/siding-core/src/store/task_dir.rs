@@ -1,0 +1,139 @@
+//! The directory of a task.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use siding_model::id::TaskId;
+use siding_model::journal::{Folded, JournalError};
+use siding_model::notice::Story;
+
+use crate::journal_file::{self, ReadError};
+use crate::place::{self, Away};
+use crate::sys::file;
+
+/// The directory of one task.
+#[derive(Debug)]
+pub struct TaskDir {
+    id: TaskId,
+    path: PathBuf,
+    fd: OwnedFd,
+    /// Where its FIFOs, its socket and its lock are, when not in the directory itself.
+    away: Option<Away>,
+}
+
+impl AsFd for TaskDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl TaskDir {
+    pub(super) const fn new(id: TaskId, path: PathBuf, fd: OwnedFd, away: Option<Away>) -> Self {
+        Self { id, path, fd, away }
+    }
+
+    /// Takes over a directory that another process opened, and the task's place when that is
+    /// outside. Its path is not known.
+    #[must_use]
+    pub fn inherited(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
+        Self { id, path: PathBuf::new(), fd, away: away.map(Away::inherited) }
+    }
+
+    /// Returns whose it is.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Returns its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the directory in which its FIFOs and its socket are.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is none any more, or it is on another machine.
+    pub fn place(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.away {
+            None => Ok(self.fd.as_fd()),
+            Some(away) => {
+                away.meeting(self.fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
+        }
+    }
+
+    /// Returns the task's place when that is outside its directory. It carries the lock then.
+    #[must_use]
+    pub fn away(&self) -> Option<BorrowedFd<'_>> {
+        self.away.as_ref().and_then(Away::held)
+    }
+
+    /// Returns the machine that keeps the task, when it is not this one: nothing of the task can
+    /// be seen from here but its files.
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<&str> {
+        self.away.as_ref().and_then(Away::elsewhere)
+    }
+
+    /// Removes what exists only while a shim keeps the task.
+    pub fn clear_place(&self) {
+        place::clear(self.fd.as_fd(), self.away.as_ref());
+    }
+
+    /// Reads the task's journal.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`].
+    pub fn read(&self) -> Result<Folded, ReadError> {
+        journal_file::read(&self.fd)
+    }
+
+    /// Reads the task's journal and what it has to tell.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`].
+    pub fn story(&self) -> Result<Story, ReadError> {
+        journal_file::story(&self.fd)
+    }
+
+    /// Takes the task's lock, `None` while its shim has it, or when it is another machine's.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn try_lock(mut self) -> io::Result<Option<LockedTask>> {
+        let locked = match &mut self.away {
+            None => file::try_lock(&self.fd)?,
+            Some(away) => away.try_lock(&self.fd, self.id)?,
+        };
+        Ok(locked.then_some(LockedTask(self)))
+    }
+
+    /// Whether nothing was ever recorded for the task, so nothing was ever started.
+    #[must_use]
+    pub fn is_unborn(&self) -> bool {
+        matches!(self.read(), Err(ReadError::Content(JournalError::Empty)))
+    }
+}
+
+/// A task whose lock this process holds: its shim is dead, and nobody else may write.
+#[derive(Debug)]
+pub struct LockedTask(TaskDir);
+
+impl LockedTask {
+    /// Returns the directory.
+    #[must_use]
+    pub const fn dir(&self) -> &TaskDir {
+        &self.0
+    }
+
+    pub(super) fn into_dir(self) -> TaskDir {
+        self.0
+    }
+}

@@ -1,0 +1,103 @@
+//! What happens to a task, and what is to be done about it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::{LeaderEnd, Limit, Why};
+use crate::process::{Mono, ProcRef};
+use crate::signal::Signal;
+
+/// Whether anything of the task's tree still lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tree {
+    /// Proven empty.
+    Empty,
+    /// Something lives.
+    Alive,
+}
+
+/// What happened. The serialized form is the journal's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The leader's exec worked.
+    Spawned {
+        /// The leader.
+        leader: ProcRef,
+    },
+    /// Nothing was started.
+    SpawnFailed {
+        /// The operating system's reason, with the file it is about.
+        error: String,
+        /// `errno`, zero when there is none.
+        errno: i32,
+    },
+    /// The leader ended.
+    LeaderEnded {
+        /// How.
+        end: LeaderEnd,
+        /// What is left.
+        tree: Tree,
+        /// Its last working directory, where the shell told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        final_cwd: Option<String>,
+        /// Status of each stage of its last pipeline, where the shell told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pipeline: Option<Vec<i32>>,
+    },
+    /// The last descendant is gone.
+    TreeEmpty,
+    /// Somebody asked for the end.
+    StopAsked {
+        /// Who.
+        by: String,
+        /// Grace to use instead of the task's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace_ms: Option<u64>,
+        /// Signal to use instead of the task's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<Signal>,
+    },
+    /// The deadline passed.
+    DeadlinePassed,
+    /// A limit was passed at which the task is to be stopped.
+    LimitPassed {
+        /// Which.
+        which: Limit,
+    },
+    /// The grace is over.
+    GraceOver,
+    /// The deadline was moved.
+    Extended {
+        /// New deadline; what lies beyond the cap is cut.
+        deadline: Mono,
+    },
+    /// The task went to the background.
+    Placed {
+        /// Why.
+        why: Why,
+    },
+    /// The kill is done: all are gone but these many.
+    Swept {
+        /// Processes that could not be ended.
+        survivors: u32,
+    },
+    /// A rescuer found nothing that ever ran, or nothing left of it.
+    Vanished {
+        /// What is known.
+        why: String,
+    },
+}
+
+/// What the shell around this function must do, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the event to the journal. Always first.
+    Record,
+    /// Send a signal to the whole tree, then SIGCONT, since a stopped process takes nothing else.
+    Signal(Signal),
+    /// Kill the whole tree and report [`Event::Swept`].
+    Kill,
+    /// Tell everybody and leave.
+    Close,
+}
