@@ -28,6 +28,7 @@ use crate::kin::{Kin, own_pid};
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::meter::Meter;
+use crate::pause;
 use crate::pump::Pump;
 use crate::ready::Awaited;
 use crate::rounds;
@@ -52,6 +53,8 @@ pub(crate) fn run(
     };
     starter.tell(&Message::Done);
     drop(starter);
+    pause::plan_adoption();
+    pause::at(pause::ADOPTED);
     let lease = Lease::take(&held.root, &held.adoption.spec);
     if !held.lasts(&lease) {
         return Ok(());
@@ -94,14 +97,16 @@ impl Held {
         loop {
             let mut fds = vec![self.leader.as_fd(), self.shim.signals.as_fd()];
             fds.extend(lease.source());
-            let now = clock::mono();
-            let ready = poll::wait(&fds, Some(until.ms_since(now))).unwrap_or_default();
+            // A host that ended before anybody held it is seen by no descriptor.
+            let is_lost = lease.is_lost();
+            let left = if is_lost { 0 } else { until.ms_since(clock::mono()) };
+            let ready = poll::wait(&fds, Some(left)).unwrap_or_default();
             if self.leader.is_dead() {
                 let id = spec.task_id;
                 return !Marks::scan_for(&self.root, id, own_pid()).of(id).is_empty();
             }
             // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
-            if ready.contains(&true) || clock::mono() >= until {
+            if ready.contains(&true) || is_lost || clock::mono() >= until {
                 return true;
             }
         }

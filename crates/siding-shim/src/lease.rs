@@ -46,6 +46,11 @@ impl Lease {
         }
     }
 
+    /// Whether no owner is left.
+    pub(crate) const fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
     /// Returns when to come back to [`Self::is_over`].
     pub(crate) const fn wake_at(&self) -> Option<Mono> {
         match self {

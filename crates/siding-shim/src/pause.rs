@@ -19,6 +19,9 @@ pub(crate) const POINTS: [&str; 12] = [
     "told",
 ];
 
+/// Where a shim is that has taken on a process, and does not know yet whose that is.
+pub(crate) const ADOPTED: &str = "adopted";
+
 /// Where this process is to stop.
 #[cfg(feature = "pause-points")]
 static WANTED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
@@ -38,10 +41,22 @@ pub(crate) fn plan(environment: &[std::ffi::CString]) {
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn plan(_environment: &[std::ffi::CString]) {}
 
+/// Takes the same from the environment of this process: what is taken on has an environment already.
+#[cfg(feature = "pause-points")]
+pub(crate) fn plan_adoption() {
+    if let Ok(wanted) = std::env::var("SIDING_PAUSE_AT") {
+        WANTED.get_or_init(|| wanted);
+    }
+}
+
+/// Does nothing.
+#[cfg(not(feature = "pause-points"))]
+pub(crate) const fn plan_adoption() {}
+
 /// Stops this process when it was planned to stop here.
 #[cfg(feature = "pause-points")]
 pub(crate) fn at(point: &str) {
-    debug_assert!(POINTS.contains(&point), "`{point}` is not in the list");
+    debug_assert!(POINTS.contains(&point) || point == ADOPTED, "`{point}` is not in the list");
     if WANTED.get().is_some_and(|wanted| wanted == point) {
         siding_core::sys::signals::stop_oneself();
     }

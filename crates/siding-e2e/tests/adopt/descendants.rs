@@ -1,6 +1,8 @@
 //! What an adopted command leaves, and the end of its host.
 
+use rustix::process::Signal;
 use serde_json::json;
+use siding_e2e::processes::state;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, words};
 
 use crate::support::{
@@ -69,6 +71,31 @@ fn the_end_of_the_host_is_seen_before_the_record() {
     let _signalled = shell.wait();
     until_no_shim(&sandbox);
     assert_eq!(tasks(&sandbox).len(), 1);
+}
+
+/// The same when the host ends before anybody holds it.
+#[test]
+fn a_host_that_ends_while_its_command_is_taken_on_is_missed() {
+    let sandbox = sandbox();
+    let host = sandbox.puppet(&["hang"]).spawn();
+    let owner = host.process().pid.to_string();
+    let open = ["session", "open", "chat", "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let (leave, names) = leave(&sandbox);
+    let call = shell(&sandbox, &format!("{leave}\nsleep 60")).pause_at("adopted");
+    let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
+    let shell = call.env("SIDING_SESSION_GRACE", "100ms").spawn();
+    let processes = marked(&sandbox, names);
+    let shim = eventually_some("its shim pauses", || {
+        shims(&sandbox).into_iter().find(|shim| state(shim.pid) == Some('T'))
+    });
+    drop(host);
+    shim.signal(Signal::CONT);
+    eventually("all are gone", || processes.iter().all(|process| !process.alive()));
+    let _signalled = shell.wait();
+    until_no_shim(&sandbox);
+    let [task] = &tasks(&sandbox)[..] else { panic!("{:#?}", tasks(&sandbox)) };
+    assert_eq!(task["outcome"], json!({"kind": "stopped", "by": "session"}), "{task:#}");
 }
 
 /// C3: a command that ends at once and leaves something is put on record, with its own end.
