@@ -3,6 +3,7 @@
 //! One thread holds the conversation and its transcript. Models and tools work on others, and what
 //! comes of them arrives as messages, so that nothing slow ever holds it up.
 
+mod bash;
 mod begin;
 mod board;
 mod calls;
@@ -17,6 +18,7 @@ mod mates;
 mod news;
 mod one_shot;
 mod own_command;
+mod permit;
 mod recover;
 mod reminders;
 mod remote;
@@ -53,10 +55,10 @@ use news::Follow;
 use reminders::Reminders;
 
 pub use begin::{Begin, Whose};
-pub use calls::{Doubts, Guard, Permit};
 pub use error::AgentError;
 pub use interactive::interactive;
 pub use one_shot::one_shot;
+pub use permit::{Doubts, Guard, Permit};
 pub use report::{End, Report};
 pub use sight::Sight;
 pub use spawn::Bounds;

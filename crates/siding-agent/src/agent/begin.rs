@@ -14,10 +14,11 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::process::ProcRef;
 use siding_tools::Host;
 
-use super::calls::{Calls, Doubts, Guard};
+use super::calls::Calls;
 use super::came::Came;
 use super::mates::{Company, Mates};
 use super::news::Follow;
+use super::permit::{Doubts, Guard, Warden};
 use super::reminders::{self, Reminders};
 use super::spawn::{Bounds, Spawner};
 use super::{Agent, AgentError, Sight, words};
@@ -143,8 +144,8 @@ impl Begin {
         };
         let (sender, came) = channel();
         let company = company(sender.clone());
-        let permission = (self.guard, self.doubts);
-        let calls = Calls::new(toolbox, scene, spawner, company.clone(), permission)
+        let warden = Warden { guard: self.guard, doubts: self.doubts };
+        let calls = Calls::new(toolbox, scene, spawner, company.clone(), warden)
             .map_err(|why| AgentError::Scene { why: format!("--tools: {why}") })?;
         let calls = Arc::new(calls);
         let terms = Terms {

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 use siding_model::text::one_line;
 use siding_tools::sleep::block;
-use siding_tools::tools::{self, RunArgs};
+use siding_tools::tools;
 use siding_tools::{Answer as Answered, Host, Receipt, Refusal, schema};
 use tokio::runtime::Runtime;
 
 use super::came::{Came, Heard};
 use super::foreground::{Foreground, Wishes};
 use super::mates::Company;
+use super::permit::Warden;
 use super::spawn::{self, Spawner};
-use super::{Purpose, remote, team, watch_mcp};
+use super::{Purpose, bash, remote, team, watch_mcp};
 use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider};
 use crate::tool::{Scene, ToolSpec, Toolbox};
@@ -31,73 +31,13 @@ const OUTPUT: &str = "\n\noutput:\n";
 /// Columns of the name of a tool that does not exist.
 const NAME: usize = 60;
 
-/// Whether a command may run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permit {
-    /// Nothing speaks against it.
-    Yes,
-    /// Somebody should look first.
-    Ask {
-        /// What speaks against it.
-        why: String,
-    },
-    /// It must not.
-    No {
-        /// What speaks against it.
-        why: String,
-    },
-}
-
-/// What becomes of commands that somebody should look at first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doubts {
-    /// They are not run: nobody is there.
-    Refused,
-    /// They are run.
-    Allowed,
-    /// A person is asked.
-    Asked,
-}
-
-/// Judges a command, which is to run in the background or not.
-pub type Guard = Arc<dyn Fn(&str, bool) -> Permit + Send + Sync>;
-
-/// What `bash` takes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Bash {
-    /// Text for bash.
-    command: String,
-    /// Start it in the background and answer at once with the task id.
-    #[serde(default)]
-    run_in_background: bool,
-    /// Deadline in seconds: how long it may live (default 1800).
-    #[serde(default)]
-    timeout: Option<f64>,
-    /// Seconds to wait before it goes on in the background (default 15).
-    #[serde(default)]
-    budget: Option<f64>,
-    /// Let `task_input` write to it; otherwise it reads nothing.
-    #[serde(default)]
-    stdin: bool,
-    /// Start even though the same command runs already in the same directory.
-    #[serde(default)]
-    allow_duplicate: bool,
-}
-
-const BASH: &str = "\
-Run a shell command. Answers with how it ended and its output. One that takes longer than `budget` \
-goes on in the background, and the answer has its task id. Every command is ended with all it started \
-at its `timeout`, and when this agent ends.";
-
 /// What the model may call, and how it is done.
 pub(super) struct Calls {
     toolbox: Toolbox,
     scene: Scene,
     pub(super) spawner: Spawner,
-    pub(super) guard: Guard,
+    pub(super) warden: Warden,
     pub(super) company: Company,
-    doubts: Doubts,
     specs: Vec<ToolSpec>,
 }
 
@@ -112,33 +52,19 @@ impl Calls {
         scene: Scene,
         spawner: Spawner,
         company: Company,
-        (guard, doubts): (Guard, Doubts),
+        warden: Warden,
     ) -> Result<Self, String> {
         let mut specs = vec![
-            ToolSpec { name: "bash", about: BASH, schema: schema::of::<Bash>().into() },
-            ToolSpec {
-                name: spawn::TOOL,
-                about: spawn::ABOUT,
-                schema: schema::of::<spawn::Args>().into(),
-            },
-            ToolSpec {
-                name: watch_mcp::NAME,
-                about: watch_mcp::ABOUT,
-                schema: schema::of::<watch_mcp::Args>().into(),
-            },
-            ToolSpec {
-                name: remote::NAME,
-                about: remote::ABOUT,
-                schema: schema::of::<remote::Args>().into(),
-            },
+            spec::<bash::Args>(bash::NAME, bash::ABOUT),
+            spec::<spawn::Args>(spawn::TOOL, spawn::ABOUT),
+            spec::<watch_mcp::Args>(watch_mcp::NAME, watch_mcp::ABOUT),
+            spec::<remote::Args>(remote::NAME, remote::ABOUT),
         ];
         if let Company::Lead(_) = &company {
-            let schema = schema::of::<team::SpawnArgs>().into();
-            specs.push(ToolSpec { name: team::SPAWN, about: team::ABOUT_SPAWN, schema });
+            specs.push(spec::<team::SpawnArgs>(team::SPAWN, team::ABOUT_SPAWN));
         }
         if !matches!(company, Company::Alone) {
-            let schema = schema::of::<team::SendArgs>().into();
-            specs.push(ToolSpec { name: team::SEND, about: team::ABOUT_SEND, schema });
+            specs.push(spec::<team::SendArgs>(team::SEND, team::ABOUT_SEND));
         }
         for tool in tools::all() {
             if let Some(name) = own_name(tool.name) {
@@ -146,7 +72,7 @@ impl Calls {
             }
         }
         specs.extend(toolbox.specs().iter().cloned());
-        let mut calls = Self { toolbox, scene, spawner, guard, company, doubts, specs };
+        let mut calls = Self { toolbox, scene, spawner, warden, company, specs };
         if let Some(only) = &calls.spawner.tools {
             calls.check(only)?;
             calls.specs.retain(|spec| only.iter().any(|name| name == spec.name));
@@ -197,7 +123,7 @@ impl Calls {
                 _ if !this.has(&name) => {
                     (ToolResult { call: id, text: this.unknown(&name), is_error: true }, Vec::new())
                 }
-                ("bash", _, Value::Object(input)) => {
+                (bash::NAME, _, Value::Object(input)) => {
                     taken(id, &host, this.bash(&host, &mut foreground, input).await)
                 }
                 (spawn::TOOL, _, Value::Object(input)) => {
@@ -264,21 +190,9 @@ impl Calls {
         foreground: &mut Foreground,
         input: serde_json::Map<String, Value>,
     ) -> Result<Answered, Refusal> {
-        let Bash { command, run_in_background, timeout, budget, stdin, allow_duplicate } =
-            tools::read(input)?;
-        self.permit(foreground, &command, run_in_background).await?;
-        let args = RunArgs {
-            command,
-            background: run_in_background,
-            timeout,
-            budget,
-            stdin,
-            allow_duplicate,
-            cwd: Some(self.spawner.cwd.clone()),
-            may_start_away: true,
-            ..RunArgs::default()
-        };
-        tools::run(host, foreground, args).await
+        let args: bash::Args = tools::read(input)?;
+        self.warden.permit(foreground, &args.command, args.run_in_background).await?;
+        tools::run(host, foreground, args.of_runtime(&self.spawner.cwd)).await
     }
 
     async fn watch_mcp(
@@ -289,7 +203,7 @@ impl Calls {
     ) -> Result<Answered, Refusal> {
         let args: watch_mcp::Args = tools::read(input)?;
         if let Some(command) = &args.command {
-            self.permit(foreground, command, true).await?;
+            self.warden.permit(foreground, command, true).await?;
         }
         block(|| args.begin(host, &self.spawner.cwd))
     }
@@ -302,59 +216,8 @@ impl Calls {
     ) -> Result<Answered, Refusal> {
         let args: remote::Args = tools::read(input)?;
         args.check()?;
-        let shown = args.shown();
-        match ((self.guard)(&shown, true), args.doubt()) {
-            (Permit::Yes, Some(why)) => self.doubt(foreground, &shown, why).await?,
-            (permit, _) => self.held_to(permit, foreground, &shown).await?,
-        }
+        self.warden.permit_doubted(foreground, &args.shown(), args.doubt()).await?;
         args.begin(host, foreground, &self.spawner.cwd).await
-    }
-
-    /// Makes sure that a command may run.
-    async fn permit(
-        &self,
-        foreground: &Foreground,
-        command: &str,
-        background: bool,
-    ) -> Result<(), Refusal> {
-        self.held_to((self.guard)(command, background), foreground, command).await
-    }
-
-    /// Does as the guard says.
-    async fn held_to(
-        &self,
-        permit: Permit,
-        foreground: &Foreground,
-        command: &str,
-    ) -> Result<(), Refusal> {
-        match permit {
-            Permit::Yes => Ok(()),
-            Permit::Ask { why } => self.doubt(foreground, command, why).await,
-            Permit::No { why } => Err(Refusal::Arguments(format!("not run: {why}"))),
-        }
-    }
-
-    /// Has it decided whether a command is run that somebody should look at first.
-    async fn doubt(
-        &self,
-        foreground: &Foreground,
-        command: &str,
-        why: String,
-    ) -> Result<(), Refusal> {
-        let no = |who: &str| {
-            Err(Refusal::Arguments(format!(
-                "not run: a person has to say yes to this first, and {who}: {why}"
-            )))
-        };
-        match self.doubts {
-            Doubts::Allowed => Ok(()),
-            Doubts::Refused => no("none is asked here"),
-            Doubts::Asked => match foreground.ask(command, &why).await {
-                Some(true) => Ok(()),
-                Some(false) => no("has said no"),
-                None => Err(Refusal::Cancelled),
-            },
-        }
     }
 }
 
@@ -362,6 +225,10 @@ impl fmt::Debug for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Calls").field("specs", &self.specs).finish_non_exhaustive()
     }
+}
+
+fn spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec {
+    ToolSpec { name, about, schema: schema::of::<A>().into() }
 }
 
 /// Returns what this agent calls a tool that works on tasks.

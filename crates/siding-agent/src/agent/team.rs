@@ -20,9 +20,10 @@ use siding_tools::tools::{self, Own};
 use siding_tools::{Answer, Host, PROGRAM, Refusal};
 
 use super::begin::{Begin, Whose};
-use super::calls::{Calls, Doubts};
+use super::calls::Calls;
 use super::foreground::Foreground;
 use super::mates::{Company, Delivered, Desk, LEAD, Mates, Reserved};
+use super::permit::Doubts;
 use super::spawn;
 use super::stand_in::host_argument;
 use crate::provider::{self, Model, Provider};
@@ -167,7 +168,7 @@ impl Calls {
             provider,
             labeller: None,
             model: model.to_string(),
-            guard: Arc::clone(&self.guard),
+            guard: Arc::clone(&self.warden.guard),
             // Nobody sees what it would ask, also where somebody is at the terminal.
             doubts: if spawner.yes_to_ask { Doubts::Allowed } else { Doubts::Refused },
             allow_paths: spawner.allow_paths.clone(),
