@@ -173,6 +173,8 @@ impl Agent {
                 }
             }
             Effect::Rest(rest) => {
+                // Also where the model is not asked again: what becomes of them now is news.
+                self.shown.clear();
                 sight(Sight::Rests(&rest));
                 self.rest = Some(rest);
             }

@@ -177,6 +177,9 @@ impl Mates {
             _ => self.sender_to(from, to),
         };
         let nobody = || {
+            if to == LEAD && from != LEAD {
+                return format!("not delivered: `{LEAD}` is about to end, and you with it");
+            }
             let others = self.others(from);
             let whom = match others.is_empty() {
                 true => "there is nobody to write to; `spawn_teammate` makes a teammate".to_owned(),
@@ -340,6 +343,7 @@ mod tests {
         assert!(mates.deliver(LEAD, "tester", "x".to_owned()).is_err(), "it has gone");
         // A lead that reads nothing any more keeps nobody waiting.
         drop(came);
-        assert!(mates.deliver("tester", LEAD, "x".to_owned()).is_err());
+        let gone = mates.deliver("tester", LEAD, "x".to_owned()).expect_err("it has gone");
+        assert!(gone.contains("about to end"), "{gone}");
     }
 }

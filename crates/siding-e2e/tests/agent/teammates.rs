@@ -235,6 +235,122 @@ fn it_ends_with_its_host_and_says_so() {
     assert_eq!(done["text"], "Then I do it alone.");
 }
 
+/// Teammates write to one another, and not as a person does.
+#[test]
+fn teammates_write_to_one_another() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let writes = |to: &str, text: &str| {
+        format!(
+            "[[answer]]\n[[answer.call]]\ntool = \"send_message\"\n\
+             input = {{ to = \"{to}\", text = \"{text}\" }}\n[[answer]]\ntext = \"Well.\"\n"
+        )
+    };
+    let first = format!("[[answer]]\ntext = \"Ready.\"\n{}", writes("second", "pong"));
+    let first = model(&sandbox, "first", &first);
+    let second = model(&sandbox, "second", &writes("first", "ping"));
+    let script = spawning("first", &first, "") + &spawning("second", &second, "");
+    let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
+    assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
+    let told = |name: &str| {
+        let name = format!("teammate: {name}");
+        let all = tasks(&sandbox, "in_process_teammate");
+        let task = all.iter().find(|task| task["name"] == name.as_str()).expect("it is a task");
+        let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
+        let told = entries(&lines, "told").into_iter().map(ToString::to_string);
+        told.collect::<String>()
+    };
+    for (name, from, text) in [("first", "second", "ping"), ("second", "first", "pong")] {
+        let told = told(name);
+        let block = format!("<from>{from}</from>");
+        assert!(told.contains(&block) && told.contains(&format!("<text>{text}</text>")), "{told}");
+        assert!(told.contains("not input from the user"), "{told}");
+    }
+}
+
+/// A teammate that may ask its model no more still has its task waited for, and its lead is told so.
+#[test]
+fn one_that_may_ask_no_more_has_its_task_waited_for() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done; echo over", run_in_background = true }
+        "#,
+    );
+    let script = spawning("tester", &model, ", max_turns = 1")
+        + r#"
+        [[answer]]
+        text = "I wait."
+        [[answer]]
+        expect = '(?s)<teammate_message>.*<status>out_of_requests</status>.*with a message of yours it goes on'
+        text = "I wait on."
+        "#;
+    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    let _waits = host.until_out_has("I wait on.");
+    std::fs::write(sandbox.path("go"), "").expect("written");
+    let done = host.wait().expect_code(0);
+    assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
+    let command = tasks(&sandbox, "local_bash").pop().expect("on record");
+    assert_eq!(command["outcome"], serde_json::json!({ "kind": "exited", "code": 0 }));
+    assert_eq!(output(&sandbox, &command), "over\n");
+}
+
+/// What a teammate had on the to-do list is there for others once it was stopped, not sooner.
+#[test]
+fn who_is_stopped_owns_no_to_do() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let model = model(
+        &sandbox,
+        "tester",
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "create_task"
+        input = { subject = "test it" }
+        [[answer.call]]
+        tool = "claim_task"
+        input = { id = "t1" }
+        [[answer]]
+        expect = 't1 is yours'
+        text = "I have it."
+        "#,
+    );
+    let script = spawning("tester", &model, "")
+        + r#"
+        [[answer]]
+        expect = '^(?<task>t-[0-9a-z]{12})  running'
+        text = "I wait."
+        [[answer]]
+        expect = 'I have it\.'
+        [[answer.call]]
+        tool = "claim_task"
+        input = { id = "t1" }
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = "${task}" }
+        [[answer.call]]
+        tool = "claim_task"
+        input = { id = "t1" }
+        [[answer.call]]
+        tool = "complete_task"
+        input = { id = "t1" }
+        [[answer]]
+        expect = '(?s)t1 .*t-[0-9a-z]{12}  stopped.*t1 is yours; .* had it, whose process is gone'
+        text = "I have done it."
+        "#;
+    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "I have done it.", "{done:#}");
+    let list = std::fs::read_to_string(sandbox.path(".siding/todo.jsonl")).expect("it is kept");
+    assert_eq!(list.matches("\"claimed\"").count(), 2, "the lead had it once: {list}");
+}
+
 /// A person, or the lead, stops it as any task: with all it has started, and nobody is said to be there.
 #[test]
 fn who_stops_it_stops_its_tasks() {
