@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::{Running, Sandbox};
+use crate::{Invocation, Running, Sandbox};
 
 /// A server whose agent a script answers for.
 #[derive(Debug)]
@@ -23,7 +23,17 @@ impl AgentServer {
     pub fn start(sandbox: &Sandbox, script: &str, address: &str, token: &str) -> Self {
         std::fs::write(sandbox.path("served.toml"), script).expect("the own directory is there");
         let args = ["a2a", "serve", "--addr", address, "--model", "script:served.toml"];
-        let call = sandbox.siding(&args).env("SIDING_A2A_TOKEN", token);
+        Self::of(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
+    }
+
+    /// Starts what this call says.
+    ///
+    /// # Panics
+    ///
+    /// When it does not begin to listen.
+    #[must_use]
+    #[track_caller]
+    pub fn of(call: Invocation) -> Self {
         let mut running = call.spawn();
         let told = running.until_out_has("\ntoken: ");
         let address = told.split("http://").nth(1).and_then(|rest| rest.split(',').next());

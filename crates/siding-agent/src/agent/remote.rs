@@ -12,7 +12,7 @@ use siding_http::client::is_here;
 use siding_model::text::one_line;
 use siding_tools::sleep::block;
 use siding_tools::tools;
-use siding_tools::{Answer, Caller, Host, PROGRAM, Refusal};
+use siding_tools::{Answer, Caller, Gone, Host, PROGRAM, Refusal};
 
 use super::own_command::start;
 
@@ -139,8 +139,8 @@ impl Args {
         }
         let budget = self.budget.unwrap_or(BUDGET);
         let waited = ask(host, call, "wait", json!({ "ids": [id], "timeout": budget })).await;
-        if matches!(waited, Err(Refusal::Cancelled)) {
-            // As a command that is waited for.
+        // As a command that is waited for: an agent that has gone leaves it to whoever ends the rest.
+        if matches!(waited, Err(Refusal::Cancelled)) && call.cancelled().await == Gone::Wish {
             let how = How { by: "user", grace: None, signal: None };
             let _by_the_session = block(|| stop::stop(&host.root, PROGRAM, id, how));
         }

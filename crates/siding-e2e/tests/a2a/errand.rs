@@ -1,5 +1,8 @@
 //! `siding a2a send` against servers that misbehave.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 use siding_e2e::eventually;
 
@@ -106,6 +109,56 @@ fn who_is_asked_is_told_at_once() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     assert_eq!(outcome(&sandbox, &id)["kind"], "stopped");
     assert!(server.methods().contains(&"CancelTask".to_owned()));
+}
+
+/// The model of siding's own agent is told what its peer wants to know, and answers it with the same tool.
+#[test]
+fn a_model_answers_what_its_peer_asks() {
+    let sandbox = sandbox();
+    let answered = Arc::new(AtomicBool::new(false));
+    let has_answer = Arc::clone(&answered);
+    let server = Double::start(true, move |asked, _| {
+        if asked.params["message"]["taskId"] == "t-1" {
+            has_answer.store(true, Ordering::Release);
+        }
+        let state = match (asked.method.as_str(), has_answer.load(Ordering::Acquire)) {
+            (_, true) => "COMPLETED",
+            ("SendStreamingMessage", false) => {
+                let asks = status("INPUT_REQUIRED", "which branch?");
+                return Reply::Events(vec![json!({ "task": task("WORKING") }), asks]);
+            }
+            (_, false) => "INPUT_REQUIRED",
+        };
+        Reply::Events(vec![json!({ "task": task(state) })])
+    });
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "remote_agent"
+        input = { url = "URL", text = "build it" }
+        [[answer]]
+        text = "I wait."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*which branch\? \[siding a2a send \S+ --task (?<task>\S+) TEXT\]'
+        [[answer.call]]
+        tool = "remote_agent"
+        input = { url = "URL", text = "the main one", task = "${task}" }
+        [[answer]]
+        text = "I have said which."
+        "#;
+    std::fs::write(sandbox.path("asks.toml"), script.replace("URL", &server.url()))
+        .expect("written");
+    let call = ["agent", "--model", "script:asks.toml", "-p", "go"];
+    let done = sandbox.siding(&call).run().expect_code(0);
+    assert!(done.out().contains("I have said which.\n"), "{done}");
+    let asked = server.asked();
+    let answer = asked.iter().find(|one| one.params["message"]["taskId"] == "t-1");
+    let answer = answer.expect("it was answered");
+    assert_eq!(answer.params["message"]["parts"], json!([{ "text": "the main one" }]));
+    let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
+    for task in listed.as_array().expect("a list") {
+        assert_eq!(task["outcome"], json!({ "kind": "exited", "code": 0 }), "{task:#}");
+    }
 }
 
 /// What a server says cannot pass for what siding says of it.

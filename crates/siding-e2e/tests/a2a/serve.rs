@@ -117,6 +117,20 @@ fn an_agent_gives_another_a_task_and_goes_on_with_it() {
 }
 
 #[test]
+fn its_model_may_come_from_the_environment() {
+    let sandbox = sandbox();
+    let serve = ["a2a", "serve", "--addr", "127.0.0.1:0"];
+    let none = sandbox.siding(&serve).run().expect_code(125);
+    assert!(none.err().contains("SIDING_MODEL"), "{none}");
+    std::fs::write(sandbox.path("own.toml"), "[[answer]]\ntext = \"Mine.\"\n").expect("written");
+    let call = sandbox.siding(&serve).env("SIDING_MODEL", "script:own.toml");
+    let server = AgentServer::of(call.env("SIDING_A2A_TOKEN", TOKEN));
+    let done = send(&sandbox, &server.url(), &["whose?"]).run().expect_code(0);
+    assert!(done.out().ends_with("  Mine.\ncompleted\n"), "{done}");
+    server.end();
+}
+
+#[test]
 fn a_stop_on_one_side_is_a_stop_on_the_other() {
     let sandbox = sandbox();
     let server = Server::start(&sandbox, SLEEPS);

@@ -130,8 +130,11 @@ fn idle_talk(sandbox: &Sandbox, dream: &str, next: &str) -> Talk {
     std::fs::write(sandbox.path("dream.toml"), dream).expect("written");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
     let script = format!("[[answer]]\n{call}[[answer]]\ntext = \"I have looked.\"\n{next}");
-    let talk = agent(sandbox, &script, &[]).env("SIDING_DREAM_AFTER", "1s");
-    let mut talk = Talk::of(talk.env("SIDING_SMALL_MODEL", "script:dream.toml"));
+    let talk = agent(sandbox, &script, &[])
+        .env("SIDING_DREAM_AFTER", "1s")
+        .env("SIDING_SMALL_MODEL", "script:dream.toml")
+        .env("SIDING_SESSION_GRACE", "100ms");
+    let mut talk = Talk::of(talk);
     talk.says("look around");
     talk.terminal.until_shows("I have looked.");
     talk
@@ -190,6 +193,40 @@ fn the_next_turn_ends_a_dream() {
     talk.terminal.until_row_has("ready");
     talk.terminal.press(CTRL_D);
     let _shown = talk.ends_with(0);
+}
+
+/// Its host is killed: the dream ends with its session, and the notes are as they were.
+#[test]
+fn a_dream_ends_with_an_agent_that_is_killed() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let talk = idle_talk(&sandbox, "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n", "");
+    let id = eventually_some("it dreams", || dreams(&sandbox).pop());
+    eventually("it asks", || !processes::with_birthmark(&id).is_empty());
+    talk.is_killed();
+    let outcome = eventually_some("it is over", || {
+        let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
+        Some(view["outcome"].clone()).filter(|outcome| !outcome.is_null())
+    });
+    assert_eq!(outcome, serde_json::json!({ "kind": "stopped", "by": "session" }));
+    eventually("nothing of it is left", || processes::with_birthmark(&id).is_empty());
+    assert_eq!(notes(&sandbox), None);
+}
+
+/// Whoever waits for it is killed: it goes on, and the notes are written.
+#[test]
+fn a_dream_outlives_who_waits_for_it() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let session = talk(&sandbox);
+    let slow = NOTE.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
+    let waiting = dream(&sandbox, &session, &slow, &[]).spawn();
+    let id = eventually_some("it dreams", || dreams(&sandbox).pop());
+    // Its directory is there before anybody keeps it.
+    eventually("it asks", || !processes::with_birthmark(&id).is_empty());
+    drop(waiting);
+    let _over = sandbox.siding(&["wait", &id, "--timeout", "60s"]).run().expect_code(0);
+    assert_eq!(notes(&sandbox).as_deref(), Some("- built with ninja\n"));
 }
 
 /// Without a word there are none, since they cost money; and a wrong word is told at once.

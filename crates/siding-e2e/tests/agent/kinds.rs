@@ -1,8 +1,9 @@
 //! What an agent starts, of whatever kind: tasks alike.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use siding_e2e::{Running, Sandbox, eventually, scripted_server};
 
 use super::agent;
@@ -10,12 +11,29 @@ use super::agent;
 /// An answer that does not come as long as the test runs.
 const NEVER: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
-/// The kinds, and the step of the workflow.
-const KINDS: [&str; 4] = ["local_agent", "local_bash", "local_workflow", "monitor_mcp"];
+/// The kinds that a model can start. The seventh is begun by an agent at a terminal.
+const KINDS: [&str; 6] = [
+    "in_process_teammate",
+    "local_agent",
+    "local_bash",
+    "local_workflow",
+    "monitor_mcp",
+    "remote_agent",
+];
 
-/// Starts an agent that has a task of each kind, and waits until all run.
-fn busy(sandbox: &Sandbox) -> (Running, BTreeMap<String, Value>) {
+/// An agent that has a task of each kind.
+struct Busy {
+    agent: Running,
+    tasks: BTreeMap<String, Value>,
+    /// What one of them waits for an answer of.
+    _silent: TcpListener,
+}
+
+/// Starts one, and waits until all its tasks run.
+fn busy(sandbox: &Sandbox) -> Busy {
     let server = scripted_server(sandbox, "up");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let peer = silent.local_addr().expect("bound").to_string();
     std::fs::write(sandbox.path("subagent.toml"), NEVER).expect("written");
     let flow = "[[step]]\nid = \"a\"\nrun = \"sleep 300\"\n";
     std::fs::write(sandbox.path("flow.toml"), flow).expect("written");
@@ -33,15 +51,21 @@ fn busy(sandbox: &Sandbox) -> (Running, BTreeMap<String, Value>) {
         [[answer.call]]
         tool = "monitor_mcp"
         input = { command = "SERVER", tool = "look", every = 1 }
+        [[answer.call]]
+        tool = "spawn_teammate"
+        input = { name = "tester", prompt = "test them", model = "script:subagent.toml" }
+        [[answer.call]]
+        tool = "remote_agent"
+        input = { url = "http://PEER", text = "judge them" }
     "#;
-    let script = script.replace("SERVER", &server) + NEVER;
+    let script = script.replace("SERVER", &server).replace("PEER", &peer) + NEVER;
     let agent = agent(sandbox, &script, &["-p", "go"]).env("SIDING_SESSION_GRACE", "100ms").spawn();
-    let mut found = BTreeMap::new();
+    let mut tasks = BTreeMap::new();
     eventually("one of each kind runs", || {
-        found = running(sandbox);
-        KINDS.iter().all(|kind| found.contains_key(*kind))
+        tasks = running(sandbox);
+        KINDS.iter().all(|kind| tasks.contains_key(*kind))
     });
-    (agent, found)
+    Busy { agent, tasks, _silent: silent }
 }
 
 /// Returns a task of each kind that runs: of the agent's own, not of its workflow.
@@ -66,17 +90,13 @@ fn outcome(sandbox: &Sandbox, id: &str) -> Value {
 fn each_kind_is_listed_read_stopped_and_told_of_alike() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let (agent, tasks) = busy(&sandbox);
+    let Busy { agent, tasks, _silent } = busy(&sandbox);
     for (kind, task) in &tasks {
         assert!(task["deadline_at"].is_string() && task["started_at"].is_string(), "{task:#}");
         let _read = sandbox.siding(&["output", id(task)]).run().expect_code(0);
         let _stopped = sandbox.siding(&["stop", id(task)]).run().expect_code(0);
-        let outcome = outcome(&sandbox, id(task));
-        assert_eq!(
-            (&outcome["kind"], &outcome["by"]),
-            (&"stopped".into(), &"user".into()),
-            "{kind}"
-        );
+        let stopped = json!({ "kind": "stopped", "by": "user" });
+        assert_eq!(outcome(&sandbox, id(task)), stopped, "{kind}");
     }
     let session = tasks["local_bash"]["session_id"].as_str().expect("a name");
     let notices = sandbox.siding(&["notices", "--session", session, "--xml"]).run().expect_code(0);
@@ -91,19 +111,18 @@ fn each_kind_is_listed_read_stopped_and_told_of_alike() {
 fn each_kind_ends_with_a_host_that_is_killed() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let (agent, tasks) = busy(&sandbox);
+    let Busy { agent, mut tasks, _silent } = busy(&sandbox);
     drop(agent);
     eventually("all has ended", || {
         let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
         listed.as_array().expect("a list").is_empty()
     });
+    // It is part of its host, and says that itself or is ended, whichever is sooner.
+    let teammate = tasks.remove("in_process_teammate").expect("there was one");
+    assert!(!outcome(&sandbox, id(&teammate)).is_null());
+    let stopped = json!({ "kind": "stopped", "by": "session" });
     for (kind, task) in &tasks {
-        let outcome = outcome(&sandbox, id(task));
-        assert_eq!(
-            (&outcome["kind"], &outcome["by"]),
-            (&"stopped".into(), &"session".into()),
-            "{kind}"
-        );
+        assert_eq!(outcome(&sandbox, id(task)), stopped, "{kind}");
     }
 }
 

@@ -1,8 +1,11 @@
 //! `remote_agent`: agents on other servers that work for an agent.
 
-use siding_e2e::{AgentServer, Sandbox, eventually_some};
+use std::net::TcpListener;
+
+use siding_e2e::{AgentServer, Sandbox, eventually, eventually_some};
 
 use super::agent;
+use super::terminal::{CTRL_D, Talk};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
@@ -121,6 +124,42 @@ fn a_stop_cancels_it_at_the_server() {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     assert_eq!(shown["outcome"]["kind"], "stopped", "{shown:#}");
     server.end();
+}
+
+/// As a command that is waited for: an interrupt ends it, and nothing else.
+#[test]
+fn an_interrupt_ends_what_is_waited_for() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", silent.local_addr().expect("bound"));
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        "#
+    .to_owned()
+        + &sending(&url, ", background = false, budget = 60");
+    let mut talk = Talk::of(agent(&sandbox, &script, &[]).env("PEER", TOKEN));
+    talk.says("go");
+    eventually("it waits", || {
+        task(&sandbox, "remote_agent").is_some_and(|task| task["phase"] == "running")
+    });
+    talk.terminal.press("\x1b");
+    talk.terminal.until_shows("interrupted");
+    let ended = eventually_some("it has ended", || {
+        task(&sandbox, "remote_agent").filter(|task| !task["outcome"].is_null())
+    });
+    let stopped = serde_json::json!({ "kind": "stopped", "by": "user" });
+    assert_eq!(ended["outcome"], stopped, "{ended:#}");
+    let other = task(&sandbox, "local_bash").expect("it is listed");
+    assert_eq!(other["phase"], "running", "{other:#}");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    talk.terminal.until_shows("these run, and are ended when you leave");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
 }
 
 /// What leaves this machine cannot be taken back: a person says yes first.

@@ -45,6 +45,12 @@ impl Talk {
         self.terminal.press(&format!("{text}\r"));
     }
 
+    /// Kills it. Its terminal lives longer, or it would leave by itself.
+    pub(super) fn is_killed(self) {
+        self.agent.process().kill();
+        let _killed = self.agent.wait();
+    }
+
     /// Waits for its end, and checks that the terminal is as it was.
     #[track_caller]
     pub(super) fn ends_with(mut self, code: i32) -> String {
