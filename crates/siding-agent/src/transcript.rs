@@ -144,8 +144,8 @@ impl Transcript {
         transcript.len = bytes.len() as u64;
         let (opened, entries) = parse(session, &bytes)?;
         if !bytes.ends_with(b"\n") {
-            transcript.append(b"\n")?;
-            transcript.write(&Line::Torn { torn: true, wall: clock::wall() })?;
+            // In one step: whoever is killed in between must not leave a line that nothing explains.
+            transcript.write_after(b"\n", &Line::Torn { torn: true, wall: clock::wall() })?;
         }
         Ok((transcript, opened, entries))
     }
@@ -202,7 +202,12 @@ impl Transcript {
     }
 
     fn write(&mut self, line: &Line) -> Result<(), TranscriptError> {
-        let mut text = serde_json::to_vec(line)
+        self.write_after(b"", line)
+    }
+
+    fn write_after(&mut self, before: &[u8], line: &Line) -> Result<(), TranscriptError> {
+        let mut text = before.to_vec();
+        serde_json::to_writer(&mut text, line)
             .map_err(|error| failed(&self.session, "write", error.into()))?;
         text.push(b'\n');
         self.append(&text)
@@ -261,8 +266,10 @@ fn parse(session: &SessionId, bytes: &[u8]) -> Result<(Opened, Vec<Entry>), Tran
             (Some(_), Ok(Line::Torn { .. })) => {}
             // It lacked nothing but its end, and whoever took it up did not count it.
             (None, Ok(Line::Torn { .. })) => entries.truncate(entries_before.unwrap_or(0)),
+            // Whoever was to say so was killed too.
+            (Some(before), Err(_)) => torn = Some(before),
             // Only a line that says so follows a torn one.
-            (Some(before), _) => return Err(before),
+            (Some(before), Ok(_)) => return Err(before),
             (None, Ok(Line::Opened { transcript, opened: first, .. })) if number == 0 => {
                 if transcript != FORMAT {
                     return Err(damaged(format!(

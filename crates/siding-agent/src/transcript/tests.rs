@@ -41,6 +41,26 @@ fn a_torn_line_is_the_only_thing_lost() {
     }
 }
 
+/// Also when whoever takes it up is killed while it says so.
+#[test]
+fn a_torn_line_is_explained_in_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = Root::open(&directory.path().join("state")).expect("a state directory");
+    let session: SessionId = "talk".parse().expect("a name");
+    let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
+    transcript.add(&told("first")).expect("added");
+    let path = directory.path().join("state/sessions/talk").join(NAME);
+    drop(transcript);
+    let whole = std::fs::read(&path).expect("read");
+    let torn = [&whole[..], b"{\"wall\":1,\"ent\n{\"torn\":tr"].concat();
+    std::fs::write(&path, torn).expect("written");
+    for round in 0..3 {
+        let (mut transcript, _, entries) = Transcript::open(&root, &session).expect("taken up");
+        assert_eq!(entries.len(), 1 + round);
+        transcript.add(&told("more")).expect("added");
+    }
+}
+
 #[test]
 fn damage_is_named_and_a_second_writer_refused() {
     let directory = tempfile::tempdir().expect("a directory");
