@@ -18,6 +18,10 @@ impl Conversation {
         let mut effects = Vec::new();
         match event {
             Event::Began(told) => {
+                // Before a prompt, after which nothing says any more that they were not to run.
+                if self.halted == Some(Rest::Interrupted) {
+                    self.refuse_calls(&mut effects);
+                }
                 self.tell(told, &mut effects);
                 self.recover(&mut effects);
             }

@@ -275,6 +275,29 @@ fn a_message_wakes_but_is_no_prompt() {
     assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Requests { most: 2 })));
 }
 
+/// Whoever stops a turn stops the calls that wait, also when nobody lives to say so.
+#[test]
+fn what_was_interrupted_is_not_run_after_a_crash() {
+    let mut conversation = Conversation::new(terms());
+    let mut entries = Vec::new();
+    let mut turn = |event| {
+        let effects = conversation.turn(event);
+        entries.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Record(entry) => Some(entry.clone()),
+            _ => None,
+        }));
+        effects
+    };
+    let first = asked(&turn(prompt("go")));
+    turn(answer(first, vec![call("a", "write"), call("b", "write")]));
+    turn(Event::Interrupted);
+    let last = entries.iter().position(|entry| *entry == Entry::Interrupted).expect("on record");
+    entries.truncate(last + 1);
+    let mut again = Conversation::load(terms(), entries).expect("a conversation");
+    let effects = again.turn(Event::Began(vec![Told::Prompt { text: "on".to_owned() }]));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Run(_))), "{effects:?}");
+}
+
 /// Some servers count nothing, and would else be sent more than they take.
 #[test]
 fn what_nobody_counts_is_estimated() {
