@@ -261,8 +261,10 @@ impl Follow {
         }
         self.is_canceling = true;
         if self.task.is_none() {
-            self.say("canceled before the server had named a task", steps);
-            self.end = Some(exit::CANCELED);
+            let why =
+                "canceled before the server had named a task; it may have the message all the same";
+            self.say(why, steps);
+            self.end = Some(exit::LOST);
             return;
         }
         self.say("asks the server to cancel it", steps);
@@ -309,8 +311,8 @@ impl Follow {
     fn refused(&mut self, error: &RpcError, steps: &mut Vec<Step>) {
         let why = format!("{} ({})", one_line(&error.message, WHY), error.code);
         match (self.asking, error.code) {
-            // It does not stream, or the task is over.
-            (Ask::Subscribe, code::UNSUPPORTED | code::NO_METHOD) => {
+            // It does not stream, or the task is over, or it keeps no stream of one that waits for somebody.
+            (Ask::Subscribe, code::UNSUPPORTED | code::NO_METHOD | code::NO_TASK) => {
                 self.streams = false;
                 self.ask(Ask::Get, Duration::ZERO, steps);
             }
@@ -322,7 +324,7 @@ impl Follow {
                 self.say(&format!("could not be canceled: {why}"), steps);
                 self.end = Some(exit::FAILED);
             }
-            (Ask::Subscribe | Ask::Get, code::NO_TASK) => {
+            (Ask::Get, code::NO_TASK) => {
                 self.say(&format!("the server does not know the task any more: {why}"), steps);
                 self.end = Some(exit::LOST);
             }

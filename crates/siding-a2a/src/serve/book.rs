@@ -79,7 +79,9 @@ impl Book {
             let why = format!("task {id} of this conversation is not over; cancel it, or wait");
             return Err(RpcError::new(code::UNSUPPORTED, why));
         }
-        let conversation = before.and_then(report::conversation);
+        // An agent that could not even begin has left none.
+        let is_there = |conversation: &SessionId| Progress::is_there(&self.host.root, conversation);
+        let conversation = before.and_then(report::conversation).filter(is_there);
         let progress = match &conversation {
             Some(conversation) => Progress::after(&self.host.root, conversation),
             None => Progress::default(),

@@ -19,6 +19,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Whether there is a transcript to read.
+    pub(super) fn is_there(root: &Root, conversation: &SessionId) -> bool {
+        open(root, conversation).is_ok()
+    }
+
     /// Begins with what is not there yet.
     pub(super) fn after(root: &Root, conversation: &SessionId) -> Self {
         let len = open(root, conversation).and_then(|fd| file::facts(&fd)).map(|facts| facts.len);
