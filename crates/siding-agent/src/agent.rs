@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use siding_core::notices::NoticesError;
 use siding_model::id::{Kind, TaskId};
-use siding_model::notice::{NoticeId, NoticeView};
+use siding_model::notice::NoticeId;
 use siding_tools::{Host, Receipt};
 
 use crate::conversation::{Conversation, Effect, Entry, Event, Request, Rest};
@@ -105,6 +105,8 @@ struct Agent {
     has_news: bool,
     /// Whether there may be news that is no reason to begin a turn, and is told with the next.
     has_quiet_news: bool,
+    /// How often it has begun to do something.
+    begun: u64,
     /// Entries that it has written.
     entries: u64,
     /// Why it has nothing to do.
@@ -185,6 +187,7 @@ impl Agent {
     /// Notes that it has something to do.
     fn begins(&mut self) {
         self.rest = None;
+        self.begun += 1;
         self.is_busy();
     }
 
@@ -274,6 +277,9 @@ impl Agent {
                 result?;
             }
             Came::Done(result, receipts) => {
+                // What an agent that has ended leaves untold is this one's to tell, and nothing says so.
+                let has_left = |task: TaskId| task.kind().has_session();
+                self.has_news |= receipts.iter().filter_map(Receipt::task).any(has_left);
                 self.shown.extend(receipts.iter().filter_map(Receipt::task));
                 self.receipts.insert(result.call.clone(), receipts);
                 // What is new goes with the last of the results.
@@ -361,7 +367,11 @@ impl Agent {
         if !known.is_empty() {
             outbox.acknowledge(&known)?;
         }
-        let is_news = |notice: &NoticeView| !self.shown.contains(&notice.task_id);
+        // What a result of this message shows is no news in it. Whether it shows all there is to tell is
+        // known once it is on record, and looked for then.
+        let (shown, new): (Vec<_>, Vec<_>) =
+            new.into_iter().partition(|notice| self.shown.contains(&notice.task_id));
+        self.has_news = !shown.is_empty();
         // Notes that were put in order are no reason to begin a turn: they are told with the next.
         let is_loud = new.iter().any(|notice| notice.task_id.kind() != Kind::Dream);
         if !is_loud && others.is_empty() && !self.conversation.is_busy() {
@@ -369,7 +379,7 @@ impl Agent {
             return Ok(());
         }
         let (mut told, mut bytes) = (Vec::new(), 0);
-        for notice in new.into_iter().filter(is_news) {
+        for notice in new {
             let one = news::told(&host, notice);
             bytes += one.text().len();
             if bytes > NEWS && !told.is_empty() {

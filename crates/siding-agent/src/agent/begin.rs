@@ -179,6 +179,7 @@ impl Begin {
             reminders: Reminders::default(),
             has_news: false,
             has_quiet_news: false,
+            begun: 0,
             entries: 0,
             rest: None,
             company,

@@ -54,9 +54,12 @@ impl Agent {
         log: &mut Log<'_>,
     ) -> Result<Parted, AgentError> {
         self.take_up(None, &mut |seen| log.sees(seen))?;
+        let mut told = None;
         while !log.is_closed() {
             if let Some(rest) = self.rest.clone().filter(|_| !desk.is_idle()) {
                 let is_told = match at_rest(&rest, self.words_of_turn()) {
+                    // News has come to one that cannot go on: that it cannot is known.
+                    Some(_) if told == Some(self.begun) => true,
                     Some((status, text)) => {
                         log.line(&format!("[{status}]"));
                         tell(mates, desk, status, &text)
@@ -65,6 +68,7 @@ impl Agent {
                 };
                 // Only now: a lead to which everybody is idle ends.
                 if is_told {
+                    told = Some(self.begun);
                     desk.set_idle(true);
                     mates.wake_lead();
                 }

@@ -154,13 +154,13 @@ impl Calls {
         made: Made,
     ) -> Result<Option<String>, Refusal> {
         let Made { task, provider, model, max_turns, prompt } = made;
-        let state = host.state(task)?.state;
-        // Whoever has called it reads how it ended.
-        let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
         let not_begun = |error: &dyn std::fmt::Display| {
             end(host, task);
             Refusal::Arguments(format!("the teammate could not begin: {error}"))
         };
+        let state = host.state(task).map_err(|error| not_begun(&error))?.state;
+        // Whoever has called it reads how it ended.
+        let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
         let spawner = &self.spawner;
         let begin = Begin {
             root: Root::open(host.root.path()).map_err(|error| not_begun(&error))?,

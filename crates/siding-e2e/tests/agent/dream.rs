@@ -203,7 +203,7 @@ fn a_dream_ends_with_an_agent_that_is_killed() {
     let talk = idle_talk(&sandbox, "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n", "");
     let id = eventually_some("it dreams", || dreams(&sandbox).pop());
     eventually("it asks", || !processes::with_birthmark(&id).is_empty());
-    talk.is_killed();
+    talk.kill();
     let outcome = eventually_some("it is over", || {
         let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
         Some(view["outcome"].clone()).filter(|outcome| !outcome.is_null())

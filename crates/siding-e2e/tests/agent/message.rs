@@ -1,7 +1,8 @@
 //! What the model is sent.
 
-use siding_e2e::Sandbox;
+use siding_e2e::{Sandbox, eventually};
 
+use super::terminal::{CTRL_D, Talk};
 use super::{agent, entries, transcript};
 
 /// PEERS 6: a notice that takes the place of a result, or comes in a message of its own between a
@@ -45,6 +46,40 @@ fn all_results_and_the_news_come_in_one_message_and_results_first() {
     let told = entries(&lines, "told");
     let notices = told.iter().filter(|entry| entry["told"][0]["told"] == "notice");
     assert_eq!(notices.count(), 1, "{lines:#?}");
+}
+
+/// A task that a result has shown ends while another call of the same answer runs. That is no news beside
+/// the results, and is not forgotten: it wakes the agent.
+#[test]
+fn what_ends_beside_the_results_is_told_after_them() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "for n in $(seq 1200); do [ -e first ] && break; sleep 0.05; done; echo early", run_in_background = true }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "touch first; for n in $(seq 1200); do [ -e gate ] && break; sleep 0.05; done", budget = 60 }
+        [[answer]]
+        text = "I wait for it."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<status>completed</status>.*early'
+        text = "It has ended."
+    "#;
+    let mut talk = Talk::of(agent(&sandbox, script, &[]));
+    talk.says("go");
+    eventually("the first has ended", || {
+        let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
+        let tasks = listed.as_array().expect("a list");
+        tasks.len() == 2 && tasks.iter().any(|task| task["phase"] == "ended")
+    });
+    std::fs::write(sandbox.path("gate"), "").expect("written");
+    talk.terminal.until_shows("It has ended.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let _shown = talk.ends_with(0);
 }
 
 /// SPEC 5.4: what was started and not looked at is mentioned, once.

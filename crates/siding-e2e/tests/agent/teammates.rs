@@ -296,6 +296,7 @@ fn one_that_may_ask_no_more_has_its_task_waited_for() {
     std::fs::write(sandbox.path("go"), "").expect("written");
     let done = host.wait().expect_code(0);
     assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
+    assert_eq!(done.err().matches("* message of tester").count(), 1, "{}", done.err());
     let command = tasks(&sandbox, "local_bash").pop().expect("on record");
     assert_eq!(command["outcome"], serde_json::json!({ "kind": "exited", "code": 0 }));
     assert_eq!(output(&sandbox, &command), "over\n");

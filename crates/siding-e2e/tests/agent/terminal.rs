@@ -46,7 +46,7 @@ impl Talk {
     }
 
     /// Kills it. Its terminal lives longer, or it would leave by itself.
-    pub(super) fn is_killed(self) {
+    pub(super) fn kill(self) {
         self.agent.process().kill();
         let _killed = self.agent.wait();
     }
