@@ -137,6 +137,11 @@ impl Held {
         journal
             .append(&[Record::Accepted(Box::new(accepted))])
             .map_err(when("write the journal"))?;
+        // Whoever has closed the session meanwhile has stopped what was on record.
+        let lease = match lease {
+            Lease::Held(_) => Lease::take(&root, &state.spec),
+            Lease::Free | Lease::Lost { .. } => lease,
+        };
         let now = clock::mono();
         let pump = Pump::Hosted(hosted);
         let stall = Stall::new(&state, pump.bytes(), now);

@@ -60,6 +60,8 @@ impl Keeper {
     pub(crate) fn arrive(&mut self) {
         if self.kin.are_strays() {
             self.look();
+            // What it waits for may have been written already, and nothing may follow.
+            self.look_at_lines_awaited();
         }
     }
 
@@ -116,7 +118,7 @@ impl Keeper {
         let mut sources = vec![self.listener.as_fd()];
         sources.extend(self.pump.source());
         sources.extend(self.lease.source());
-        sources.extend(self.awaited.sources());
+        sources.extend(self.awaited.sources(&self.state));
         sources.extend(self.egress.source());
         sources.extend(self.callers.sources());
         sources.extend(self.kin.sources());
@@ -130,7 +132,7 @@ impl Keeper {
         let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
         let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
         // Whatever has answered is taken in with the next turn.
-        let (_answered, ready) = ready.split_at(self.awaited.sources().count());
+        let (_answered, ready) = ready.split_at(self.awaited.sources(&self.state).count());
         let (proxy, ready) = ready.split_at(usize::from(self.egress.source().is_some()));
         let (callers, strays) = ready.split_at(self.callers.len());
         if output.contains(&true) && self.pump.turn(&self.dir) {

@@ -39,9 +39,10 @@ impl Awaited {
         Ok(Self(readiness.map(|readiness| Box::new(Waiting { readiness, retry_at: None }))))
     }
 
-    /// Returns what to poll.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.0.iter().flat_map(|waiting| waiting.readiness.sources())
+    /// Returns what to poll. Nothing once nobody takes in what it tells.
+    pub(crate) fn sources(&self, state: &TaskState) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let waiting = self.0.iter().filter(|_| may_be(state));
+        waiting.flat_map(|waiting| waiting.readiness.sources())
     }
 
     /// Returns when to look next.

@@ -55,8 +55,11 @@ pub(crate) fn run(
     let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
-    let shim = Shim::of(id, ready)?;
-    let mut keeper = take_over(shim.settle(id, handed), None, |message| starter.tell(&message))?;
+    let taken = Shim::of(id, ready).and_then(|shim| {
+        let keeper = take_over(shim.settle(id, handed), None, |message| starter.tell(&message))?;
+        Ok((shim, keeper))
+    });
+    let (shim, mut keeper) = taken.inspect_err(|error| starter.tell(&error.message()))?;
     keeper.callers = Callers::new(starter);
     resume(&mut keeper);
     rounds::keep(vec![keeper], &shim.signals);

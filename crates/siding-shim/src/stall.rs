@@ -248,6 +248,8 @@ impl Keeper {
             Look::NotYet => return false,
             Look::Nothing => {}
             Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
+            // The last room on a full disk is for the end.
+            Look::Stalled(_) if !self.log.has_room() => {}
             Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
         }
         true

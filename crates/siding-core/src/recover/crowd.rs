@@ -76,7 +76,11 @@ impl<'r> Crowd<'r> {
     ) -> Option<std::result::Result<Found, RecoverError>> {
         let id = orphan.locked.dir().id();
         match shim.rescue(self.recovery.root, &orphan.locked, &orphan.found) {
-            Ok(link) => Some(taken_over(id, link)),
+            Ok(link) => match taken_over(id, link) {
+                // It has left without a word: the errand came when it gathered no more.
+                Ok(Found::Busy) => None,
+                taken => Some(taken),
+            },
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => None,
             Err(source) => Some(Err(io_error(id, "hand it to a new shim", source))),
         }

@@ -4,11 +4,14 @@ use siding_e2e::{Sandbox, eventually};
 
 use crate::state;
 
-/// Starts a task that waits for two files, says that it is up and lives until the third.
+/// Starts a task that waits for a file, says that it is up and lives until there is another. It is ready
+/// when there is all of `wait_for`.
 fn start(sandbox: &Sandbox, wait_for: &str) -> String {
     let gate = |name: &str| format!("until [ -e {name} ]; do sleep .02; done");
     let text = format!("{}; echo up; touch up; {}", gate("a"), gate("c"));
-    let args = ["run", "--background", "--json", "--wait-for", wait_for, "--", &text];
+    let mut args = vec!["run", "--background", "--json"];
+    args.extend(wait_for.split(' ').flat_map(|one| ["--wait-for", one]));
+    args.extend(["--", &text]);
     let view = sandbox.siding(&args).run().expect_code(0).json();
     view["task_id"].as_str().expect("an id").to_owned()
 }
@@ -68,6 +71,23 @@ fn what_came_between_two_shims_is_found() {
     make(&sandbox, "a");
     eventually("it is up", || sandbox.path("up").exists());
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    eventually("it is ready", || is_ready(&sandbox, &id));
+    end(&sandbox, &id);
+}
+
+/// A part of what it waits for had come when the shim was killed, and nothing more is written.
+#[test]
+fn what_the_last_shim_had_stored_is_found() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let id = start(&sandbox, "output:^up$ file:b");
+    make(&sandbox, "a");
+    let kept = || sandbox.siding(&["output", &id]).run().expect_code(0).out();
+    eventually("its line is kept", || kept() == "up\n");
+    state::kill(state::keeper(&sandbox, &id));
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    assert!(!is_ready(&sandbox, &id));
+    make(&sandbox, "b");
     eventually("it is ready", || is_ready(&sandbox, &id));
     end(&sandbox, &id);
 }

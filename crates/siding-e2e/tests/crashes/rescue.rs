@@ -278,6 +278,29 @@ fn few_descriptors_do_not_make_the_living_dead() {
     }
 }
 
+/// Nor must whoever holds the living have none left to look at them, to signal them and to be heard.
+#[test]
+fn few_descriptors_end_many_strays() {
+    const STRAYS: usize = 120;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let text = format!("for n in $(seq {STRAYS}); do sleep 300 & done; touch up; wait");
+    let run = ["run", "--background", "--json", "--", &text];
+    let started = sandbox.siding(&run).run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id").to_owned();
+    eventually("all are there", || sandbox.path("up").exists());
+    state::kill(state::keeper(&sandbox, &id));
+    let stop = sandbox.siding_line(&["stop", "--json", "--grace", GRACE, &id]);
+    let line = format!("ulimit -n {}; {stop}", STRAYS / 2);
+    let stopped = sandbox.host("bash", &["-c", &line]).run().expect_code(0).json();
+    assert_eq!(state::members(&id), []);
+    let report = &stopped["stop_report"];
+    assert_eq!(report["survivors"], serde_json::json!([]), "{stopped:#}");
+    let ended = usize::try_from(report["ended_total"].as_u64().expect("a number"));
+    assert!(ended.expect("small") >= STRAYS, "{stopped:#}");
+    assert_eq!(state::assert_over(&sandbox, &id), Outcome::Stopped { by: "user".to_owned() });
+}
+
 #[test]
 fn a_torn_record_is_survived() {
     let mut sandbox = Sandbox::new();
