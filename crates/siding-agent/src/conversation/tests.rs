@@ -282,10 +282,11 @@ fn what_was_interrupted_is_not_run_after_a_crash() {
     let mut entries = Vec::new();
     let mut turn = |event| {
         let effects = conversation.turn(event);
-        entries.extend(effects.iter().filter_map(|effect| match effect {
-            Effect::Record(entry) => Some(entry.clone()),
-            _ => None,
-        }));
+        for effect in &effects {
+            if let Effect::Record(entry) = effect {
+                entries.push(entry.clone());
+            }
+        }
         effects
     };
     let first = asked(&turn(prompt("go")));
