@@ -9,7 +9,7 @@ use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
-use siding_core::sys::{descriptor, procfs};
+use siding_core::sys::procfs;
 use siding_core::tree::{self, Grip, PacedLook};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
@@ -19,9 +19,6 @@ use siding_model::process::{Mono, ProcRef};
 
 /// Strays held by descriptor at once. More are found again when these have ended.
 const HELD: usize = 256;
-/// The part of the descriptors that these may be: to look at processes, to signal them and to hear a
-/// caller takes some too.
-const PART: u64 = 4;
 /// The same for each of many tasks: together they must not need more descriptors than there are.
 const HELD_OF_MANY: usize = 4;
 
@@ -185,7 +182,7 @@ impl Kin {
                 found.unwrap_or(Look { leader: None, tree: Tree::Alive })
             }
             Self::Strays { leader, held, looks: None, .. } => {
-                look_at_strays(leader, held, root, task, most_held(None))
+                look_at_strays(leader, held, root, task, HELD)
             }
         }
     }
@@ -324,10 +321,8 @@ fn look_with_others(
     Ok(Look { leader: end, tree })
 }
 
-/// Returns how many strays of a task are held.
-fn most_held(looks: Option<&PacedLook>) -> usize {
-    let part = usize::try_from(descriptor::open_limit() / PART).unwrap_or(HELD).max(1);
-    if looks.is_some() { HELD_OF_MANY } else { HELD.min(part) }
+const fn most_held(looks: Option<&PacedLook>) -> usize {
+    if looks.is_some() { HELD_OF_MANY } else { HELD }
 }
 
 /// Adds to processes everything below them that is the task's. This process may be below one that
