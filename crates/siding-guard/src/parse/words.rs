@@ -108,6 +108,9 @@ impl Reader<'_> {
 
     /// A literal with its backslashes taken out.
     fn literal(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
+        // From a backtick the parser has taken its backslash already.
+        let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
+        let raw = if source.replace("\\`", "`") == raw { source } else { raw };
         // Where it nests deeper than the parser goes, it silently takes the rest for characters.
         if has_expansion(raw) {
             let place = self.span(span);

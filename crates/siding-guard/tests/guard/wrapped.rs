@@ -32,6 +32,8 @@ fn no_segment_and_no_wrapper_hides_a_command() {
 fn texts_in_texts_are_read() {
     for text in [
         "bash -euo pipefail -c 'rm -rf ~'",
+        "echo \"a \\` b `rm -rf ~` \\` c\"",
+        "cat <<E\na \\` b `rm -rf ~` \\` c\nE",
         "sh -c 'eval \"rm -rf ~\"'",
         "sh -s <<'E'\nrm -rf ~\nE",
         "ssh -t host -- bash -c \"'rm -rf ~'\"",
