@@ -63,10 +63,17 @@ fn each_line_is_told_by_itself_both_streams() {
 fn only_what_matches_is_told_and_all_is_kept() {
     let sandbox = sandbox();
     let text = r"printf 'ok 1\n\033[31mFAIL\033[0m a\nok 2\npanicked\n'";
-    let id = monitor(&sandbox, &["--match", "FAIL|panicked"], text);
+    // What its caller has seen already is told to nobody.
+    let text = format!("{}; {text}", until_file("go"));
+    let id = monitor(&sandbox, &["--match", "FAIL|panicked"], &text);
+    make_file(&sandbox, "go");
     assert_eq!(outcome(&sandbox, &id)["code"], 0);
     let texts: Vec<String> = told(&sandbox, &id).into_iter().map(|(text, ..)| text).collect();
     assert_eq!(texts, ["FAIL a", "panicked"]);
+    let notices = ok(&sandbox, &["notices", "--json", "--consumer", "reader"]).json();
+    let summaries = notices.as_array().expect("a list").iter();
+    let summaries = summaries.filter(|one| one["kind"] == "matched").map(|one| &one["summary"]);
+    assert_eq!(summaries.collect::<Vec<_>>(), ["FAIL a", "panicked"], "those lines alone");
     let sheet = ok(&sandbox, &["show", &id]).out();
     assert!(sheet.contains("\ntold         2 lines in 2 notices\n"), "{sheet}");
     assert!(sheet.contains("of those that match FAIL|panicked\n"), "{sheet}");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::NoticeId;
 use super::order::Priority;
 use super::story::{Kind, News, Notice};
-use crate::id::{SessionId, TaskId};
+use crate::id::{self, SessionId, TaskId};
 use crate::journal::TaskState;
 use crate::monitor::Monitor;
 use crate::outcome::{LeaderEnd, Outcome};
@@ -249,7 +249,7 @@ impl NoticeView {
             command: short(&spec.command.display(), COMMAND_MAX),
             elapsed_ms: notice.elapsed_ms,
             output,
-            summary: self::summary(news, summary),
+            summary: self::summary(spec.task_id, news, summary),
             evidence: match news {
                 News::Stalled { evidence, .. } | News::Ready { evidence, .. } => {
                     Some(evidence.clone())
@@ -272,8 +272,13 @@ fn masked(state: &TaskState, news: &News) -> Option<Vec<i32>> {
     hides.then(|| stages.clone())
 }
 
-fn summary(news: &News, output: &str) -> String {
-    let room = HEAD_MAX + if news.kind() == Kind::Matched { Monitor::TEXT_MAX } else { 0 };
+fn summary(task: TaskId, news: &News, output: &str) -> String {
+    let is_told = news.kind() == Kind::Matched;
+    let room = HEAD_MAX + if is_told { Monitor::TEXT_MAX } else { 0 };
+    // A monitor tells the lines that were asked for, and no others. What an agent elsewhere asks for may
+    // stand in what it has said before.
+    let is_all = is_told && task.kind() != id::Kind::RemoteAgent;
+    let output = if is_all { "" } else { output };
     let mut text = news.head().map(|head| short(&head, room)).unwrap_or_default();
     let output = visible(output.trim_end_matches('\n'));
     if !text.is_empty() && !output.is_empty() {
