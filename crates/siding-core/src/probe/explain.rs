@@ -6,15 +6,15 @@ use siding_model::evidence::{
 };
 use siding_model::text;
 
-use crate::sys::foreign;
 use crate::sys::threads::{self, Place};
+use crate::sys::{foreign, procfs};
 use crate::tree;
 
 /// Columns of a name or a detail.
 const COLUMNS: usize = 160;
 /// Processes that are told one by one, from both ends of a long chain.
 const MOST: usize = 12;
-/// Processes at the other end of a pipe that are named.
+/// Processes at the other end of a pipe, or with a lock, that are named.
 const ENDS: usize = 3;
 
 /// Returns the chain of a judgement, from the topmost process to the one that explains it.
@@ -188,12 +188,25 @@ impl Explained<'_> {
         let target = foreign::descriptor(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
         let holder = table.lines().find_map(|line| holder_of(line, target.inode))?;
-        Some(match holder {
-            pid if pid > 0 => {
-                format!("held by {pid} ({})", text::one_line(&tree::command_of(pid), 60))
-            }
-            _ => "held through an open file; the kernel does not say by whom".to_owned(),
-        })
+        // `exec 9>file; flock 9`: whoever took it is gone, and the shell and its children have the
+        // file open through which it was taken.
+        let has = |pid: i32| has_locked(pid, target.inode);
+        let is_there = holder > 0
+            && procfs::identify(holder).is_some()
+            // Another user's cannot be looked into.
+            && (has(holder) || foreign::descriptors(holder).is_empty());
+        let holders = if is_there {
+            vec![holder]
+        } else {
+            procfs::all_pids().into_iter().filter(|pid| has(*pid)).take(ENDS).collect()
+        };
+        if holders.is_empty() {
+            return Some("held through an open file; the kernel does not say by whom".to_owned());
+        }
+        let named = holders
+            .iter()
+            .map(|pid| format!("{pid} ({})", text::one_line(&tree::command_of(*pid), 60)));
+        Some(format!("held by {}", named.collect::<Vec<_>>().join(", ")))
     }
 
     /// Returns the path that the thread is about to open.
@@ -218,6 +231,17 @@ fn holder_of(line: &str, inode: u64) -> Option<i32> {
     let pid = words.nth(2)?.parse().ok()?;
     let file = words.next()?.rsplit(':').next()?;
     (file.parse() == Ok(inode)).then_some(pid)
+}
+
+/// Whether a process has a file open with a lock on it: the kernel shows that with the descriptor
+/// (proc_pid_fdinfo(5)).
+fn has_locked(pid: i32, inode: u64) -> bool {
+    let is_locked = |fd: i32| {
+        let shown = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+        let mut locks = shown.lines().filter_map(|line| line.strip_prefix("lock:"));
+        locks.any(|lock| holder_of(lock, inode).is_some())
+    };
+    foreign::descriptors(pid).iter().any(|(fd, ..)| is_locked(*fd))
 }
 
 /// Returns what of a set explains the wait best.

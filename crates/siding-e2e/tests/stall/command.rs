@@ -49,6 +49,10 @@ fn whoever_could_end_the_wait_is_named() {
     let lock = "flock lock sleep 300 & until [ -e lock ]; do :; done; sleep .2; flock lock true";
     let told = named(lock, "lock");
     assert!(told.contains("/lock") && told.contains("flock lock sleep 300"), "{told}");
+    let shared = "(exec 9>shared; flock 9; exec sleep 302) & until [ -e shared ]; do :; done; \
+                  sleep .2; flock shared true";
+    let told = named(shared, "lock");
+    assert!(told.contains("/shared") && told.contains("sleep 302"), "{told}");
     let told = named("yes | sleep 301", "pipe");
     assert!(told.contains("full; its reader is") && told.contains("sleep 301"), "{told}");
     let told = named("mkfifo fifo; cat fifo", "fifo");
