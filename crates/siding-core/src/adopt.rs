@@ -41,6 +41,14 @@ pub enum AdoptError {
         /// The number.
         pid: i32,
     },
+    /// It is the first.
+    #[error(
+        "process {pid} is the first of this machine or container, and everything would end with it"
+    )]
+    First {
+        /// The number.
+        pid: i32,
+    },
     /// It is another user's.
     #[error("process {pid} belongs to another user, whose processes cannot be marked or ended")]
     Foreign {
@@ -118,6 +126,9 @@ pub struct Claim {
 pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed, AdoptError> {
     let io = |doing| move |source| AdoptError::Io { pid, doing, source };
     let gone = || AdoptError::NoProcess { pid };
+    if pid == 1 {
+        return Err(AdoptError::First { pid });
+    }
     let process = procfs::identify(pid).ok_or_else(gone)?;
     let leader = PidFd::living(process).map_err(io("hold it"))?.ok_or_else(gone)?;
     if procfs::only_uid(pid) != Some(process::effective_uid()) {

@@ -99,6 +99,17 @@ fn one_that_hangs_is_waited_for_once() {
     assert_eq!(end_hung(&sandbox), 1);
 }
 
+/// Everything would end with it.
+#[test]
+fn the_first_process_is_not_adopted() {
+    let sandbox = sandbox();
+    for args in [&["adopt", "1"][..], &["adopt", "1", "--at-once"], &["adopt", "1", "--json"]] {
+        let done = sandbox.siding(args).run().expect_code(125);
+        assert!(done.err().contains("the first of this machine"), "{done}");
+    }
+    assert_eq!((shims(&sandbox), sandbox.task_ids().len()), (vec![], 0));
+}
+
 /// Where the state directory cannot be written nothing is adopted, and nothing is said.
 #[test]
 fn without_a_state_directory_nothing_happens() {
