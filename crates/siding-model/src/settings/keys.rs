@@ -227,6 +227,14 @@ impl Key {
     pub fn variable(self) -> String {
         format!("SIDING_{}", self.name().to_ascii_uppercase())
     }
+
+    /// Returns the setting that a variable which sets none was most likely meant to set. `None` where
+    /// it is like no other: siding has variables that are no settings.
+    #[must_use]
+    pub fn meant(variable: &str) -> Option<Self> {
+        let name = variable.strip_prefix("SIDING_")?;
+        nearest(name).filter(|key| key.variable() != variable)
+    }
 }
 
 impl std::fmt::Display for Key {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use siding_core::settings::{self, Environment, Reading};
+use siding_model::settings::Key;
 
 use crate::failure::Failure;
 use crate::print;
@@ -43,16 +44,23 @@ enum As {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let reading = match &self.file {
-            Some(file) => read_file(file, self.layer)?,
-            None => settings::read(&Environment::from_process()),
+        let (reading, misspelt) = match &self.file {
+            Some(file) => (read_file(file, self.layer)?, Vec::new()),
+            None => (
+                settings::read(&Environment::from_process()),
+                misspelt(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
+            ),
         };
         super::show::warn(&reading.settings);
         for mistake in &reading.mistakes {
             errln!("siding: {mistake}");
         }
-        print::text(&summary(&reading))?;
-        Ok(if reading.mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES) })
+        for mistake in &misspelt {
+            errln!("siding: {mistake}");
+        }
+        let mistakes = reading.mistakes.len() + misspelt.len();
+        print::text(&summary(&reading.files, mistakes))?;
+        Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES) })
     }
 }
 
@@ -71,13 +79,24 @@ fn read_file(file: &Path, layer: As) -> Result<Reading, Failure> {
     Ok(settings::read(&environment))
 }
 
-fn summary(reading: &Reading) -> String {
+/// Names the variables that set nothing and look as if they were to.
+fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
+    let mistake = |name: String| {
+        let meant = Key::meant(&name)?.variable();
+        Some(format!("the environment: no setting has `{name}`; did you mean `{meant}`?"))
+    };
+    let mut mistakes: Vec<String> = variables.filter_map(mistake).collect();
+    mistakes.sort();
+    mistakes
+}
+
+fn summary(files: &[PathBuf], mistakes: usize) -> String {
     let mut text: String =
-        reading.files.iter().map(|file| format!("checked {}\n", file.display())).collect();
-    if reading.files.is_empty() {
+        files.iter().map(|file| format!("checked {}\n", file.display())).collect();
+    if files.is_empty() {
         text.push_str("no settings file is there\n");
     }
-    text.push_str(&match reading.mistakes.len() {
+    text.push_str(&match mistakes {
         0 => "no mistakes\n".to_owned(),
         1 => "1 mistake\n".to_owned(),
         count => format!("{count} mistakes\n"),
@@ -98,8 +117,40 @@ mod tests {
         let as_system = read_file(&file, As::System).expect("reads");
         let as_user = read_file(&file, As::User).expect("reads");
         std::fs::remove_dir_all(&dir).expect("removed");
+        let summary = |reading: &Reading| summary(&reading.files, reading.mistakes.len());
         assert!(summary(&as_system).ends_with("config.toml\nno mistakes\n"));
         assert!(summary(&as_user).ends_with("1 mistake\n"));
         assert!(read_file(&file, As::User).is_err(), "it is gone now");
+    }
+
+    #[test]
+    fn a_variable_that_is_nearly_a_setting_is_named() {
+        let named = |name: &str| misspelt(std::iter::once(name.to_owned()));
+        let [told] = &*named("SIDING_KIL_GRACE") else { panic!("it sets nothing") };
+        assert!(told.contains("`SIDING_KIL_GRACE`") && told.contains("`SIDING_KILL_GRACE`?"));
+        for other in [
+            "SIDING_ADOPT_FAILED",
+            "SIDING_ADOPT_WAIT",
+            "SIDING_CONTEXT_TOKENS",
+            "SIDING_DREAM_AFTER",
+            "SIDING_KILL_GRACE",
+            "SIDING_MAX_SUBAGENTS",
+            "SIDING_MAX_SUBAGENT_DEPTH",
+            "SIDING_MAX_TOOL_CONCURRENCY",
+            "SIDING_MCP_TOKEN",
+            "SIDING_MODEL",
+            "SIDING_PAUSE_AT",
+            "SIDING_SESSION",
+            "SIDING_SETTLE",
+            "SIDING_SMALL_MODEL",
+            "SIDING_STATE_DIR",
+            "SIDING_STEP",
+            "SIDING_TASK",
+            "SIDING_WAIT_BOUND",
+            "SIDING_WORKFLOW",
+            "KIL_GRACE",
+        ] {
+            assert_eq!(named(other), [""; 0]);
+        }
     }
 }
