@@ -20,6 +20,8 @@ const WORD: usize = 8;
 
 /// Says that a step begins.
 pub(super) fn began(id: &str, attempt: u32, attempts: u32, task: TaskId) -> String {
+    // A resumed one may have one more.
+    let attempts = attempts.max(attempt);
     let attempt =
         if attempt > 1 { format!(", attempt {attempt} of {attempts}") } else { String::new() };
     line("begins", &format!("{id}  {task}{attempt}"))

@@ -130,7 +130,9 @@ fn row(step: &StepView) -> ([String; 3], String) {
     let task = step.task_id.map(|id| id.to_string()).unwrap_or_default();
     let mut last = step.id.clone();
     if step.attempt > 1 {
-        last += &format!(" (attempt {} of {})", step.attempt, step.attempts);
+        // A resumed one may have one more.
+        let attempts = step.attempts.max(step.attempt);
+        last += &format!(" (attempt {} of {attempts})", step.attempt);
     }
     if let Some(why) = &step.why {
         last += &format!(": {why}");
