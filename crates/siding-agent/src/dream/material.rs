@@ -16,7 +16,11 @@ pub(super) const END: &str = "</transcript>";
 
 /// Whether a turn was under way when these entries were written: whether the model owes an answer.
 pub(super) fn is_turn(entries: &[Entry]) -> bool {
-    match entries.last() {
+    // A command that is given up with the turn may leave its result behind the interruption.
+    let is_of_call = |entry: &&Entry| {
+        matches!(entry, Entry::Started { .. } | Entry::Bound { .. } | Entry::Done { .. })
+    };
+    match entries.iter().rev().find(|entry| !is_of_call(entry)) {
         None | Some(Entry::Failed { .. } | Entry::Interrupted) => false,
         Some(Entry::Answered { said, .. }) => said.iter().any(|one| matches!(one, Said::Call(_))),
         Some(
@@ -141,6 +145,10 @@ mod tests {
             (Entry::Failed { why: "no network".to_owned() }, false),
             (prompt("again"), true),
             (Entry::Interrupted, false),
+            (prompt("once more"), true),
+            (answered(vec![call()]), true),
+            (Entry::Interrupted, false),
+            (done("given up"), false),
         ] {
             entries.push(entry);
             assert_eq!(is_turn(&entries), expected, "{entries:?}");
