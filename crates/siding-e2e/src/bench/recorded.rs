@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use siding_core::sys::{clock, procfs};
 use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::lifecycle::{Event, Tree};
@@ -32,11 +32,8 @@ pub(super) fn tasks(place: &Place, count: usize, past: Past) -> Result<()> {
     // Scattered over the ids as real ones are, and never twice the same.
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
-        let bits = TaskId::MIN_BITS + (number + 1) * step;
-        let Some(id) = TaskId::new(Kind::LocalBash, bits) else {
-            continue;
-        };
-        task(place, id, number, &boot, past)?;
+        let id = TaskId::draw(Kind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
+        task(place, id.context("there are ids enough")?, number, &boot, past)?;
     }
     Ok(())
 }
