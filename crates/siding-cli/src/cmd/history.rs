@@ -45,8 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// List at most this many (default: 20, with --json all)
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// Print JSON: a list of runs, the newest first
     #[arg(long)]
     json: bool,
@@ -56,7 +56,8 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let filter = filter(&self.command, self.cwd)?;
-        let limit = self.limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
+        let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
         // One more than is shown tells that there are more.
         let mut runs = past::ask(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
         let more = runs.len() > limit;

@@ -45,8 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// List at most this many (default: 20, with --json all)
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// Print JSON: a list of commands, the one that ran last first
     #[arg(long)]
     json: bool,
@@ -57,7 +57,8 @@ impl Args {
         let root = context::root()?;
         let filter = filter(&self.command, self.cwd)?;
         let mut summaries = past::ask(&root, |history| history.summaries(&filter))?;
-        let limit = self.limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
+        let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
         let more = summaries.len().saturating_sub(limit);
         summaries.truncate(limit);
         if self.json {
