@@ -7,6 +7,7 @@ use siding_core::launch;
 use siding_core::notices;
 use siding_core::output;
 use siding_core::recover::{Found, Recovery};
+use siding_core::session::{self, SessionError};
 use siding_core::settings::{self, Environment};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::procfs;
@@ -152,6 +153,36 @@ pub(crate) fn recovery(root: &Root) -> Result<Recovery<'_>, Failure> {
         Failure::new(format!("could not read this boot's id: {error}"))
             .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
     })
+}
+
+/// Returns the session that was asked about: `named`, else that of the environment.
+///
+/// # Errors
+///
+/// When that cannot be the name of one: another's must not be taken for it.
+pub(crate) fn asked_session(named: Option<SessionId>) -> Result<SessionId, Failure> {
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    match std::env::var("SIDING_SESSION") {
+        Ok(text) if !text.is_empty() => {
+            text.parse().map_err(|error| Failure::new(format!("SIDING_SESSION: {error}")))
+        }
+        _ => Ok(SessionId::implicit()),
+    }
+}
+
+/// Fails for a session that was never opened. A name that was mistyped has nothing either, and should
+/// not look as if it had nothing yet.
+pub(crate) fn expect_known(root: &Root, session: &SessionId) -> Result<(), Failure> {
+    match session::read(root, session) {
+        Ok(None) if !session.is_implicit() => {
+            Err(SessionError::Unknown { id: session.clone() }.into())
+        }
+        // One whose journal is damaged still has tasks.
+        Ok(_) | Err(SessionError::Damaged { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the session that this process belongs to.

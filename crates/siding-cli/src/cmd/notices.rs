@@ -14,8 +14,6 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use siding_core::notices::{Follower, Look, Outbox, Woken};
-use siding_core::session::{self, SessionError};
-use siding_core::store::Root;
 use siding_core::sys::descriptor;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
@@ -83,8 +81,8 @@ impl Args {
             return args.run();
         }
         let root = context::root()?;
-        let session = self.session.clone().unwrap_or_else(context::session);
-        expect_known(&root, &session)?;
+        let session = context::asked_session(self.session.clone())?;
+        context::expect_known(&root, &session)?;
         let people = match self.notify {
             true => Some(people::People::new(&context::settings()?)?),
             false => None,
@@ -109,18 +107,6 @@ impl Args {
         } else {
             ExitCode::from(exit::OWN_FAILURE)
         })
-    }
-}
-
-/// A name that was mistyped has no notices either, and should not look as if it had none yet.
-fn expect_known(root: &Root, session: &SessionId) -> Result<(), Failure> {
-    match session::read(root, session) {
-        Ok(None) if !session.is_implicit() => {
-            Err(SessionError::Unknown { id: session.clone() }.into())
-        }
-        // One whose journal is damaged still has tasks.
-        Ok(_) | Err(SessionError::Damaged { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 

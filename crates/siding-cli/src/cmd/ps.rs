@@ -54,6 +54,9 @@ impl Args {
         let root = context::root()?;
         let recovered = context::recover_all(&root)?;
         let found = self.look(&root)?;
+        if let Some(session) = self.session.as_ref().filter(|_| found.is_empty()) {
+            context::expect_known(&root, session)?;
+        }
         let unread = found.unread;
         if self.json {
             print_json(&root, found)?;
@@ -169,6 +172,12 @@ struct Found {
     unopened: usize,
     /// Tasks that could not be read.
     unread: usize,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.views.is_empty() && self.ended.is_empty()
+    }
 }
 
 /// What became of a task that could not be read.

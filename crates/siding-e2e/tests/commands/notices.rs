@@ -470,3 +470,19 @@ fn a_person_is_told_on_the_desktop() {
     assert!(text.ends_with(": </b>build|&lt;b&gt;bold&lt;/b&gt;|"), "{text}");
     assert_eq!(tasks(&sandbox, &[]), [&*id], "the agent is told by itself");
 }
+
+/// A name that cannot be one is not taken for the implicit session, whose notices are another's.
+#[test]
+fn a_session_that_cannot_be_is_refused() {
+    let sandbox = sandbox();
+    let ended = done(&sandbox, &[], "true");
+    for args in [&["notices", "--ack"][..], &["notices"]] {
+        let done = sandbox.siding(args).env("SIDING_SESSION", "my session").run().expect_code(125);
+        assert!(done.err().contains("my session"), "{done}");
+    }
+    assert_eq!(tasks(&sandbox, &[]), [ended], "it can still be told");
+    for args in [&["stop", "--all", "--session", "typo"][..], &["ps", "--session", "typo"]] {
+        let done = sandbox.siding(args).run().expect_code(125);
+        assert!(done.err().contains("`typo` is not open"), "{done}");
+    }
+}
