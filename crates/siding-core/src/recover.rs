@@ -25,7 +25,7 @@ use crate::monitor;
 use crate::output;
 use crate::store::{LockedTask, Root, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, machine, procfs};
+use crate::sys::{clock, file, machine, procfs};
 use crate::tree::{self, SharedLook};
 use crate::wait;
 
@@ -222,7 +222,10 @@ impl<'r> Recovery<'r> {
             let why = "the machine was restarted while it ran".to_owned();
             return self.close(&locked, &folded, Event::Vanished { why }).map(Examined::Found);
         }
-        let found = self.look.of(self.root, state);
+        let found = self
+            .look
+            .of(self.root, state)
+            .map_err(|source| io_error(id, "look for its processes", source))?;
         if found.is_empty() {
             let event = end_of_the_vanished(&folded);
             return self.close(&locked, &folded, event).map(Examined::Found);
@@ -255,6 +258,12 @@ impl<'r> Recovery<'r> {
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
         // The clock of another boot says nothing about this task.
         let at = if folded.state.boot == self.boot { clock::mono() } else { folded.state.last_at };
+        // What cannot be read for now would be on record as not there, and for good.
+        if let Err(error) = output::open(dir)
+            && file::is_passing(&error)
+        {
+            return Err(io(error));
+        }
         let output = output::Extent::measure(dir, folded.state.spec.keep_head);
         let closed = Closed {
             wall: clock::wall(),

@@ -10,6 +10,6 @@ mod error;
 mod hear;
 pub mod order;
 
-pub use begin::{Begun, Duplicates, Given, begin, clear_unborn};
+pub use begin::{Begun, Duplicates, Given, begin, clear_unborn, withdraw};
 pub use error::RunError;
 pub use hear::{Heard, hear};

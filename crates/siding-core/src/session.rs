@@ -183,15 +183,15 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
 pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
     let owner = |id| {
         let boot = procfs::boot_id().ok()?;
-        holder(root, id, &boot)?.living_owner(&boot)
+        holder(root, id, &boot).ok()??.living_owner(&boot)
     };
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
-/// Whether nobody owns the tasks of a session any more. One that cannot be read has no owner either.
+/// Whether nobody owns the tasks of a session any more. While that cannot be told, it is not so.
 #[must_use]
 pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
-    holder(root, id, boot).is_none()
+    matches!(holder(root, id, boot), Ok(None))
 }
 
 /// Reads a session, `None` when it was never opened.

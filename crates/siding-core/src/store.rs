@@ -104,8 +104,19 @@ impl Root {
         if facts.mode & 0o022 != 0 {
             return Err(StoreError::Exposed { path: path.to_owned(), mode: facts.mode });
         }
-        // One that does not say what it is, is taken for a usual one.
-        let magic = file_system(fd.as_fd()).unwrap_or(0);
+        let magic = match file_system(fd.as_fd()) {
+            // One that may not be asked what it is, is taken for a usual one.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                0
+            }
+            // One of the network that does not answer now must not be.
+            result => result.map_err(|source| io("ask for the file system of", source))?,
+        };
         let runtime = Runtime::needed(magic, candidates);
         let root = Self { path: path.to_owned(), fd, runtime };
         root.make_directories()?;
@@ -266,7 +277,10 @@ impl Root {
         let no_such = || StoreError::NoSuchTask { text: text.to_owned() };
         let whole: Result<TaskId, BadTaskId> = text.parse();
         if let Ok(id) = whole {
-            return self.task(id).map(|_| id).map_err(|_| no_such());
+            return match self.task(id) {
+                Err(StoreError::NoSuchTask { .. }) => Err(no_such()),
+                result => result.map(|_| id),
+            };
         }
         if text.is_empty() {
             return Err(no_such());

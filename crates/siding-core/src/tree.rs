@@ -6,7 +6,7 @@ mod paced;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
@@ -28,8 +28,11 @@ pub use paced::PacedLook;
 ///
 /// Only identities are kept: a thousand tasks have more processes than a program may have
 /// descriptors, and a process that is left out for want of one would be taken for dead.
-#[derive(Debug, Default)]
-pub struct Marks(HashMap<u64, Vec<ProcRef>>);
+#[derive(Debug)]
+pub struct Marks {
+    found: HashMap<u64, Vec<ProcRef>>,
+    is_whole: bool,
+}
 
 impl Marks {
     /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
@@ -37,14 +40,14 @@ impl Marks {
     /// are marked too.
     #[must_use]
     pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
-        let mut marks = Self::default();
-        look_at_all(wanted, |mark, seen| {
-            let known = marks.0.entry(mark.0).or_default();
+        let mut found: HashMap<u64, Vec<ProcRef>> = HashMap::new();
+        let is_whole = look_at_all(wanted, |mark, seen| {
+            let known = found.entry(mark.0).or_default();
             if !known.contains(&seen.process()) {
                 known.push(seen.process());
             }
         });
-        marks
+        Self { found, is_whole }
     }
 
     /// Looks for the processes of one task, and leaves `except` out.
@@ -53,16 +56,22 @@ impl Marks {
         Self::scan(|pid, task| task == id && pid != except && !keeps_another(root, id, pid))
     }
 
+    /// Whether everybody could be looked at. What is not found proves nothing otherwise.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// Returns the processes of a task that lived at that moment.
     #[must_use]
     pub fn of(&self, id: TaskId) -> &[ProcRef] {
-        self.0.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
+        self.found.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
     }
 
     /// Takes out the processes of a task that still live, each held by a descriptor.
     #[must_use]
     pub fn take(&mut self, id: TaskId) -> Vec<PidFd> {
-        let found = self.0.remove(&id.birthmark().0).unwrap_or_default();
+        let found = self.found.remove(&id.birthmark().0).unwrap_or_default();
         let held = found.into_iter().filter_map(|process| PidFd::open(process).ok());
         held.filter(|held| !held.is_dead()).collect()
     }
@@ -70,7 +79,7 @@ impl Marks {
     /// Returns the tasks that have living processes.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskId> {
-        self.0.keys().filter_map(|mark| Birthmark(*mark).task()).collect()
+        self.found.keys().filter_map(|mark| Birthmark(*mark).task()).collect()
     }
 }
 
@@ -81,22 +90,33 @@ pub struct SharedLook(Mutex<Option<(Mono, Marks)>>);
 impl SharedLook {
     /// Returns the processes, the shim among them, that a task had at some moment since it was
     /// started: those with its mark as they were then, those in its control group as they are now.
-    #[must_use]
-    pub fn of(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
+    ///
+    /// # Errors
+    ///
+    /// When there may be others that could not be looked at.
+    pub fn of(&self, root: &Root, task: &TaskState) -> io::Result<Vec<ProcRef>> {
         let id = task.spec.task_id;
-        let mut marked = self.marked(id, task.started);
+        let mut marked = self.marked(id, task.started)?;
         marked.retain(|process| !keeps_another(root, id, process.pid));
-        with_grouped(root, task, marked)
+        Ok(with_grouped(root, task, marked))
     }
 
-    fn marked(&self, id: TaskId, started: Mono) -> Vec<ProcRef> {
+    fn marked(&self, id: TaskId, started: Mono) -> io::Result<Vec<ProcRef>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier look says nothing about a task that was started since.
         let (_, marks) = match last.take() {
-            Some((looked, marks)) if looked > started => last.insert((looked, marks)),
+            Some((looked, marks)) if looked > started && marks.is_whole() => {
+                last.insert((looked, marks))
+            }
             _ => last.insert((clock::mono(), Marks::scan(|_, _| true))),
         };
-        marks.of(id).to_vec()
+        if marks.is_whole() {
+            Ok(marks.of(id).to_vec())
+        } else {
+            let why = "not every process could be looked at: /proc cannot be read, or no \
+                       descriptor is left (`ulimit -n`)";
+            Err(io::Error::other(why))
+        }
     }
 }
 
@@ -148,10 +168,12 @@ pub fn hold(root: &Root, id: TaskId, group: Option<&Group>, known: &[ProcRef]) -
 /// still does.
 #[must_use]
 pub fn lives(process: ProcRef) -> bool {
-    match PidFd::open(process) {
-        Ok(held) => !held.is_dead(),
-        // It is gone, or no descriptor is left to ask by.
-        Err(_) => procfs::is_running(process),
+    match PidFd::living(process) {
+        Ok(held) => held.is_some(),
+        // No descriptor is left to hold it by, and perhaps none to read what it is: then it lives
+        // until somebody can say otherwise.
+        Err(_) => procfs::stat(process.pid)
+            .is_none_or(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z'),
     }
 }
 
@@ -161,7 +183,7 @@ pub struct Grip {
     /// Those that are held. Some may have died since: whatever they started before is found by a
     /// look that begins after that.
     pub held: Vec<PidFd>,
-    /// Whether others were seen for which no descriptor was left.
+    /// Whether others were seen for which no descriptor was left, or might have been.
     pub more: bool,
 }
 
@@ -172,13 +194,14 @@ impl Grip {
     pub fn on(root: &Root, task: &TaskState, except: i32, most: usize) -> Self {
         let id = task.spec.task_id;
         let mut grip = Self::default();
-        look_at_all(
+        let is_whole = look_at_all(
             |pid, task| task == id && pid != except && !keeps_another(root, id, pid),
             |_, seen| match seen {
                 Seen::Held(held) => grip.take_in(held, most),
                 Seen::Unheld(_) => grip.more = true,
             },
         );
+        grip.more |= !is_whole;
         grip.add_group(root, task, except, most);
         grip
     }
@@ -249,57 +272,88 @@ impl Seen {
 }
 
 /// Looks at every process of the machine and passes on the marked and `wanted` ones that live, some
-/// of them twice.
+/// of them twice. Returns whether nobody had to be left out.
 ///
 /// The list of processes is not atomic: one on it may start another and be gone before it is
 /// looked at. So the numbers that were given out meanwhile are looked at too, until there are
 /// no new ones: then nothing that lives was missed.
-fn look_at_all(wanted: impl Fn(i32, TaskId) -> bool, mut found: impl FnMut(Birthmark, Seen)) {
+fn look_at_all(
+    wanted: impl Fn(i32, TaskId) -> bool,
+    mut found: impl FnMut(Birthmark, Seen),
+) -> bool {
     /// Rounds after which the rest is left to the next look. Each is as short as the time in
     /// which a machine starts a few processes.
     const MOST: u32 = 100;
     /// A number is given out a moment before its process can be seen, and on a busy machine a
     /// moment is long: so many numbers before the newest are looked at once more.
     const UNSEEN: i32 = 512;
+    let mut is_whole = true;
     let mut look_at = |pid| {
         if let Some(mark) = procfs::birthmark(pid)
             && mark.task().is_some_and(|task| wanted(pid, task))
-            && let Some(seen) = living(pid, mark)
         {
-            found(mark, seen);
+            match living(pid, mark) {
+                Ok(seen) => seen.into_iter().for_each(|seen| found(mark, seen)),
+                Err(Unread) => is_whole = false,
+            }
         }
     };
     let mut newest = procfs::newest_pid().map(|pid| (pid - UNSEEN).max(1));
-    procfs::all_pids().into_iter().for_each(&mut look_at);
+    // This process at least is there.
+    let (mut is_listed, mut is_told) = (true, true);
+    let mut listed = || {
+        let pids = procfs::all_pids();
+        is_listed &= !pids.is_empty();
+        pids
+    };
+    listed().into_iter().for_each(&mut look_at);
     for _ in 0..MOST {
-        let (Some(before), Some(now)) = (newest, procfs::newest_pid()) else { break };
+        // Where `/proc` has processes alone, it never says.
+        let Some(before) = newest else { break };
+        let Some(now) = procfs::newest_pid() else {
+            is_told = false;
+            break;
+        };
         if now == before {
             break;
         } else if now > before {
             (before + 1..=now).for_each(&mut look_at);
         } else {
             // The numbers begin again from below.
-            procfs::all_pids().into_iter().for_each(&mut look_at);
+            listed().into_iter().for_each(&mut look_at);
         }
         newest = Some(now);
     }
+    is_whole && is_listed && is_told
 }
 
+/// A process that carries the mark, and no more can be found out about it.
+struct Unread;
+
 /// Returns the process of this number if it lives and has this mark.
-fn living(pid: i32, mark: Birthmark) -> Option<Seen> {
+fn living(pid: i32, mark: Birthmark) -> Result<Option<Seen>, Unread> {
     match PidFd::of_number(pid) {
         // The number may have changed hands since the mark was read; while the process is held and
         // not dead, what is read under its number is its own.
         Ok(held) => {
-            (procfs::birthmark(pid) == Some(mark) && !held.is_dead()).then_some(Seen::Held(held))
+            let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
+            Ok(lives.then_some(Seen::Held(held)))
         }
         // The number of a thread.
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => None,
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+            Ok(None)
+        }
         // It is gone, or no descriptor is left to hold it by: then better to count it in than to
         // call it dead.
-        Err(_) => {
-            procfs::identify(pid).filter(|process| procfs::is_running(*process)).map(Seen::Unheld)
-        }
+        Err(_) => match procfs::stat(pid) {
+            Some(stat) => {
+                let process = ProcRef { pid, start_ticks: stat.start_ticks };
+                Ok((stat.state != 'Z').then_some(Seen::Unheld(process)))
+            }
+            // Its mark is read without a descriptor.
+            None if procfs::birthmark(pid) == Some(mark) => Err(Unread),
+            None => Ok(None),
+        },
     }
 }
 

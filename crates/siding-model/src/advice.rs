@@ -63,6 +63,8 @@ impl Dialect {
 
 /// Processes that are named one by one.
 const NAMED: usize = 5;
+/// Columns of why it is not known whether anything is left.
+const UNPROVEN: usize = 200;
 /// Columns of what makes a task ready, and of what was seen.
 const READY: usize = 400;
 /// Columns of a command line among others.
@@ -274,6 +276,9 @@ fn swept(report: &StopReport) -> Vec<String> {
             })
             .collect();
         told.push(format!("STILL ALIVE, could not be ended: {}", survivors.join(", ")));
+    }
+    if let Some(why) = &report.unproven {
+        told.push(format!("NOT PROVEN that nothing is left: {}", one_line(why, UNPROVEN)));
     }
     told
 }

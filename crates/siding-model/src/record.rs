@@ -176,11 +176,20 @@ pub struct StopReport {
     pub survivors: Vec<Survivor>,
     /// TCP ports on which the tree listened before.
     pub ports_freed: Vec<u16>,
+    /// Why it is not known whether anything is left beside `survivors`; `None` when it is.
+    #[serde(default)]
+    pub unproven: Option<String>,
 }
 
 impl StopReport {
     /// Most processes listed one by one. A fork storm must not make a record of megabytes.
     pub const LISTED: usize = 64;
+
+    /// Whether everything is known to have ended.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.survivors.is_empty() && self.unproven.is_none()
+    }
 }
 
 /// A process that a stop ended.

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use siding_core::journal_file::JournalFile;
 use siding_core::launch::{Adoption, Handed};
 use siding_core::link;
+use siding_core::run::withdraw;
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, memory, poll, socket};
@@ -36,6 +37,10 @@ use crate::script::Reporter;
 use crate::stall::Stall;
 use crate::start::{CannotStart, Ready, Shim, when};
 
+/// Time between two tries to put a process on record, in milliseconds. A full disk stays full for
+/// minutes.
+const AGAIN_MS: u64 = 2_000;
+
 /// Takes a process on and keeps it.
 pub(crate) fn run(
     id: TaskId,
@@ -59,7 +64,15 @@ pub(crate) fn run(
     if !held.lasts(&lease) {
         return Ok(());
     }
-    let (keeper, shim) = held.put_on_record(lease)?;
+    let recorded = loop {
+        match held.record() {
+            Ok(recorded) => break recorded,
+            // A full disk, say. Nobody else keeps it: it stays in memory until there is room.
+            Err(_) if held.outlasts(AGAIN_MS) => {}
+            Err(_) => return Ok(()),
+        }
+    };
+    let (keeper, shim) = held.keep(recorded, lease);
     memory::give_back();
     rounds::keep(vec![keeper], &shim.signals);
     Ok(())
@@ -75,6 +88,16 @@ struct Held {
     file: Option<OwnedFd>,
     adopted: Adopted,
     shim: Shim,
+}
+
+/// What there is of a task on the disk, and through it.
+#[derive(Debug)]
+struct Recorded {
+    dir: TaskDir,
+    pump: Pump,
+    listener: OwnedFd,
+    log: Log,
+    state: TaskState,
 }
 
 impl Held {
@@ -102,8 +125,7 @@ impl Held {
             let left = if is_lost { 0 } else { until.ms_since(clock::mono()) };
             let ready = poll::wait(&fds, Some(left)).unwrap_or_default();
             if self.leader.is_dead() {
-                let id = spec.task_id;
-                return !Marks::scan_for(&self.root, id, own_pid()).of(id).is_empty();
+                return self.has_left_any();
             }
             // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
             if ready.contains(&true) || is_lost || clock::mono() >= until {
@@ -112,38 +134,71 @@ impl Held {
         }
     }
 
-    /// Writes down that it is a task.
-    fn put_on_record(self, lease: Lease) -> Result<(Keeper, Shim), CannotStart> {
-        let Self { root, adoption, leader, file, adopted, shim } = self;
-        let Adoption { spec, at, wall, .. } = adoption;
-        let id = spec.task_id;
-        let broken = |doing| move |error| when(doing)(std::io::Error::other(error));
-        let dir = root.create_task(id).map_err(broken("make its directory"))?;
-        root.mark_live(id).map_err(broken("mark it live"))?;
-        let hosted = Hosted::create(&dir, file, &adopted).map_err(when("make its output"))?;
-        let listener = listen(&dir)?;
+    /// Waits this long, in milliseconds. Returns whether there is still anything to keep.
+    fn outlasts(&self, span_ms: u64) -> bool {
+        let has_ended = self.leader.is_dead();
+        let fds = if has_ended { Vec::new() } else { vec![self.leader.as_fd()] };
+        let _looked_at_below = poll::wait(&fds, Some(span_ms));
+        !self.leader.is_dead() || self.has_left_any()
+    }
+
+    /// Whether anything is left of it beside its leader.
+    fn has_left_any(&self) -> bool {
+        let id = self.adoption.spec.task_id;
+        let marks = Marks::scan_for(&self.root, id, own_pid());
+        !(marks.is_whole() && marks.of(id).is_empty())
+    }
+
+    /// Writes down that it is a task. What a failure leaves half made is taken back.
+    fn record(&self) -> Result<Recorded, CannotStart> {
+        let spec = &self.adoption.spec;
+        let broken = |error| when("make its directory")(std::io::Error::other(error));
+        let dir = self.root.create_task(spec.task_id).map_err(broken)?;
+        match self.fill(&dir) {
+            Ok((pump, listener, log, state)) => Ok(Recorded { dir, pump, listener, log, state }),
+            Err(error) => {
+                withdraw(&self.root, dir, spec);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes what is in a task's directory.
+    fn fill(&self, dir: &TaskDir) -> Result<(Pump, OwnedFd, Log, TaskState), CannotStart> {
+        let Adoption { spec, at, wall, .. } = &self.adoption;
+        let broken = |error| when("mark it live")(std::io::Error::other(error));
+        self.root.mark_live(spec.task_id).map_err(broken)?;
+        let hosted = Hosted::create(dir, self.file.as_ref(), &self.adopted)
+            .map_err(when("make its output"))?;
+        let listener = listen(dir)?;
         let accepted = Accepted {
-            format: format_for(&spec, Some(&adopted)),
-            boot: shim.boot.clone(),
-            at,
-            wall,
-            shim: shim.own,
+            format: format_for(spec, Some(&self.adopted)),
+            boot: self.shim.boot.clone(),
+            at: *at,
+            wall: *wall,
+            shim: self.shim.own,
             cgroup: None,
-            adopted: Some(adopted),
-            spec,
+            adopted: Some(self.adopted.clone()),
+            spec: spec.clone(),
         };
         let state = TaskState::new(accepted.clone());
         let mut journal = JournalFile::create(dir.as_fd()).map_err(when("create the journal"))?;
         journal
             .append(&[Record::Accepted(Box::new(accepted))])
             .map_err(when("write the journal"))?;
+        Ok((Pump::Hosted(hosted), listener, Log::new(journal), state))
+    }
+
+    /// Becomes the keeper of what is on record now.
+    fn keep(self, recorded: Recorded, lease: Lease) -> (Keeper, Shim) {
+        let Self { root, leader, shim, .. } = self;
+        let Recorded { dir, pump, listener, log, state } = recorded;
         // Whoever has closed the session meanwhile has stopped what was on record.
         let lease = match lease {
             Lease::Held(_) => Lease::take(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,
         };
         let now = clock::mono();
-        let pump = Pump::Hosted(hosted);
         let stall = Stall::new(&state, pump.bytes(), now);
         let meter = Meter::new(&state, pump.bytes(), now);
         let process = leader.process;
@@ -151,7 +206,7 @@ impl Held {
             root,
             dir,
             state,
-            log: Log::new(journal),
+            log,
             pump,
             kin: Kin::adopted(leader),
             callers: Callers::default(),
@@ -166,7 +221,7 @@ impl Held {
             awaited: Awaited::default(),
         };
         keeper.happen(&Event::Spawned { leader: process });
-        Ok((keeper, shim))
+        (keeper, shim)
     }
 }
 

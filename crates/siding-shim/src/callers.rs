@@ -6,13 +6,16 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use siding_core::sys::socket;
+use siding_core::sys::{clock, socket};
 use siding_model::evidence::Evidence;
+use siding_model::process::Mono;
 use siding_model::protocol::{Message, PACKET_MAX, Request};
 use siding_model::record::Record;
 
 /// Callers at once. Beyond it the one that came first and never subscribed is dropped.
 const MOST: usize = 256;
+/// Pause after a caller could not be let in, in milliseconds.
+const CLOSED_MS: u64 = 200;
 /// Longest request. None carries a caller's data.
 const REQUEST_MAX: usize = 4096;
 
@@ -92,23 +95,27 @@ pub(crate) enum Said {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Callers(Vec<Caller>);
+pub(crate) struct Callers {
+    all: Vec<Caller>,
+    /// Until when nobody is let in: there was no descriptor for who waits.
+    closed_until: Option<Mono>,
+}
 
 impl Callers {
     pub(crate) fn new(starter: Caller) -> Self {
-        Self(vec![starter])
+        Self { all: vec![starter], closed_until: None }
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.0.iter().map(|caller| caller.socket.as_fd())
+        self.all.iter().map(|caller| caller.socket.as_fd())
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     pub(crate) fn get(&mut self, index: usize) -> &mut Caller {
-        &mut self.0[index]
+        &mut self.all[index]
     }
 
     /// Lets in everybody who waits.
@@ -118,24 +125,39 @@ impl Callers {
                 Ok(socket) => self.admit(Caller::stranger(socket)),
                 // Another user; the next one may be ours.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-                // Nobody, or no descriptors left: the listener stays readable and is tried again.
-                Err(_) => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // No descriptor is left, say. Whoever waits keeps the listener readable, and to try
+                // without a pause would take a whole core.
+                Err(_) => {
+                    self.closed_until = Some(clock::mono().plus_ms(CLOSED_MS));
+                    return;
+                }
             }
         }
     }
 
+    /// Returns when to [`Self::reopen`], and to listen again.
+    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+        self.closed_until
+    }
+
+    /// Lets callers in again once that is due.
+    pub(crate) fn reopen(&mut self, now: Mono) {
+        self.closed_until = self.closed_until.filter(|until| now < *until);
+    }
+
     fn admit(&mut self, caller: Caller) {
-        if self.0.len() >= MOST
-            && let Some(idle) = self.0.iter().position(|known| !known.subscribed)
+        if self.all.len() >= MOST
+            && let Some(idle) = self.all.iter().position(|known| !known.subscribed)
         {
-            self.0.remove(idle);
+            self.all.remove(idle);
         }
-        self.0.push(caller);
+        self.all.push(caller);
     }
 
     /// Takes one thing a caller has said.
     pub(crate) fn hear(&mut self, index: usize) -> Said {
-        let caller = &mut self.0[index];
+        let caller = &mut self.all[index];
         match socket::receive(&caller.socket, REQUEST_MAX, false) {
             Ok(Some(packet)) => serde_json::from_slice(&packet).map_or(Said::Nonsense, Said::Asked),
             Ok(None) => {
@@ -152,14 +174,14 @@ impl Callers {
 
     /// Forgets those who left. Returns whether the starter was among them.
     pub(crate) fn forget_gone(&mut self) -> bool {
-        let starter_left = self.0.iter().any(|caller| caller.gone && caller.is_starter);
-        self.0.retain(|caller| !caller.gone);
+        let starter_left = self.all.iter().any(|caller| caller.gone && caller.is_starter);
+        self.all.retain(|caller| !caller.gone);
         starter_left
     }
 
     /// Tells all subscribers of a record.
     pub(crate) fn publish(&mut self, seq: u64, record: &Record) {
-        if !self.0.iter().any(|caller| caller.subscribed) {
+        if !self.all.iter().any(|caller| caller.subscribed) {
             return;
         }
         let whole = Message::Record { seq, record: Some(Box::new(record.clone())) };
@@ -167,7 +189,7 @@ impl Callers {
         if packet.is_empty() || packet.len() > PACKET_MAX {
             packet = serde_json::to_vec(&Message::Record { seq, record: None }).unwrap_or_default();
         }
-        for caller in self.0.iter_mut().filter(|caller| caller.subscribed) {
+        for caller in self.all.iter_mut().filter(|caller| caller.subscribed) {
             caller.send(&packet);
         }
     }
@@ -175,7 +197,7 @@ impl Callers {
     /// Tells those who follow that output has grown, once each until they ask again: a slow reader
     /// must not find its socket full of growth when the end comes.
     pub(crate) fn tell_growth(&mut self, bytes: u64) {
-        for caller in self.0.iter_mut().filter(|caller| caller.follows) {
+        for caller in self.all.iter_mut().filter(|caller| caller.follows) {
             caller.follows = false;
             caller.tell(&Message::Output { bytes });
         }
@@ -183,13 +205,13 @@ impl Callers {
 
     /// Whether anybody wants to hear when output has grown.
     pub(crate) fn are_followers(&self) -> bool {
-        self.0.iter().any(|caller| caller.follows)
+        self.all.iter().any(|caller| caller.follows)
     }
 
     /// Answers everybody who asked why the task is quiet.
     pub(crate) fn tell_evidence(&mut self, evidence: Evidence) {
         let found = Message::Why { evidence: Box::new(evidence) };
-        for caller in self.0.iter_mut().filter(|caller| caller.awaits_evidence) {
+        for caller in self.all.iter_mut().filter(|caller| caller.awaits_evidence) {
             caller.awaits_evidence = false;
             caller.tell(&found);
             caller.tell(&Message::Done);
@@ -198,8 +220,26 @@ impl Callers {
 
     /// Answers everybody who waits for the end.
     pub(crate) fn tell_end(&mut self) {
-        for caller in self.0.iter_mut().filter(|caller| caller.awaits_end) {
+        for caller in self.all.iter_mut().filter(|caller| caller.awaits_end) {
             caller.tell(&Message::Done);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A listener that fails stays readable.
+    #[test]
+    fn after_a_failure_nobody_is_let_in_for_a_while() {
+        let no_listener: OwnedFd = std::fs::File::open("/dev/null").expect("is there").into();
+        let mut callers = Callers::default();
+        callers.accept(&no_listener);
+        let until = callers.wake_at().expect("it has failed");
+        callers.reopen(clock::mono());
+        assert!(callers.wake_at().is_some() || clock::mono() >= until);
+        callers.reopen(until);
+        assert_eq!((callers.wake_at(), callers.len()), (None, 0));
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Ending {
     listed: BTreeMap<i32, Listed>,
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
+    /// Why nobody could be named, where something may still be left.
+    unproven: Option<String>,
     gave_up: bool,
 }
 
@@ -151,6 +153,7 @@ impl Ending {
             {
                 self.survivors =
                     living.processes.iter().map(|process| survivor(*process)).collect();
+                self.unproven = living.processes.is_empty().then(|| unseen(now.ms_since(moved)));
                 self.gave_up = true;
                 break;
             }
@@ -224,7 +227,7 @@ impl Ending {
 
     /// Returns the report, `None` when nothing had to be ended.
     pub(crate) fn report(&self) -> Option<StopReport> {
-        if self.touched.is_empty() && self.survivors.is_empty() {
+        if self.touched.is_empty() && self.survivors.is_empty() && self.unproven.is_none() {
             return None;
         }
         let lives = |process: &ProcRef| {
@@ -248,6 +251,7 @@ impl Ending {
             ended_total: u32::try_from(total).unwrap_or(u32::MAX),
             survivors: self.survivors.clone(),
             ports_freed: self.ports.iter().copied().filter(|port| !still.contains(port)).collect(),
+            unproven: self.unproven.clone(),
         })
     }
 }
@@ -258,6 +262,15 @@ fn leader_group(kin: &Kin) -> Option<i32> {
         Kin::Below { leader } => leader.map(|leader| leader.pid),
         Kin::Strays { .. } => None,
     }
+}
+
+/// Says that nobody could be found to end, nor that there is nobody.
+fn unseen(looked_ms: u64) -> String {
+    format!(
+        "for {} s /proc showed neither who is left nor that nobody is (no free descriptor?); \
+         `siding reap` looks again",
+        looked_ms / 1000
+    )
 }
 
 fn survivor(process: ProcRef) -> Survivor {

@@ -40,13 +40,13 @@ impl Hosted {
     /// what siding itself has to say.
     pub(crate) fn create(
         dir: &TaskDir,
-        host: Option<OwnedFd>,
+        host: Option<&OwnedFd>,
         adopted: &Adopted,
     ) -> io::Result<Self> {
         match (host, &adopted.output) {
             (Some(file), Some(path)) => {
                 file::make_link(path, dir, output::FILE)?;
-                Ok(Self::over(Some(file), true))
+                Ok(Self::over(Some(file.try_clone()?), true))
             }
             _ => {
                 let file = file::open_at(dir, output::FILE, file::Open::CreateNew)?;

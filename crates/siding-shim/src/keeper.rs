@@ -65,9 +65,11 @@ impl Keeper {
         }
     }
 
-    /// Does what is due by now. Returns whether the task lives.
+    /// Does what is due by now. Returns whether the task lives, or has ended and that is not on record
+    /// yet: whoever came later would make up another end.
     pub(crate) fn turn(&mut self) -> bool {
         let mut has_used = false;
+        self.log.try_again(clock::mono());
         while self.state.is_live() {
             let now = clock::mono();
             if let Some(event) = self.state.life.due(now) {
@@ -75,6 +77,7 @@ impl Keeper {
                 continue;
             }
             has_used |= self.pump.rest(now);
+            self.callers.reopen(now);
             self.tell_lines(now);
             if self.lease.is_over(&self.root, &self.state.spec, now) {
                 self.stop("session", None, None);
@@ -92,14 +95,20 @@ impl Keeper {
                 // Last: it may be long before this shim wakes again.
                 memory::give_back();
             }
-            return self.state.is_live();
+            if self.state.is_live() {
+                return true;
+            }
         }
-        false
+        self.log.again_at().is_some()
     }
 
     /// Returns when the next turn is due, if nothing happens before.
     pub(crate) fn wake_at(&mut self) -> Option<Mono> {
+        if !self.state.is_live() {
+            return self.log.again_at();
+        }
         let wake_at = [
+            self.log.again_at(),
             self.state.life.wake_at(),
             self.pump.wake_at(),
             self.hosts_output_at(),
@@ -109,13 +118,17 @@ impl Keeper {
             self.meter.wake_at(&self.state),
             self.kin.wake_at(),
             self.awaited.wake_at(&self.state),
+            self.callers.wake_at(),
         ];
         wake_at.into_iter().flatten().min()
     }
 
     /// Returns what to poll for this task.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        let mut sources = vec![self.listener.as_fd()];
+        if !self.state.is_live() {
+            return Vec::new();
+        }
+        let mut sources: Vec<_> = self.door().into_iter().collect();
         sources.extend(self.pump.source());
         sources.extend(self.lease.source());
         sources.extend(self.awaited.sources(&self.state));
@@ -125,10 +138,19 @@ impl Keeper {
         sources
     }
 
+    /// Returns the listener while callers are let in.
+    fn door(&self) -> Option<BorrowedFd<'_>> {
+        self.callers.wake_at().is_none().then(|| self.listener.as_fd())
+    }
+
     /// Attends to what has become ready, one answer for each of [`Self::sources`], and to signals
     /// to this shim, where there were any.
     pub(crate) fn attend(&mut self, ready: &[bool], signals: Option<&[Signal]>) {
-        let (listener, ready) = ready.split_at(1);
+        if !self.state.is_live() {
+            self.take_signals(signals.unwrap_or_default());
+            return;
+        }
+        let (listener, ready) = ready.split_at(usize::from(self.door().is_some()));
         let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
         let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
         // Whatever has answered is taken in with the next turn.
@@ -194,8 +216,11 @@ impl Keeper {
     fn take_signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             if [Signal::TERM, Signal::INT].contains(signal) {
-                // A shutdown, or a person who ends the shim: the task ends as if asked to.
-                self.stop("signal to its shim", None, None);
+                // A shutdown, or a person who ends the shim: the task ends as if asked to, and what
+                // cannot be written of its end is not waited for any more.
+                if !self.stop("signal to its shim", None, None) && !self.state.is_live() {
+                    self.log.give_up();
+                }
             }
         }
         if self.state.is_live() {
@@ -339,6 +364,7 @@ impl Keeper {
         let Phase::Ended { .. } = ended else { return None };
         let report = self.ending.report().unwrap_or_default();
         let survivors = match report.survivors.len() {
+            0 if report.unproven.is_some() => "; what is left could not be seen".to_owned(),
             0 => String::new(),
             count => format!("; {count} could not be ended, see `siding show`"),
         };

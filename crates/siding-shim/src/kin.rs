@@ -2,6 +2,7 @@
 //! strangers that carry the mark or are in its control group.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
@@ -9,7 +10,7 @@ use siding_core::cgroup::Group;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, Reaped};
-use siding_core::sys::procfs;
+use siding_core::sys::{clock, procfs};
 use siding_core::tree::{self, Grip, PacedLook};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
@@ -21,6 +22,8 @@ use siding_model::process::{Mono, ProcRef};
 const HELD: usize = 256;
 /// The same for each of many tasks: together they must not need more descriptors than there are.
 const HELD_OF_MANY: usize = 4;
+/// Time between two looks while nobody can be held, in milliseconds.
+const UNHELD_MS: u64 = 2_000;
 
 /// How the task's processes are known.
 #[derive(Debug)]
@@ -61,8 +64,12 @@ pub(crate) enum Stranger {
 
 impl Stranger {
     /// Returns the leader on record.
-    pub(crate) fn of_record(leader: ProcRef) -> Self {
-        PidFd::open(leader).map_or(Self::Missed, Self::Held)
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being held, for want of a descriptor, say: it may live.
+    pub(crate) fn of_record(leader: ProcRef) -> io::Result<Self> {
+        Ok(PidFd::find(leader)?.map_or(Self::Missed, Self::Held))
     }
 
     const fn held(&self) -> Option<&PidFd> {
@@ -81,7 +88,8 @@ impl Stranger {
         match std::mem::replace(self, Self::Gone) {
             Self::Held(dead) => Some(dead.end().unwrap_or_else(|| {
                 unknown(
-                    "its first shim was killed, and this kernel does not tell a stranger's status",
+                    "its first shim was killed, and the status of a process that is not one's child \
+                     could not be read",
                 )
             })),
             Self::Adopted(dead) => Some(dead.end().unwrap_or_else(|| {
@@ -176,13 +184,21 @@ impl Kin {
     pub(crate) fn look(&mut self, root: &Root, task: &TaskState) -> Look {
         match self {
             Self::Below { leader } => look_below(leader, root, mark_of(task)),
-            Self::Strays { leader, held, looks: Some(looks), look_at } => {
-                let found = look_with_others(leader, held, looks, root, task);
-                *look_at = found.as_ref().err().copied();
+            Self::Strays { leader, held, looks, look_at } => {
+                let found = match looks {
+                    Some(looks) => look_with_others(leader, held, looks, root, task),
+                    None => Ok(look_at_strays(leader, held, root, task, HELD)),
+                };
+                let is_unheld = leader.held().is_none() && held.is_empty();
+                *look_at = match &found {
+                    Err(at) => Some(*at),
+                    // Somebody lives whom no descriptor could be had for: nothing tells of the end.
+                    Ok(Look { tree: Tree::Alive, .. }) if is_unheld => {
+                        Some(clock::mono().plus_ms(UNHELD_MS))
+                    }
+                    Ok(_) => None,
+                };
                 found.unwrap_or(Look { leader: None, tree: Tree::Alive })
-            }
-            Self::Strays { leader, held, looks: None, .. } => {
-                look_at_strays(leader, held, root, task, HELD)
             }
         }
     }
@@ -234,9 +250,15 @@ const fn mark_of(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Whether `/proc` does not show the children that this process has: no descriptor is left, say.
-fn is_blind() -> bool {
-    procfs::descendants(own_pid(), |_| false).is_empty()
+/// Whether nothing of the task lives below this shim, though others do. Where `/proc` does not show the
+/// children that there are, for want of a descriptor, say, that is not known.
+fn is_none_below(root: &Root, mark: Birthmark) -> bool {
+    let mut are_shown = false;
+    let own = procfs::descendants(own_pid(), |pid| {
+        are_shown = true;
+        tree::is_foreign(root, mark, pid)
+    });
+    are_shown && own.is_empty()
 }
 
 /// Returns what lives below this shim and is the task's.
@@ -260,7 +282,7 @@ fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Loo
             }
             // Shims of tasks started inside this one are its children too, and none of its own.
             Ok(Reaped::NoneDead) | Err(_) => {
-                if leader.is_none() && below(root, mark).is_empty() && !is_blind() {
+                if leader.is_none() && is_none_below(root, mark) {
                     look.tree = Tree::Empty;
                 }
                 return look;

@@ -1,6 +1,7 @@
 //! A session's hold on its tasks: the pidfd of one of its owners, the newest that lives. When the last
 //! owner of a subagent's session has ended, one of the session above it holds them.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::session;
@@ -9,6 +10,9 @@ use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, procfs};
 use siding_model::process::Mono;
 use siding_model::spec::TaskSpec;
+
+/// Time between two questions for the owner where nobody can tell, in milliseconds.
+const AGAIN_MS: u64 = 5_000;
 
 /// What the task's life depends on beside itself.
 #[derive(Debug)]
@@ -34,8 +38,11 @@ impl Lease {
     }
 
     fn ask(root: &Root, spec: &TaskSpec) -> Self {
-        let lost = || Self::Lost { until: clock::mono().plus_ms(spec.session_grace_ms) };
-        owner(root, spec).map_or_else(lost, Self::Held)
+        match owner(root, spec) {
+            Ok(Some(owner)) => Self::Held(owner),
+            // Who cannot be found out is asked for once more when the time is up.
+            Ok(None) | Err(_) => Self::Lost { until: clock::mono().plus_ms(spec.session_grace_ms) },
+        }
     }
 
     /// Returns what to poll for the owner's end.
@@ -64,28 +71,35 @@ impl Lease {
         *self = Self::ask(root, spec);
     }
 
-    /// Whether nobody took over in time. Asks once, when the time is up.
+    /// Whether nobody took over in time. Asks when the time is up, and again as long as that cannot be
+    /// told: no task is ended on a guess.
     pub(crate) fn is_over(&mut self, root: &Root, spec: &TaskSpec, now: Mono) -> bool {
         let Self::Lost { until } = self else { return false };
         if now < *until {
             return false;
         }
         match owner(root, spec) {
-            Some(owner) => {
+            Ok(Some(owner)) => {
                 *self = Self::Held(owner);
                 false
             }
-            None => {
+            Ok(None) => {
                 *self = Self::Free;
                 true
+            }
+            Err(_) => {
+                *until = now.plus_ms(AGAIN_MS);
+                false
             }
         }
     }
 }
 
-/// Returns an owner that lives: of the task's session, or of the one that has its tasks since it is over.
-fn owner(root: &Root, spec: &TaskSpec) -> Option<PidFd> {
-    let boot = procfs::boot_id().ok()?;
-    let session = session::holder(root, &spec.session_id, &boot)?;
-    PidFd::open(session.living_owner(&boot)?).ok()
+/// Returns an owner that lives: of the task's session, or of the one that has its tasks since it is
+/// over. Fails while that cannot be told: a disk of the network does not answer, or no descriptor is left.
+fn owner(root: &Root, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
+    let boot = procfs::boot_id()?;
+    let holder = session::holder(root, &spec.session_id, &boot).map_err(io::Error::other)?;
+    let owner = holder.and_then(|session| session.living_owner(&boot));
+    owner.map_or(Ok(None), PidFd::living)
 }

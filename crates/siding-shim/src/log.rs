@@ -1,18 +1,26 @@
 //! Writing the journal, even when the disk has other plans.
 
 use siding_core::journal_file::JournalFile;
+use siding_core::sys::clock;
+use siding_model::process::Mono;
 use siding_model::record::Record;
+
+/// Time between two tries to write what could not be written, in milliseconds. A disk that is full or
+/// away stays so for minutes.
+const AGAIN_MS: u64 = 2_000;
 
 /// The journal with what could not be written yet.
 #[derive(Debug)]
 pub(crate) struct Log {
     journal: JournalFile,
     pending: Vec<Record>,
+    /// When what is pending is tried again.
+    again_at: Option<Mono>,
 }
 
 impl Log {
     pub(crate) const fn new(journal: JournalFile) -> Self {
-        Self { journal, pending: Vec::new() }
+        Self { journal, pending: Vec::new(), again_at: None }
     }
 
     /// Writes records after all earlier ones. Returns the number of the first.
@@ -34,8 +42,28 @@ impl Log {
 
     fn retry(&mut self) {
         if self.journal.append(&self.pending).is_ok() {
-            self.pending = Vec::new();
+            self.give_up();
+        } else {
+            self.again_at = Some(clock::mono().plus_ms(AGAIN_MS));
         }
+    }
+
+    /// Returns when to [`Self::try_again`]; `None` while everything is written.
+    pub(crate) const fn again_at(&self) -> Option<Mono> {
+        self.again_at
+    }
+
+    /// Tries to write what could not be written, when that is due.
+    pub(crate) fn try_again(&mut self, now: Mono) {
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.retry();
+        }
+    }
+
+    /// Forgets what could not be written.
+    pub(crate) fn give_up(&mut self) {
+        self.pending = Vec::new();
+        self.again_at = None;
     }
 
     /// Waits until everything is on the disk.

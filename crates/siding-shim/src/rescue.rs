@@ -132,15 +132,17 @@ fn take_over(
     let _stale = file::remove(place, link::NAME);
     // Before the record: who reads there that this shim keeps the task must be able to reach it.
     let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
+    let leader = state.leader.filter(|_| state.leader_end.is_none());
+    let stranger = leader.map_or(Ok(Stranger::Gone), Stranger::of_record);
+    let stranger = stranger.map_err(when("hold its leader"))?;
     let seq = state.next_seq;
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     tell(Message::Record { seq, record: Some(Box::new(rescued)) });
-    let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let stranger = leader.map_or(Stranger::Gone, Stranger::of_record);
-    let kin = Kin::strays(&setting.root, &state, stranger, &known, looks.cloned());
+    // Before the strays, which may take all descriptors but one.
     let lease = Lease::take(&setting.root, &state.spec);
+    let kin = Kin::strays(&setting.root, &state, stranger, &known, looks.cloned());
     let stall = Stall::new(&state, pump.bytes(), clock::mono());
     let meter = Meter::new(&state, pump.bytes(), clock::mono());
     let awaited = Awaited::new(&state).map_err(when("read what it waits for"))?;
@@ -229,13 +231,13 @@ fn find_leader(keeper: &mut Keeper) {
     let is_empty = members.is_empty();
     let leaders = members.into_iter().filter(leads);
     if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
-        let held = PidFd::open(leader).map_or(Stranger::Missed, |held| {
-            if runs_our_text(keeper, leader) {
-                Stranger::Held(held)
-            } else {
-                Stranger::Guessed(held)
-            }
-        });
+        let held = match PidFd::find(leader) {
+            Ok(Some(held)) if runs_our_text(keeper, leader) => Stranger::Held(held),
+            Ok(Some(held)) => Stranger::Guessed(held),
+            Ok(None) => Stranger::Missed,
+            // It may live. Without a leader the task is over when nothing of it is left.
+            Err(_) => return,
+        };
         keeper.kin.led_by(held);
         keeper.happen(&Event::Spawned { leader });
     } else if !is_empty {

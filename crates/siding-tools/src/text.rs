@@ -84,7 +84,8 @@ pub fn survivors(report: &StopReport) -> Option<String> {
     let all = report.survivors.iter().map(|survivor| {
         one_line(&format!("{} {}: {}", survivor.pid, survivor.command, survivor.why), SURVIVOR)
     });
-    let all: Vec<String> = all.collect();
+    let unseen = report.unproven.iter().map(|why| one_line(why, SURVIVOR));
+    let all: Vec<String> = all.chain(unseen).collect();
     (!all.is_empty()).then(|| format!("STILL ALIVE: {}", all.join("; ")))
 }
 

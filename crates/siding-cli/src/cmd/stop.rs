@@ -1,6 +1,5 @@
 //! `siding stop`: ends tasks with everything they started.
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use siding_core::session;
 use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::view::Detail;
-use siding_model::id::TaskId;
+use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Shown;
 use siding_model::report::TaskView;
 use siding_model::signal::Signal;
@@ -44,7 +43,7 @@ pub(crate) struct Args {
     all: bool,
     /// With --all: only the tasks of this session, and of its subagents
     #[arg(long, requires = "all", value_name = "ID")]
-    session: Option<String>,
+    session: Option<SessionId>,
     /// Time between the polite signal and the kill instead of the task's own
     #[arg(long, value_name = "D", value_parser = super::span)]
     grace: Option<Duration>,
@@ -87,10 +86,10 @@ impl Args {
             // Who asked for the end has been told of it.
             tasks.iter().for_each(|task| context::consumed(&root, &task.state, Shown::Standing));
         }
-        let survived = views.iter().any(|view| {
-            view.stop_report.as_ref().is_some_and(|report| !report.survivors.is_empty())
-        });
-        Ok(if failures > 0 || survived {
+        let has_left = views
+            .iter()
+            .any(|view| view.stop_report.as_ref().is_some_and(|report| !report.is_complete()));
+        Ok(if failures > 0 || has_left {
             ExitCode::from(crate::exit::OWN_FAILURE)
         } else {
             ExitCode::SUCCESS
@@ -116,15 +115,15 @@ impl Args {
         }
         let mut ids = root.live_tasks()?;
         if let Some(session) = &self.session {
-            // With what its subagents have started. What cannot be a name is none.
-            let sessions = match session.parse() {
-                Ok(id) => session::family(root, &id)?,
-                Err(_) => HashSet::new(),
-            };
+            // With what its subagents have started.
+            let sessions = session::family(root, session)?;
             ids.retain(|id| {
                 Task::read(root, *id)
                     .is_ok_and(|task| sessions.contains(&task.state.spec.session_id))
             });
+            if ids.is_empty() {
+                context::expect_known(root, session)?;
+            }
         }
         Ok((ids, 0))
     }
@@ -179,6 +178,10 @@ fn words(view: &TaskView) -> String {
     for survivor in &report.survivors {
         line(&format!("  STILL ALIVE {:>7}  {}", survivor.pid, short(&survivor.command)));
         line(&print::wrapped(&one_line(&survivor.why, WHY), 14, print::WIDTH));
+    }
+    if let Some(why) = &report.unproven {
+        line("  NOT PROVEN that nothing is left:");
+        line(&print::wrapped(&one_line(why, WHY), 14, print::WIDTH));
     }
     if !report.ports_freed.is_empty() {
         let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();

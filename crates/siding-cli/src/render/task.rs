@@ -9,7 +9,7 @@ use siding_model::record::StopReport;
 use siding_model::report::{MonitorView, PlacementKind, TaskView};
 use siding_model::size::human as size;
 use siding_model::span::{exact, human};
-use siding_model::text::one_line;
+use siding_model::text::{self, one_line};
 
 use super::COLUMNS;
 use super::bar::progress;
@@ -229,6 +229,9 @@ impl Sheet {
             let line = self.colour.paint(Paint::Bad, &one_line(&what, VALUE));
             self.line("STILL ALIVE", &line);
         }
+        if let Some(why) = &report.unproven {
+            self.block("NOT PROVEN", &text::wrap(&one_line(why, 4 * VALUE), VALUE));
+        }
     }
 
     fn last_lines(&mut self, view: &TaskView) {
@@ -385,8 +388,9 @@ mod tests {
         view.stop_report = Some(StopReport {
             ended: vec![EndedProcess { pid: 7, command: command.clone(), signal }; 20],
             ended_total: 4000,
-            survivors: vec![Survivor { pid: 8, command, uid: 1, why }],
+            survivors: vec![Survivor { pid: 8, command, uid: 1, why: why.clone() }],
             ports_freed: (10_000..10_050).collect(),
+            unproven: Some(why),
         });
         let text = task(&view, Colour::Off);
         assert!(text.lines().count() < 75);

@@ -26,7 +26,7 @@ use crate::sys::{clock, poll, procfs};
 
 /// When a task is looked at again that somebody else is recovering, in milliseconds.
 const BUSY_MS: u64 = 50;
-/// The same for one that could not be recovered, for want of space or memory.
+/// The same for one that could not be recovered or read, for want of space, memory or descriptors.
 const FAILED_MS: u64 = 5_000;
 
 /// Follows the outbox of a session, or those of all sessions of one owner.
@@ -143,6 +143,17 @@ impl<'o, 'r> Follower<'o, 'r> {
             let due = self.again.entry(*id).or_insert(*at);
             *due = (*at).min(*due);
         }
+        for (id, error) in &look.unread {
+            if matches!(error, ReadError::Io(_)) {
+                self.try_again(*id);
+            }
+        }
+    }
+
+    /// Comes back to a task that cannot be read now: what it has to tell is not over with that.
+    fn try_again(&mut self, id: TaskId) {
+        let at = clock::mono().plus_ms(FAILED_MS);
+        self.again.entry(id).or_insert(at);
     }
 
     fn wait(&mut self, out: BorrowedFd<'_>) -> Result<(), NoticesError> {
@@ -238,8 +249,12 @@ impl<'o, 'r> Follower<'o, 'r> {
             // Just being made.
             Err(ReadError::Content(JournalError::Empty)) => return Ok(()),
             // Its own shim may still be the one who knows; the next command looks after it.
-            Err(ReadError::Content(_) | ReadError::Io(_)) => {
+            Err(ReadError::Content(_)) => {
                 self.forget(id);
+                return Ok(());
+            }
+            Err(ReadError::Io(_)) => {
+                self.try_again(id);
                 return Ok(());
             }
         };

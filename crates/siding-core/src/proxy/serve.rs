@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use siding_model::net::{DENIALS_MAX, DENIED_HOST_MAX, Hosts};
 use siding_model::text::cut_head;
@@ -68,10 +69,13 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: Hosts) {
                 },
                 Ok(None) | Err(_) => return,
             }
-        } else if ready.get(1) == Some(&true)
+        } else if ready.get(1) == Some(&true) {
             // Nobody else takes from it, so this does not wait.
-            && let Ok((client, _)) = listener.accept()
-        {
+            let Ok((client, _)) = listener.accept() else {
+                // No descriptor is left, say, and whoever waits is still there.
+                thread::sleep(Duration::from_millis(FULL_PAUSE_MS));
+                continue;
+            };
             gate.open.fetch_add(1, Ordering::SeqCst);
             let shared = Arc::clone(&gate);
             let attend = move || {

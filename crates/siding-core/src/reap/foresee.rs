@@ -87,7 +87,8 @@ fn orphan(root: &Root, survey: &Survey, look: &SharedLook, task_id: TaskId) -> O
     let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.life.phase(), Phase::Ended { .. })
-            && !look.of(root, &folded.state).is_empty()
+            // Where that cannot be seen nothing is closed.
+            && look.of(root, &folded.state).map_or(true, |found| !found.is_empty())
     });
     Some(if lives { Step::Rescued { task_id } } else { Step::Closed { task_id, outcome: None } })
 }

@@ -115,7 +115,7 @@ impl Sessions<'_> {
             let read = session::read(self.root, session).ok().flatten();
             let boot = &self.survey.boot;
             let is_elsewhere = read.is_some_and(|it| it.may_live_elsewhere(boot));
-            let lives = is_elsewhere || session::holder(self.root, session, boot).is_some();
+            let lives = is_elsewhere || !session::is_over(self.root, session, boot);
             // Without its acks everything counts as untold, which only keeps it longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });

@@ -94,7 +94,7 @@ fn claim(root: &Root, spec: &mut TaskSpec) -> Result<(), StoreError> {
 }
 
 /// Takes back a task that is not to be started.
-fn withdraw(root: &Root, dir: TaskDir, spec: &TaskSpec) {
+pub fn withdraw(root: &Root, dir: TaskDir, spec: &TaskSpec) {
     root.unmark_live(spec.task_id, &spec.same_key);
     // What cannot be removed now is removed by the next reap: nothing is recorded in it.
     if let Ok(Some(locked)) = dir.try_lock() {

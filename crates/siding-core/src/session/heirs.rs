@@ -10,9 +10,11 @@
 //! it is the same for everybody who asks: a shim, an outbox, the reaper.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
 use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::JournalError;
 use siding_model::process::BootId;
 
 use super::{Session, SessionError, io_error, read};
@@ -56,23 +58,41 @@ fn has_come_to(row: &[Standing], place: usize) -> bool {
 }
 
 /// Returns a session and those above it, in this order, as far as they can be read.
-fn row<S>(
+fn row<S, E>(
     first: &SessionId,
-    mut look: impl FnMut(&SessionId) -> Option<S>,
+    mut look: impl FnMut(&SessionId) -> Result<Option<S>, E>,
     under: impl Fn(&S) -> Option<&SessionId>,
-) -> Vec<S> {
+) -> Result<Vec<S>, E> {
     let mut row = Vec::new();
     let mut next = Some(first.clone());
     while let Some(id) = next.take().filter(|_| row.len() < MOST) {
-        let Some(found) = look(&id) else { break };
+        let Some(found) = look(&id)? else { break };
         next = under(&found).cloned();
         row.push(found);
     }
+    Ok(row)
+}
+
+/// Returns a session and those above it, for who can do without one that cannot be read.
+fn above(root: &Root, id: &SessionId) -> Vec<Session> {
+    let Ok(row) = row(id, |id| Ok::<_, Infallible>(read(root, id).ok().flatten()), session_above);
     row
 }
 
-fn above(root: &Root, id: &SessionId) -> Vec<Session> {
-    row(id, |id| read(root, id).ok().flatten(), |one| one.under.as_ref())
+const fn session_above(one: &Session) -> Option<&SessionId> {
+    one.under.as_ref()
+}
+
+/// Reads a session that may own something. One that is damaged owns nothing; one that cannot be read
+/// now, or only by a newer siding, may.
+fn read_owner(root: &Root, id: &SessionId) -> Result<Option<Session>, SessionError> {
+    match read(root, id) {
+        Err(SessionError::Damaged {
+            source: JournalError::Corrupt { .. } | JournalError::Empty,
+            ..
+        }) => Ok(None),
+        result => result,
+    }
 }
 
 fn standings(row: &[Session], boot: &BootId) -> Vec<Standing> {
@@ -97,10 +117,13 @@ pub fn is_of_subagent(id: &SessionId) -> bool {
 
 /// Returns the session that has the tasks of this one: itself while it lives, and else the first above
 /// it that does. `None` when nobody has them.
-#[must_use]
-pub fn holder(root: &Root, id: &SessionId, boot: &BootId) -> Option<Session> {
-    let mut row = above(root, id);
-    holding(&standings(&row, boot)).map(|at| row.swap_remove(at))
+///
+/// # Errors
+///
+/// [`SessionError`] when one of them cannot be read, and nobody can tell.
+pub fn holder(root: &Root, id: &SessionId, boot: &BootId) -> Result<Option<Session>, SessionError> {
+    let mut row = row(id, |id| read_owner(root, id), session_above)?;
+    Ok(holding(&standings(&row, boot)).map(|at| row.swap_remove(at)))
 }
 
 /// Returns the subagents' sessions that have come to `to`: they are over, and all between them too.
@@ -143,10 +166,11 @@ fn rows_of_subagents(root: &Root) -> Result<Vec<(SessionId, Vec<Session>)>, Stor
     let ids = names.filter_map(|name| name.parse().ok()).filter(is_of_subagent);
     let mut known: HashMap<SessionId, Option<Session>> = HashMap::new();
     let mut look = |id: &SessionId| {
-        known.entry(id.clone()).or_insert_with(|| read(root, id).ok().flatten()).clone()
+        let read = || read(root, id).ok().flatten();
+        Ok::<_, Infallible>(known.entry(id.clone()).or_insert_with(read).clone())
     };
     let row = |id: SessionId| {
-        let row = row(&id, &mut look, |one| one.under.as_ref());
+        let Ok(row) = row(&id, &mut look, session_above);
         (id, row)
     };
     Ok(ids.map(row).collect())
@@ -202,9 +226,9 @@ mod tests {
             let under: Vec<Option<SessionId>> = under.iter().map(|it| it.map(name)).collect();
             let look = |id: &SessionId| {
                 let at: usize = id.as_str()[1..].parse().expect("a number");
-                under.get(at).cloned()
+                Ok::<_, Infallible>(under.get(at).cloned())
             };
-            let row = row(&name(0), look, Option::as_ref);
+            let Ok(row) = row(&name(0), look, Option::as_ref);
             prop_assert!(!row.is_empty() && row.len() <= MOST);
         }
 

@@ -127,7 +127,7 @@ impl Drop for Owner {
 
 fn held_by(root: &Root, id: &SessionId) -> Option<String> {
     let boot = procfs::boot_id().expect("this boot");
-    holder(root, id, &boot).map(|session| session.id.to_string())
+    holder(root, id, &boot).expect("all can be read").map(|session| session.id.to_string())
 }
 
 fn come_to(root: &Root, id: &SessionId) -> Vec<String> {
@@ -196,6 +196,23 @@ fn what_a_subagent_leaves_goes_to_the_next_above_it_that_lives() {
     let boot = procfs::boot_id().expect("this boot");
     assert_eq!(held_by(&root, &low), None);
     assert!(is_over(&root, &low, &boot) && is_over(&root, &middle, &boot));
+
+    // Who owns what is above it cannot be told.
+    let newer = SessionRecord::Opened {
+        format: FORMAT + 1,
+        owner: super::Owner::here(procfs::own().expect("this process"), boot.clone()),
+        under: None,
+        wall: clock::wall(),
+    };
+    append(&root, &top, &newer).expect("own directory");
+    assert!(holder(&root, &low, &boot).is_err() && !is_over(&root, &low, &boot));
+    let journal = root.path().join("sessions").join(top.as_str()).join("journal");
+    std::fs::remove_file(&journal).expect("own file");
+    std::fs::create_dir(&journal).expect("own directory");
+    assert!(holder(&root, &low, &boot).is_err() && !is_over(&root, &low, &boot));
+    std::fs::remove_dir(&journal).expect("own directory");
+    std::fs::write(&journal, "damaged\n").expect("own directory");
+    assert!(is_over(&root, &low, &boot), "what is damaged owns nothing");
 }
 
 /// An earlier version leaves out what it does not know, and a later one reads what it has written.

@@ -71,6 +71,16 @@ pub fn open_or_make(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedF
     }
 }
 
+/// Whether an error tells of this moment and nothing of the file: no descriptor or memory is left, or a
+/// server does not answer.
+#[must_use]
+pub fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing =
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::STALE, Errno::TIMEDOUT, Errno::HOSTDOWN];
+    passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 /// What [`open_at`] fails with at a symbolic link, as a raw error.
 pub const LINK: i32 = rustix::io::Errno::LOOP.raw_os_error();
 

@@ -56,8 +56,18 @@ impl PidFd {
     ///
     /// Whatever keeps it from being held: that says nothing about its life.
     pub fn living(process: ProcRef) -> io::Result<Option<Self>> {
+        Ok(Self::find(process)?.filter(|held| !held.is_dead()))
+    }
+
+    /// Holds this process while it has its number: it may have ended and left its status there.
+    /// `None` when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::living`].
+    pub fn find(process: ProcRef) -> io::Result<Option<Self>> {
         match Self::open(process) {
-            Ok(held) => Ok(Some(held).filter(|held| !held.is_dead())),
+            Ok(held) => Ok(Some(held)),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
             Err(error) => Err(error),
         }
@@ -67,15 +77,22 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` when there is none; else the operating system's.
+    /// `ESRCH` when there is none; `EACCES` when it lives and what it is cannot be read; else the
+    /// operating system's.
     pub fn of_number(pid: i32) -> io::Result<Self> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = Pid::from_raw(pid).ok_or_else(gone)?;
         let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
         // Read under the number after it was opened: of a process that died in between this says
         // nothing, and `is_dead` tells.
-        let process = procfs::identify(pid).ok_or_else(gone)?;
-        Ok(Self { fd, process })
+        match procfs::identify(pid) {
+            Some(process) => Ok(Self { fd, process }),
+            // For want of another descriptor, say.
+            None if !super::poll::ready(fd.as_fd()) => {
+                Err(io::Error::from_raw_os_error(libc::EACCES))
+            }
+            None => Err(gone()),
+        }
     }
 
     /// Takes one that somebody has opened for `process`, and handed over.

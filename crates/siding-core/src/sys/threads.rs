@@ -210,7 +210,7 @@ mod tests {
     fn every_child_of_a_crowd_is_found() {
         const CROWD: usize = 400;
         let text = format!(
-            "for n in $(seq {CROWD}); do sleep 60 & done; echo; read -r _; kill $(jobs -p)"
+            "for n in $(seq {CROWD}); do sleep 60 & done; echo; read -r _; kill $(jobs -p); wait"
         );
         let mut shell = std::process::Command::new("bash");
         shell.args(["-c", &text]);

@@ -77,7 +77,9 @@ impl PacedLook {
         let mut last = self.last.borrow_mut();
         let now = clock::mono();
         if let Some((looked, marks)) = &*last {
-            if let Some(grip) = living(marks.of(id), most) {
+            if marks.is_whole()
+                && let Some(grip) = living(marks.of(id), most)
+            {
                 return Ok(grip);
             }
             let next = self.next(*looked);
@@ -87,7 +89,9 @@ impl PacedLook {
         }
         let (_, marks) = last.insert((now, self.look(root, except)));
         // None when all that it found have died since, and may have started others.
-        living(marks.of(id), most).ok_or_else(|| self.next(now))
+        let mut grip = living(marks.of(id), most).ok_or_else(|| self.next(now))?;
+        grip.more |= !marks.is_whole();
+        Ok(grip)
     }
 
     /// Returns when the next look may be taken.

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use siding_e2e::{Sandbox, eventually, processes, words};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes, words};
 use siding_model::outcome::Outcome;
 
 use crate::state;
@@ -301,6 +301,87 @@ fn few_descriptors_end_many_strays() {
     let ended = usize::try_from(report["ended_total"].as_u64().expect("a number"));
     assert_eq!(ended, Ok(STRAYS), "{stopped:#}");
     assert_eq!(state::assert_over(&sandbox, &id), Outcome::Exited { code: 0 });
+}
+
+/// One that has none left sees no process at all. That is no proof that none is left: it looks again
+/// until it can.
+#[test]
+fn a_rescuer_that_cannot_look_calls_nothing_gone() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let text = "trap 'sleep 300 & echo next $!; exit 7' TERM; sleep 300 & echo first $!; wait";
+    let run = ["run", "--background", "--json", "--", text];
+    let started = sandbox.siding(&run).run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id").to_owned();
+    let named = |name: &str| {
+        eventually_some(name, || {
+            let output = state::output(&sandbox, &id);
+            let (_, rest) = output.split_once(&format!("{name} "))?;
+            Process::of(rest.split_once('\n')?.0.parse().ok()?)
+        })
+    };
+    let first = named("first");
+    let leader = state::journal(&sandbox, &id).and_then(|folded| folded.state.leader);
+    state::kill(state::keeper(&sandbox, &id));
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    let rescuer = state::keeper(&sandbox, &id);
+
+    let limit_to = |most: u64| {
+        let pid = Pid::from_raw(rescuer.pid.cast_signed());
+        let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
+        prlimit(pid, Resource::Nofile, limit).expect("one's own shim");
+    };
+    limit_to(3);
+    let leader = Pid::from_raw(leader.expect("it was spawned").pid).expect("a number");
+    rustix::process::kill_process(leader, Signal::TERM).expect("one's own");
+    let next = named("next");
+    let has_ended = || state::journal(&sandbox, &id).is_some_and(|it| it.state.closed.is_some());
+    let is_known =
+        || state::journal(&sandbox, &id).is_some_and(|folded| folded.state.leader_end.is_some());
+    eventually("its leader's end is on record", is_known);
+    let before = processes::switches(rescuer.pid);
+    state::kill(first);
+    eventually("it has looked, and again", || {
+        has_ended() || processes::switches(rescuer.pid) >= before + 2
+    });
+    assert!(next.alive() && !has_ended(), "nothing proves that");
+    limit_to(256);
+    state::kill(next);
+    eventually("it sees the end", has_ended);
+    let outcome = state::assert_over(&sandbox, &id);
+    assert!(state::is_true_or_lost(&outcome, 7), "{outcome}");
+}
+
+/// An end that cannot be written is kept until it can: whoever came later would make up another.
+#[test]
+fn an_end_that_cannot_be_written_is_not_lost() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = sandbox.path("gate");
+    let text =
+        format!("for n in $(seq 600); do [ -e {} ] && exit 7; sleep 0.1; done", gate.display());
+    let run = ["run", "--background", "--json", "--", &text];
+    let started = sandbox.siding(&run).run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id").to_owned();
+    let shim = state::keeper(&sandbox, &id);
+    let limit_to = |most: Option<u64>| {
+        let limit = Rlimit { current: most, ..getrlimit(Resource::Fsize) };
+        let pid = Pid::from_raw(shim.pid.cast_signed());
+        prlimit(pid, Resource::Fsize, limit).expect("one's own shim");
+    };
+    // As on a disk that is full and where nothing can be set aside.
+    limit_to(Some(1));
+    std::fs::write(gate, "").expect("own directory");
+    eventually("its processes have ended", || state::members(&id).is_empty());
+    let before = processes::switches(shim.pid);
+    eventually("it has tried more than once", || {
+        !shim.alive() || processes::switches(shim.pid) >= before + 2
+    });
+    assert!(shim.alive() && state::outcome(&sandbox, &id).is_none(), "it goes on trying");
+    limit_to(None);
+    assert_eq!(state::ended(&sandbox, &id), Outcome::Exited { code: 7 });
+    eventually("its shim has left", || !shim.alive());
+    assert_eq!(state::assert_over(&sandbox, &id), Outcome::Exited { code: 7 });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use siding_core::launch::Shim;
 use siding_core::store::Root;
 use siding_e2e::fill::Shape;
-use siding_e2e::{Sandbox, is_root, mounts, words};
+use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 use siding_model::id::Kind;
 use siding_model::monitor::Monitor;
 use siding_model::spec::{Command, TaskSpec};
@@ -289,4 +289,34 @@ fn the_history_needs_no_disk() {
     disk.fill(0);
     ask();
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+}
+
+/// A command that cannot be put on record is held in memory until there is room: nobody else would
+/// keep it. Before that it leaves nothing half made.
+#[test]
+fn what_is_adopted_on_a_full_disk_is_recorded_once_there_is_room() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let argv = sandbox.puppet_argv(&words("--quiet mark host hang"));
+    let host = sandbox.host(&argv[0], &argv[1..]).spawn();
+    let pid = sandbox.marked("host").pid.to_string();
+    disk.fill(1);
+    let tasks = sandbox.state_dir().join("tasks");
+    let changed = || std::fs::metadata(&tasks).and_then(|facts| facts.modified()).ok();
+    let before = changed();
+    let adopt = ["adopt", "--json", "--session", "cli", &pid];
+    let adopt = sandbox.siding(&adopt).env("SIDING_ADOPT_KEEP_AFTER", "0s");
+    let adopted = adopt.run().expect_code(0).json();
+    let id = adopted["task_id"].as_str().expect("an id").to_owned();
+    eventually("it was tried and taken back", || changed() != before && !tasks.join(&id).exists());
+    std::fs::remove_file(disk.0.join("filler")).expect("own file");
+    eventually("it is on record", || {
+        let shown = sandbox.siding(&["show", "--json", &id]).run();
+        shown.code == Some(0) && shown.json()["phase"] == "running"
+    });
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
+    drop(host);
+    assert_eq!(look(&sandbox, &id).text("/outcome/kind"), "stopped");
+    assert_gone(&id);
 }

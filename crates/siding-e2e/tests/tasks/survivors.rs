@@ -131,6 +131,11 @@ fn a_tree_that_cannot_be_seen_is_not_called_gone() {
     eventually("its shim has left", || {
         Process::of(shim.cast_unsigned()).is_none_or(|shim| !shim.alive())
     });
+    let why = &task.shown()["stop_report"]["unproven"];
+    assert!(why.as_str().is_some_and(|why| why.contains("siding reap")), "{why}");
+    assert!(task.output().contains("what is left could not be seen"), "{}", task.output());
+    let told = sandbox.siding(&["stop", &task.id]).run().expect_code(125);
+    assert!(told.out().contains("NOT PROVEN"), "{told}");
     let reaped = sandbox.siding(&["reap"]).run().expect_code(0);
     assert!(!left.alive(), "{reaped}");
 }

@@ -24,6 +24,21 @@ fn a_stop_ends_everything() {
     assert!(!sandbox.path("never").exists());
 }
 
+/// One that is given no time to stop its steps leaves them to whoever ends it.
+#[test]
+fn a_stop_without_grace_ends_everything_too() {
+    let sandbox = sandbox();
+    for (mark, how) in [("one", ["--grace", "0s"]), ("two", ["--signal", "KILL"])] {
+        let line = sandbox.puppet_line(&["ignore", "TERM", "mark", mark, "hang"]);
+        let text = format!("[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
+        let id = begin(&sandbox, &text, &[]);
+        let step = sandbox.marked(mark);
+        let stopped = sandbox.siding(&[&["stop"], &how[..], &[&id]].concat()).run();
+        assert!(!step.alive(), "{stopped}");
+        assert_eq!(stopped.code, Some(0), "{stopped}");
+    }
+}
+
 /// The deadline of all of it does the same.
 #[test]
 fn the_deadline_of_a_workflow_ends_its_steps() {

@@ -130,6 +130,7 @@ pub(crate) fn closed(after_ms: u64) -> Record {
                 why: "another user's".to_owned(),
             }],
             ports_freed: vec![3000],
+            unproven: Some("/proc showed nobody".to_owned()),
         }),
         output: OutputTotals { bytes: 1 << 30, gap: Some(Gap { from: 10, to: 20 }), lost: 7 },
         peaks: Some(peaks()),

@@ -58,7 +58,7 @@ impl<'r> Told<'r> {
     /// Notes that the agent was told.
     pub(super) fn acknowledge(self) {
         if let Some(acks) = self.acks {
-            acks.acknowledge();
+            let _told_again = acks.acknowledge();
         }
     }
 }
@@ -72,15 +72,18 @@ impl<'r> Acks<'r> {
         Self { root, turns, told }
     }
 
-    /// Notes that the agent was told. What cannot be noted is told again.
-    pub(super) fn acknowledge(self) {
+    /// Notes that the agent was told. What cannot be noted is told again; returns whether all was.
+    pub(super) fn acknowledge(self) -> bool {
+        let mut is_noted = true;
         for (session, notices) in &self.told {
             let noted = Outbox::new(self.root, session.clone(), Consumer::agent())
                 .and_then(|outbox| outbox.acknowledge(notices));
             if let Err(error) = noted {
                 errln!("siding: this will be told again: {error}");
+                is_noted = false;
             }
         }
         drop(self.turns);
+        is_noted
     }
 }

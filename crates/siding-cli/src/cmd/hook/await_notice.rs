@@ -58,8 +58,10 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             };
             if news.notices().iter().any(wakes) {
                 let (text, acks) = news.facts("");
-                if err::print(&text) == Reader::There {
-                    acks.acknowledge();
+                // What cannot be noted, on a full disk, would wake it again and again, a turn of its
+                // model each time: it is told when somebody speaks.
+                if err::print(&text) == Reader::There && !acks.acknowledge() {
+                    return Ok(ExitCode::SUCCESS);
                 }
                 return Ok(block());
             }

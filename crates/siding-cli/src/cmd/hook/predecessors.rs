@@ -31,7 +31,7 @@ pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
             continue;
         }
         // A subagent's that lives on is told to by that.
-        if session::holder(root, &session.id, &boot).is_some() {
+        if !session::is_over(root, &session.id, &boot) {
             continue;
         }
         if live.contains(&session.id) {

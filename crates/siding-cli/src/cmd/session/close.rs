@@ -95,10 +95,9 @@ impl Args {
         } else {
             print::text(&closed.words())?;
         }
-        let survivors = |view: &TaskView| {
-            view.stop_report.as_ref().is_some_and(|report| !report.survivors.is_empty())
-        };
-        let left = !closed.failed.is_empty() || closed.stopped.iter().any(survivors);
+        let has_left =
+            |view: &TaskView| view.stop_report.as_ref().is_some_and(|report| !report.is_complete());
+        let left = !closed.failed.is_empty() || closed.stopped.iter().any(has_left);
         Ok(if left { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
     }
 }
@@ -142,10 +141,14 @@ impl Closed {
         for view in &self.stopped {
             let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
             line(view.task_id, &one_line(&outcome, 400));
-            for survivor in view.stop_report.iter().flat_map(|report| &report.survivors) {
+            let Some(report) = &view.stop_report else { continue };
+            for survivor in &report.survivors {
                 let command = one_line(&survivor.command, 100);
                 let why = one_line(&survivor.why, 400);
                 line(view.task_id, &format!("STILL ALIVE {}: {command}: {why}", survivor.pid));
+            }
+            if let Some(why) = &report.unproven {
+                line(view.task_id, &format!("NOT PROVEN: {}", one_line(why, 400)));
             }
         }
         for id in &self.kept {

@@ -121,6 +121,7 @@ fn what_a_stop_did_is_told() {
         ended_total: 300,
         survivors: vec![survivor],
         ports_freed: vec![8080],
+        unproven: Some("/proc\nwas empty".to_owned()),
     };
     let mut view = ended(Outcome::Stopped { by: "user".to_owned() });
     view.stop_report = Some(report);
@@ -129,6 +130,7 @@ fn what_a_stop_did_is_told() {
         said(&view),
         "stopped by user; 300 processes were ended; ports freed: 8080; \
          STILL ALIVE, could not be ended: 9 (sudo x): another user's; \
+         NOT PROVEN that nothing is left: /proc\\nwas empty; \
          12 bytes of its output could not be stored, most likely for want of disk space"
     );
 }
