@@ -1,7 +1,8 @@
 //! Adopting a process: finding out what it is and whose, marking it, and giving it to a shim.
 //!
-//! The two are apart, so that a shell need not wait for a shim. Nothing is recorded here. The shim holds the process in memory and puts it on record when it
-//! has lasted, or has left something behind (`docs/adr/0011-adoption.md`).
+//! The two are apart, so that a shell need not wait for a shim. Nothing is recorded here. The shim holds
+//! the process in memory and puts it on record when it has lasted, or has left something behind
+//! (`docs/adr/0011-adoption.md`).
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};

@@ -61,8 +61,8 @@ pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(),
     })
 }
 
-/// Returns the tasks of a subagent or a workflow that have not ended, and are not kept whatever becomes of it, and why
-/// another may be its too. `pause` is called while one may still be put on record.
+/// Returns the tasks of a subagent or a workflow that have not ended, and are not kept whatever
+/// becomes of it, and why another may be its too. `pause` is called while one may still be put on record.
 fn tasks_of(
     root: &Root,
     agent: TaskId,

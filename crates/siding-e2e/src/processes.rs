@@ -234,6 +234,23 @@ pub fn birthmark_of(pid: u32) -> Option<u64> {
     (soft == hard).then_some(soft)
 }
 
+/// Says that what this test starts must not belong to a task of siding already, as it does when an agent
+/// runs the tests under siding: such a process is not adopted, and is nobody's residue.
+///
+/// # Panics
+///
+/// When this process carries a birthmark. To take one off needs `CAP_SYS_RESOURCE` (setrlimit(2)), which
+/// root has not got in a container.
+#[track_caller]
+pub fn expect_unmarked() {
+    assert_eq!(
+        birthmark_of(std::process::id()),
+        None,
+        "the tests run inside a task of siding, whose mark (RLIMIT_RTTIME) all they start inherits: \
+         run them outside of siding"
+    );
+}
+
 /// All living processes that carry the birthmark of this task id.
 pub fn with_birthmark(id: &str) -> Vec<Process> {
     let Some(wanted) = birthmark(id) else {

@@ -9,6 +9,7 @@ use siding_e2e::{Invocation, Process, Running, Sandbox, eventually, eventually_s
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
+    processes::expect_unmarked();
     sandbox
 }
 

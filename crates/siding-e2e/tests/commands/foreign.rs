@@ -15,7 +15,9 @@ use crate::support::{ok, sandbox, start, stop_all, write};
 const STRANGER: u32 = 61_234;
 
 /// Lets one rule be in force: the relays of this sandbox, from an age on.
+#[track_caller]
 fn rule(sandbox: &Sandbox, min_age: &str) {
+    processes::expect_unmarked();
     let text = format!(
         "[[reap_foreign]]\nname = \"relays\"\npattern = '^{}/bin/socat .*claude-(http|socks)-'\n\
          hosts = [\"claude\"]\nmin_age = \"{min_age}\"\n",
