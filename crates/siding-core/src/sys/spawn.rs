@@ -45,7 +45,8 @@ impl Program {
     pub fn new(argv: &[String], search: &[u8]) -> Result<Self, ZeroByte> {
         let name = argv.first().map_or("", String::as_str);
         let zero_byte = |_| ZeroByte { text: name.replace('\0', "\\0") };
-        let candidates = if name.contains('/') {
+        // As execvp(3): no name is found nowhere, and is not a directory of the search.
+        let candidates = if name.is_empty() || name.contains('/') {
             vec![c_string(name)?]
         } else {
             let place = |dir: &[u8]| {
