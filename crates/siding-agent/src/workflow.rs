@@ -31,7 +31,7 @@ pub use condition::{Condition, Named};
 pub use course::{Course, Live, Misfit, Next, Start, State, Track};
 pub use fault::WorkflowError;
 pub use file::{FileError, read};
-pub use journal::read as read_journal;
+pub use journal::{catch_up, read as read_journal};
 pub use load::{LoadError, Story};
 pub use picture::svg;
 pub use plan::{OnFailure, Plan, Step, Work};

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 
 use siding_model::evidence::{Evidence, WhyView};
-use siding_model::id::TaskId;
+use siding_model::id::{Kind, TaskId};
 use siding_model::limits::Peaks;
 use siding_model::protocol::{Message, Request};
 
 use crate::link::{AskError, Link};
-use crate::store::{Root, TaskDir};
+use crate::store::{Root, StoreError, TaskDir};
 use crate::watch::{Watch, WatchError};
 
 /// How long a shim may take, in milliseconds. It looks twice, a moment apart.
@@ -65,7 +65,10 @@ pub fn view(root: &Root, program: &CStr, id: TaskId) -> Result<WhyView, WhyError
             return Err(WhyError::Ended(id));
         }
         match ask(&watch.dir().map_err(WatchError::from)?) {
-            Ok(evidence) => return Ok(WhyView::new(id, evidence)),
+            Ok(evidence) => {
+                let steps = steps(root, id).map_err(WatchError::from)?;
+                return Ok(WhyView::new(id, evidence.of_workflow(&steps)));
+            }
             // It ended in this moment, or its shim was killed: recovery tells which.
             Err(AskError::Gone) => last = AskError::Gone,
             Err(error) => {
@@ -75,6 +78,18 @@ pub fn view(root: &Root, program: &CStr, id: TaskId) -> Result<WhyView, WhyError
         }
     }
     Err(WhyError::Ask { id, source: last })
+}
+
+/// Returns the steps of a workflow that run. Those of anything else are none.
+fn steps(root: &Root, id: TaskId) -> Result<Vec<TaskId>, StoreError> {
+    if id.kind() != Kind::LocalWorkflow {
+        return Ok(Vec::new());
+    }
+    let is_step = |task: &TaskId| {
+        let read = root.task(*task).ok().and_then(|dir| dir.read().ok());
+        read.is_some_and(|it| it.state.is_live() && it.state.spec.parent_task == Some(id))
+    };
+    Ok(root.live_tasks()?.into_iter().filter(is_step).collect())
 }
 
 /// How long it may take to say what a task uses, in milliseconds: nothing depends on it.

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use siding_core::launch::{Shim, THIS_PROGRAM};
 use siding_core::output;
-use siding_core::recover::{Found, Recovery};
 use siding_core::run::{self, Begun, Duplicates, Given, RunError};
 use siding_core::session;
 use siding_core::store::Root;
@@ -124,18 +123,11 @@ impl Carrier<'_, '_> {
         let tracks = self.journal.story.course.tracks().iter().enumerate();
         let live: Vec<_> = tracks.filter_map(|(at, track)| Some((at, track.live?))).collect();
         for (at, live) in live {
-            let lost = |why: &str| StepEnd::Lost { why: why.to_owned() };
-            let Some(task) = live.task else {
-                self.end(at, live.attempt, lost("it was never begun"), None)?;
+            let is_unborn = steps::is_unborn(self.root, self.id, live)?;
+            let Some(task) = live.task.filter(|_| !is_unborn) else {
+                self.end(at, live.attempt, steps::never_begun(), None)?;
                 continue;
             };
-            let recovery =
-                Recovery::new(self.root, THIS_PROGRAM).map_err(self.io("read the boot id"))?;
-            let found = recovery.task(task).map_err(|error| RunError::Watch(error.into()))?;
-            if matches!(found, Found::Unborn) {
-                self.end(at, live.attempt, lost("it was never begun"), None)?;
-                continue;
-            }
             let watch = Watch::open(self.root, THIS_PROGRAM, task).map_err(RunError::from)?;
             let running = Running { watch, attempt: live.attempt, is_taken_up: true, asked: None };
             self.running.insert(at, running);

@@ -11,6 +11,7 @@ use siding_model::process::Wall;
 use super::fault::WorkflowError;
 use super::load::{LoadError, Story};
 use super::record::{FORMAT, Opened, Record};
+use super::steps;
 
 /// Its name in the directory of the session.
 const NAME: &str = "workflow";
@@ -91,6 +92,31 @@ impl Journal {
 /// [`WorkflowError`].
 pub fn read(root: &Root, id: TaskId) -> Result<Story, WorkflowError> {
     load(id, &open(root, id, file::Open::Read)?)
+}
+
+/// Takes in, in memory alone, how those steps of a workflow that nobody carries out have ended since: as
+/// whoever resumes it will.
+///
+/// What cannot be read stays as it was.
+pub fn catch_up(root: &Root, story: &mut Story) {
+    let Some(&id) = story.tasks.first() else { return };
+    let steps = story.course.tracks().iter().zip(story.course.plan().steps());
+    let live = steps.filter_map(|(track, step)| Some((step.id.clone(), track.live?)));
+    for (step, live) in live.collect::<Vec<_>>() {
+        let ended = match steps::is_unborn(root, id, live) {
+            Ok(true) => Some((story.last, steps::never_begun())),
+            Ok(false) => live.task.and_then(|task| {
+                let state = root.task(task).ok()?.read().ok()?.state;
+                Some((state.ended_wall(), steps::end(&state, true)?))
+            }),
+            Err(_) => None,
+        };
+        if let Some((at, end)) = ended {
+            let record = Record::Ended { at, step, attempt: live.attempt, end };
+            // It fits: the attempt was just seen to be live.
+            let _whatever = story.course.apply(&record);
+        }
+    }
 }
 
 fn open(root: &Root, id: TaskId, how: file::Open) -> Result<OwnedFd, WorkflowError> {

@@ -2,16 +2,20 @@
 
 use std::path::Path;
 
+use siding_core::launch::THIS_PROGRAM;
+use siding_core::recover::{Found, Recovery};
 use siding_core::run::RunError;
 use siding_core::run::order::{self, Order};
 use siding_core::store::Root;
-use siding_model::id::{Kind, SessionId};
+use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{Outcome, Placement, Why};
 use siding_model::settings::Settings;
 use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
 
+use super::course::Live;
+use super::fault::WorkflowError;
 use super::plan::{Step, Work};
 use super::record::StepEnd;
 
@@ -69,6 +73,20 @@ pub(super) fn environment(workflow: &str, step: &Step) -> Vec<(String, String)> 
     let own = [(WORKFLOW_VARIABLE, workflow), (STEP_VARIABLE, step.id.as_str())];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     step.env.iter().cloned().chain(own).collect()
+}
+
+/// Whether an attempt that was put on record came to nothing: its task never was.
+pub(super) fn is_unborn(root: &Root, id: TaskId, live: Live) -> Result<bool, WorkflowError> {
+    let Some(task) = live.task else { return Ok(true) };
+    let io = |source| WorkflowError::Io { id, doing: "read the boot id", source };
+    let recovery = Recovery::new(root, THIS_PROGRAM).map_err(io)?;
+    let found = recovery.task(task).map_err(|error| RunError::Watch(error.into()))?;
+    Ok(matches!(found, Found::Unborn))
+}
+
+/// Returns how such an attempt ended.
+pub(super) fn never_begun() -> StepEnd {
+    StepEnd::Lost { why: "it was never begun".to_owned() }
 }
 
 /// Returns how an attempt ended whose task has ended, `None` while that runs. `is_taken_up` says that it

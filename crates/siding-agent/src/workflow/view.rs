@@ -126,7 +126,7 @@ impl WorkflowView {
         let states = course.states();
         let steps = plan.steps().iter().zip(states).zip(course.tracks());
         let steps =
-            steps.map(|((step, state), track)| of_step(plan, step, state, track, Some(until)));
+            steps.map(|((step, state), track)| of_step(plan, step, state, track, Some(now)));
         Self {
             workflow_id: story.tasks.first().copied(),
             name: plan.name.clone(),

@@ -52,11 +52,25 @@ fn what_nobody_carries_out_ends_and_is_begun_again() {
     let id = begin(&sandbox, TEXT, &[]);
     let view = until(&sandbox, &id, "b", "running");
     eventually("b has begun", || lines(&sandbox, "log").len() == 2);
+    let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
+    assert_eq!(
+        (&why["verdict"], &why["waiting_on"]),
+        (&"waiting".into(), &"child".into()),
+        "{why}"
+    );
+    let advice = why["advice"].as_str().expect("a sentence");
+    assert!(advice.contains(step(&view, "b")["task_id"].as_str().expect("a task")), "{advice}");
     carrier(&id).kill();
     let task = step(&view, "b")["task_id"].as_str().expect("a task");
     let _over = sandbox.siding(&["wait", task]).run().expect_code(0);
     let ended = sandbox.siding(&["show", "--json", task]).run().expect_code(0).json();
     assert_eq!(ended["outcome"], serde_json::json!({ "kind": "stopped", "by": "session" }));
+    let view = show(&sandbox, &id);
+    assert_eq!(
+        (&view["state"], states(&view)),
+        (&"interrupted".into(), vec!["ok", "waiting", "waiting"])
+    );
+    assert_eq!(step(&view, "b")["why"], "stopped by session");
     std::fs::write(sandbox.path("gate"), "").expect("written");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).out();

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::TaskId;
 use crate::process::Mono;
 
 /// What a quiet task does.
@@ -156,6 +157,31 @@ pub struct Evidence {
     pub tail: String,
     /// What whoever looks after the task can do.
     pub advice: String,
+}
+
+impl Evidence {
+    /// Steps that are named one by one.
+    const STEPS: usize = 3;
+
+    /// Returns what was found of a workflow of which these steps run. What carries it out waits for their
+    /// shims, which looks like a wait for the network.
+    #[must_use]
+    pub fn of_workflow(mut self, steps: &[TaskId]) -> Self {
+        let Some(first) = steps.first().filter(|_| self.verdict == Verdict::Waiting) else {
+            return self;
+        };
+        self.waiting_on = Some(WaitingOn::Child);
+        let named: Vec<_> = steps.iter().take(Self::STEPS).map(ToString::to_string).collect();
+        let more = match steps.len().saturating_sub(Self::STEPS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        self.advice = format!(
+            "It waits for its steps {}{more}: `siding why {first}` looks at the first.",
+            named.join(", ")
+        );
+        self
+    }
 }
 
 /// A stall on record. Holds all that a notice says.

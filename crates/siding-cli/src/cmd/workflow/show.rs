@@ -85,6 +85,8 @@ pub(super) fn look(root: &Root, id: TaskId) -> Result<(Story, WorkflowView), Wor
     if !is_carried_out {
         // It may have got done between the two looks.
         story = read_journal(root, id)?;
+        // Its steps go on until their session's grace is over, and nobody records how they end.
+        workflow::catch_up(root, &mut story);
     }
     let view = WorkflowView::of_story(&story, is_carried_out, clock::wall());
     Ok((story, view))
