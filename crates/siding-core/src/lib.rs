@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod doctor;
 pub mod input;
 pub mod journal_file;
+pub mod lanes;
 pub mod launch;
 pub mod link;
 pub mod listing;

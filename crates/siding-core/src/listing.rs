@@ -9,6 +9,7 @@ use siding_model::journal::{self, Folded, JournalError};
 use siding_model::report::TaskView;
 
 use crate::journal_file::{self, ReadError};
+use crate::lanes;
 use crate::store::{Root, StoreError, TASKS};
 use crate::sys::file;
 use crate::view::{self, Detail};
@@ -56,19 +57,8 @@ pub(crate) fn by_several<T: Send>(
     look: impl Fn(&[TaskId]) -> Vec<T> + Sync,
 ) -> Vec<T> {
     let most = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let mut shares = ids.chunks(ids.len().div_ceil(most).max(SHARE_MIN));
-    let own = shares.next().unwrap_or_default();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = shares.map(|ids| scope.spawn(|| look(ids))).collect();
-        let mut found = look(own);
-        for thread in threads {
-            match thread.join() {
-                Ok(more) => found.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        found
-    })
+    let shares: Vec<_> = ids.chunks(ids.len().div_ceil(most).max(SHARE_MIN)).collect();
+    lanes::map(&shares, most, |ids| look(ids)).into_iter().flatten().collect()
 }
 
 /// Returns the `count` tasks whose journals were written last, in no order.

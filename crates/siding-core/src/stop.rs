@@ -11,6 +11,7 @@ use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
 
 use crate::journal_file::ReadError;
+use crate::lanes;
 use crate::session;
 use crate::store::{Root, StoreError};
 use crate::watch::{Watch, WatchError};
@@ -48,44 +49,55 @@ pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(),
         return Ok(());
     }
     // Only now it can start no more.
-    let (tasks, unread) = tasks_of(root, id, || std::thread::sleep(BIRTH_PAUSE))?;
-    std::thread::scope(|scope| {
-        let stops: Vec<_> =
-            tasks.into_iter().map(|id| scope.spawn(move || stop(root, program, id, how))).collect();
-        let results = stops.into_iter().map(|stop| match stop.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        // All of them, whatever comes of one.
-        results.fold(unread.map_or(Ok(()), Err), Result::and)
-    })
+    let left = running(root, |spec| {
+        let is_its = if id.kind() == Kind::LocalWorkflow {
+            spec.parent_task == Some(id)
+        } else {
+            spec.session_id == session::of_subagent(id)
+        };
+        is_its && !spec.keep
+    })?;
+    let stops =
+        lanes::map(&left.specs, lanes::WAITING, |spec| stop(root, program, spec.task_id, how));
+    // All of them, whatever comes of one.
+    let unread = left.unread.into_iter().map(|(_, error)| Err(error));
+    stops.into_iter().chain(unread).fold(Ok(()), Result::and)
 }
 
-/// Returns the tasks of a subagent or a workflow that have not ended, and are not kept whatever
-/// becomes of it, and why another may be its too. `pause` is called while one may still be put on record.
-fn tasks_of(
+/// Tasks that have not ended.
+#[derive(Debug)]
+pub struct Running {
+    /// Their specifications.
+    pub specs: Vec<TaskSpec>,
+    /// Those of which it cannot be said whether they are among them, and why.
+    pub unread: Vec<(TaskId, WatchError)>,
+}
+
+/// Returns those tasks that have not ended and are `wanted`. One that is only being put on record is
+/// waited for, a second at most.
+///
+/// # Errors
+///
+/// [`StoreError`] when it cannot be said which tasks there are.
+pub fn running(root: &Root, wanted: impl Fn(&TaskSpec) -> bool) -> Result<Running, StoreError> {
+    running_after(root, wanted, || std::thread::sleep(BIRTH_PAUSE))
+}
+
+/// The same; `pause` is called while one may still be put on record.
+fn running_after(
     root: &Root,
-    agent: TaskId,
+    wanted: impl Fn(&TaskSpec) -> bool,
     pause: impl Fn(),
-) -> Result<(Vec<TaskId>, Option<WatchError>), WatchError> {
-    let is_its = |spec: &TaskSpec| {
-        if agent.kind() == Kind::LocalWorkflow {
-            spec.parent_task == Some(agent)
-        } else {
-            spec.session_id == session::of_subagent(agent)
-        }
-    };
-    let (mut tasks, mut unread) = (Vec::new(), None);
+) -> Result<Running, StoreError> {
+    let (mut specs, mut unread) = (Vec::new(), Vec::new());
     for id in root.live_tasks()? {
         match settled(root, id, &pause) {
-            Ok(Some(state)) if state.is_live() && is_its(&state.spec) && !state.spec.keep => {
-                tasks.push(id);
-            }
+            Ok(Some(state)) if state.is_live() && wanted(&state.spec) => specs.push(state.spec),
             Ok(_) => {}
-            Err(error) => unread = Some(error),
+            Err(error) => unread.push((id, error)),
         }
     }
-    Ok((tasks, unread))
+    Ok(Running { specs, unread })
 }
 
 /// Returns the record of a task. Whoever has just started it may be gone, and its shim be about to
@@ -196,28 +208,31 @@ mod tests {
                 journal.append(&[record]).expect("there is space");
             }
         };
-        let tasks = tasks_of(&root, agent, || {
+        let session = session::of_subagent(agent);
+        let is_its = |spec: &TaskSpec| spec.session_id == session;
+        let ids = |found: &Running| found.specs.iter().map(|spec| spec.task_id).collect::<Vec<_>>();
+        let found = running_after(&root, is_its, || {
             write(&dirs[0], &accepted);
             write(&dirs[1], &never);
         });
-        let (tasks, unread) = tasks.expect("listed");
-        assert_eq!((tasks, unread.is_some()), (vec![id], false));
+        let found = found.expect("listed");
+        assert_eq!((ids(&found), found.unread.len()), (vec![id], 0));
 
         let (slow, _) = record(&root, SessionId::implicit());
         let locked = root.create_task(slow).expect("a directory");
         root.mark_live(slow).expect("own directory");
-        let (tasks, unread) = tasks_of(&root, agent, || ()).expect("listed");
-        assert_eq!(tasks, [id]);
-        let unread = unread.expect("whose it is cannot be seen").to_string();
-        assert!(unread.contains(&slow.to_string()), "{unread}");
+        let found = running_after(&root, is_its, || ()).expect("listed");
+        assert_eq!(ids(&found), [id]);
+        let [(unread, why)] = &found.unread[..] else { panic!("whose it is cannot be seen") };
+        assert!(*unread == slow && why.to_string().contains(&slow.to_string()), "{why}");
         drop(locked);
 
         let (unborn, _) = record(&root, session::of_subagent(agent));
         let left = root.create_task(unborn).expect("a directory");
         root.mark_live(unborn).expect("own directory");
         drop(left);
-        let tasks = tasks_of(&root, agent, || panic!("nobody has its lock"));
-        let (tasks, unread) = tasks.expect("listed");
-        assert_eq!((tasks, unread.is_some()), (vec![id], false));
+        let found = running_after(&root, is_its, || panic!("nobody has its lock"));
+        let found = found.expect("listed");
+        assert_eq!((ids(&found), found.unread.len()), (vec![id], 0));
     }
 }

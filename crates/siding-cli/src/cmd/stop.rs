@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::session;
 use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::view::Detail;
+use siding_core::{lanes, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Shown;
 use siding_model::report::TaskView;
@@ -63,7 +63,8 @@ impl Args {
             errln!("siding: nothing runs");
         }
         let mut tasks = Vec::new();
-        for result in self.stop_all(&root, &ids) {
+        // All are asked at once: a hundred stops take as long as the slowest.
+        for result in lanes::map(&ids, lanes::WAITING, |id| self.stop_one(&root, *id)) {
             match result {
                 Ok(task) => tasks.push(task),
                 Err(failure) => {
@@ -96,9 +97,9 @@ impl Args {
         })
     }
 
-    /// Returns the tasks to stop, and how many names no task has: they are reported, and the others
-    /// are stopped all the same.
-    fn chosen(&self, root: &Root) -> Result<(Vec<TaskId>, u32), Failure> {
+    /// Returns the tasks to stop, and how many names no task has, or may be meant and cannot be read:
+    /// they are reported, and the others are stopped all the same.
+    fn chosen(&self, root: &Root) -> Result<(Vec<TaskId>, usize), Failure> {
         if !self.all {
             let mut unknown = 0;
             let mut ids = Vec::new();
@@ -113,42 +114,18 @@ impl Args {
             }
             return Ok((ids, unknown));
         }
-        let mut ids = root.live_tasks()?;
-        if let Some(session) = &self.session {
-            // With what its subagents have started.
-            let sessions = session::family(root, session)?;
-            ids.retain(|id| {
-                Task::read(root, *id)
-                    .is_ok_and(|task| sessions.contains(&task.state.spec.session_id))
-            });
-            if ids.is_empty() {
-                context::expect_known(root, session)?;
-            }
+        let Some(session) = &self.session else { return Ok((root.live_tasks()?, 0)) };
+        // With what its subagents have started.
+        let sessions = session::family(root, session)?;
+        let own = stop::running(root, |spec| sessions.contains(&spec.session_id))?;
+        if own.specs.is_empty() {
+            context::expect_known(root, session)?;
         }
-        Ok((ids, 0))
-    }
-
-    /// Asks all at once, then waits for each: a hundred stops take as long as the slowest.
-    fn stop_all(&self, root: &Root, ids: &[TaskId]) -> Vec<Result<Task, Failure>> {
-        std::thread::scope(|scope| {
-            // Few threads, many tasks: each thread only waits.
-            let lanes = ids.len().clamp(1, 64);
-            let threads: Vec<_> = (0..lanes)
-                .map(|lane| {
-                    scope.spawn(move || {
-                        let mine = ids.iter().skip(lane).step_by(lanes);
-                        mine.map(|id| self.stop_one(root, *id)).collect::<Vec<_>>()
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .flat_map(|thread| match thread.join() {
-                    Ok(results) => results,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-                .collect()
-        })
+        for (id, error) in &own.unread {
+            Failure::new(format!("task {id} may belong to `{session}`: {error}")).report();
+        }
+        let ids = own.specs.iter().map(|spec| spec.task_id).collect();
+        Ok((ids, own.unread.len()))
     }
 
     fn stop_one(&self, root: &Root, id: TaskId) -> Result<Task, Failure> {

@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use siding_model::id::TaskId;
 
 use super::{ReapError, Standing, Step, Survey, outcome_of};
+use crate::lanes;
 use crate::recover::{Crowd, Found, RecoverError, Recovery};
 use crate::store::Root;
 use crate::sys::procfs;
@@ -44,39 +45,20 @@ pub(super) fn unmarked(
 
 fn recover(root: &Root, program: &CStr, ids: &[TaskId]) -> Result<Vec<Step>, ReapError> {
     let recovery = Recovery::new(root, program)?;
-    let mut steps = Vec::new();
-    let mut in_turn = |ids: &[TaskId]| {
-        let mut crowd = Crowd::new(&recovery);
-        let mut each = |(id, found)| steps.extend(step(root, id, found));
-        ids.iter().for_each(|id| crowd.task(*id, &mut each));
-        crowd.rest(&mut each);
-    };
-    if ids.len() < CROWD {
-        in_turn(ids);
-        return Ok(steps);
-    }
     let next = AtomicUsize::new(0);
     let (tell, told) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            let (tell, next, recovery) = (tell.clone(), &next, &recovery);
-            scope.spawn(move || {
-                let mut crowd = Crowd::new(recovery);
-                let mut each = |(id, found)| {
-                    let _receiver_outlives_us = step(root, id, found).map(|step| tell.send(step));
-                };
-                while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    crowd.task(*id, &mut each);
-                }
-                crowd.rest(&mut each);
-            });
+    lanes::run(if ids.len() < CROWD { 1 } else { THREADS }, || {
+        let mut crowd = Crowd::new(&recovery);
+        let mut each = |(id, found)| {
+            let _receiver_outlives_us = step(root, id, found).map(|step| tell.send(step));
+        };
+        while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+            crowd.task(*id, &mut each);
         }
+        crowd.rest(&mut each);
     });
     drop(tell);
-    // Whatever no thread came to, for want of memory or threads.
-    in_turn(ids.get(next.load(Ordering::Relaxed)..).unwrap_or_default());
-    steps.extend(told);
-    Ok(steps)
+    Ok(told.into_iter().collect())
 }
 
 /// Returns what recovery did as a step, `None` when nothing had to be done.

@@ -1,7 +1,10 @@
 //! `siding session`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::Value;
-use siding_e2e::{Running, Sandbox, words};
+use siding_e2e::{Running, Sandbox, is_root, words};
 
 use crate::support::{HANG, id, ids, ok, refused, sandbox, shown, start, stop_all};
 
@@ -68,6 +71,35 @@ fn the_tasks_of_a_closed_session_end_and_kept_ones_live() {
     for id in [&kept].into_iter().chain(&others) {
         assert_eq!(shown(&sandbox, id)["phase"], "running");
     }
+    stop_all(&sandbox);
+}
+
+/// Whose a task is whose record cannot be read is not known: nobody is told that nothing of his is left.
+#[test]
+fn a_task_that_cannot_be_read_is_not_left_out_in_silence() {
+    if !is_root() {
+        // No other user can take the right to read away from the one that the tests run as.
+        return;
+    }
+    let mut sandbox = Sandbox::new_for_uid(61_235);
+    sandbox.expect_clean();
+    let _owner = open(&sandbox, "chat");
+    let unread = start(&sandbox, &["--session", "chat"], HANG);
+    let read = start(&sandbox, &["--session", "chat"], HANG);
+    let journal = sandbox.state_dir().join("tasks").join(&unread).join("journal");
+    let allow = |mode| {
+        std::fs::set_permissions(&journal, Permissions::from_mode(mode)).expect("is root's");
+    };
+    allow(0);
+    let stop = ["stop", "--all", "--session", "chat", "--json"];
+    let done = sandbox.siding(&stop).run().expect_code(125);
+    assert!(done.err().contains(&unread), "{done}");
+    assert_eq!(ids(&done.json()), [read]);
+    let close = ["session", "close", "chat", "--json"];
+    let closed = sandbox.siding(&close).run().expect_code(125).json();
+    assert_eq!(closed["failed"][0]["task_id"], *unread, "{closed}");
+    assert_eq!(closed["failed"].as_array().map(Vec::len), Some(1), "{closed}");
+    allow(0o600);
     stop_all(&sandbox);
 }
 

@@ -26,6 +26,7 @@ fn what_cannot_be_executed_says_why() {
     std::fs::create_dir(sandbox.path("dir")).expect("own directory");
     fails(&sandbox, &[], &["nosuchprogram", "x"], 127, "No such file");
     fails(&sandbox, &[], &["./nosuchprogram", "x"], 127, "No such file");
+    fails(&sandbox, &[], &["", "x"], 127, "No such file");
     fails(&sandbox, &[], &["plain/below", "x"], 127, "Not a directory");
     fails(&sandbox, &[], &["./plain", "x"], 126, "Permission denied");
     fails(&sandbox, &[], &["./dir", "x"], 126, "Permission denied");
@@ -73,6 +74,17 @@ fn a_user_at_the_limit_of_processes_is_told() {
             }
         }
     }
+}
+
+/// LINUX fault 42: what many threads do is done by one where no other is to be had.
+#[test]
+fn a_user_at_the_limit_of_processes_can_stop_all() {
+    let Some(sandbox) = crate::support::ordinary() else { return };
+    let tasks = [Task::start(&sandbox, "sleep 300"), Task::start(&sandbox, "sleep 301")];
+    let line = sandbox.siding_line(&["stop", "--all", "--json"]);
+    let done = sandbox.host("bash", &["-c", &format!("ulimit -u 1 && exec {line}")]).run();
+    assert_eq!(done.expect_code(0).json().as_array().map(Vec::len), Some(2));
+    tasks.iter().for_each(Task::expect_gone);
 }
 
 /// siding's own failures have a code of their own, 125.

@@ -4,26 +4,19 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::session;
+use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::sys::descriptor;
-use siding_core::view::{self, Detail};
-use siding_core::watch::{Watch, WatchError};
+use siding_core::view::Detail;
+use siding_core::{lanes, session};
 use siding_model::id::{SessionId, TaskId};
-use siding_model::protocol::Request;
 use siding_model::report::TaskView;
-use siding_model::spec::TaskSpec;
 use siding_model::text::one_line;
 
-use crate::context::{self, PROGRAM};
+use crate::context::{self, PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::{print, render};
-
-/// What a stop takes at most beyond its grace, in milliseconds: the kill gives up after 10 s.
-const BEYOND_GRACE_MS: u64 = 30_000;
-/// Tasks that are stopped at the same time.
-const LANES: usize = 64;
 
 /// Closes a session and stops its tasks.
 ///
@@ -72,22 +65,20 @@ impl Args {
         session::close(&root, &self.id)?;
         // What its subagents have started would be its own.
         let sessions = session::family(&root, &self.id)?;
-        let own = super::running(&root)?;
-        let own = own.into_iter().filter(|spec| sessions.contains(&spec.session_id));
-        let (kept, ending): (Vec<_>, Vec<_>) = own.partition(|spec| spec.keep);
+        let own = stop::running(&root, |spec| sessions.contains(&spec.session_id))?;
+        let (kept, ending): (Vec<_>, Vec<_>) = own.specs.into_iter().partition(|spec| spec.keep);
+        let failed = |task_id, why| Failed { task_id, why };
         let mut closed = Closed {
             session_id: self.id,
             stopped: Vec::new(),
             kept: kept.iter().map(|spec| spec.task_id).collect(),
-            failed: Vec::new(),
+            failed: own.unread.iter().map(|(id, error)| failed(*id, error.to_string())).collect(),
         };
-        for (spec, result) in ending.iter().zip(stop_all(&root, &ending)) {
+        let stopped = lanes::map(&ending, lanes::WAITING, |spec| stop(&root, spec.task_id));
+        for (spec, result) in ending.iter().zip(stopped) {
             match result {
                 Ok(view) => closed.stopped.push(view),
-                Err(error) => {
-                    let why = error.to_string();
-                    closed.failed.push(Failed { task_id: spec.task_id, why });
-                }
+                Err(error) => closed.failed.push(failed(spec.task_id, error.message())),
             }
         }
         if self.json {
@@ -102,32 +93,9 @@ impl Args {
     }
 }
 
-/// Stops tasks, many at once: together they take as long as the slowest.
-fn stop_all(root: &Root, specs: &[TaskSpec]) -> Vec<Result<TaskView, WatchError>> {
-    let chunk = specs.len().div_ceil(LANES).max(1);
-    std::thread::scope(|scope| {
-        let lanes: Vec<_> = specs
-            .chunks(chunk)
-            .map(|specs| {
-                scope.spawn(|| specs.iter().map(|spec| stop(root, spec)).collect::<Vec<_>>())
-            })
-            .collect();
-        lanes
-            .into_iter()
-            .flat_map(|lane| match lane.join() {
-                Ok(results) => results,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    })
-}
-
-fn stop(root: &Root, spec: &TaskSpec) -> Result<TaskView, WatchError> {
-    let mut watch = Watch::open(root, PROGRAM, spec.task_id)?;
-    let request = Request::Stop { by: "session".to_owned(), grace_ms: None, signal: None };
-    watch.ask(&request, spec.grace_ms.saturating_add(BEYOND_GRACE_MS))?;
-    let (dir, state) = watch.state()?;
-    Ok(view::of(root, &dir, &state, Detail::Brief))
+fn stop(root: &Root, id: TaskId) -> Result<TaskView, Failure> {
+    stop::stop(root, PROGRAM, id, How { by: "session", grace: None, signal: None })?;
+    Ok(Task::read(root, id)?.view(root, Detail::Brief))
 }
 
 impl Closed {
