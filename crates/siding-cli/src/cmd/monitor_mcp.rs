@@ -30,6 +30,8 @@ const EVERY_MIN: Duration = Duration::from_secs(1);
 const RESTARTS: u32 = 5;
 /// Columns of why it was given up.
 const COLUMNS: usize = 400;
+/// Columns of the name that it gets when nobody names it.
+const NAME: usize = 80;
 
 /// Watches a resource or a tool of another MCP server and tells its changes.
 ///
@@ -152,7 +154,7 @@ impl Args {
         run.session = self.session;
         run.cwd = self.cwd;
         run.allow_duplicate = self.allow_duplicate;
-        run.name = self.name;
+        run.name = Some(self.name.unwrap_or_else(|| self.target.name()));
         run.json = self.json;
         let words = self.target.words(&context::settings()?.shell);
         let own = [order::own_name(), ARGUMENT.to_owned()];
@@ -168,6 +170,13 @@ impl Target {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = bearer(name)?;
         Ok(Some(format!("{name}={}", token.0)))
+    }
+
+    /// Returns what people call it: what is watched, and where.
+    fn name(&self) -> String {
+        let what = self.resource.as_ref().or(self.tool.as_ref());
+        let server = self.url.clone().unwrap_or_else(|| self.command.join(" "));
+        one_line(&format!("{} of {server}", what.map_or("", String::as_str)), NAME)
     }
 
     /// Returns the arguments of the program that watches.

@@ -133,15 +133,22 @@ fn a_server_that_always_ends_is_given_up() {
 #[test]
 fn what_cannot_be_started_is_given_up_at_once() {
     let sandbox = sandbox();
-    let args = ["--tool", "look", "--", "/no/such/server", "x"];
-    // It may have ended before the call returns, which then says so.
-    let args = [&["monitor-mcp", "--json"], &args[..]].concat();
-    let started = sandbox.siding(&args).run().json();
-    let id = started["task_id"].as_str().expect("an id");
-    let over = sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(0);
-    assert_eq!(over.json()["by"][0]["detail"]["code"], 1, "{over}");
-    let said = output(&sandbox, id);
-    assert!(said.starts_with("! could not start `/no/such/server`: No such file"), "{said}");
+    for (server, why) in [
+        (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
+        (&["nosuchserver"], "no handshake: it ended: exit status: 127, which a shell says"),
+    ] {
+        // It may have ended before the call returns, which then says so.
+        let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
+        let started = sandbox.siding(&args).run().json();
+        assert_eq!(started["name"], format!("look of {}", server.join(" ")));
+        let id = started["task_id"].as_str().expect("an id");
+        let over = sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(0);
+        assert_eq!(over.json()["by"][0]["detail"]["code"], 1, "{over}");
+        let said = output(&sandbox, id);
+        let given_up = said.lines().find(|line| line.starts_with('!'));
+        assert!(given_up.is_some_and(|line| line.starts_with(&format!("! {why}"))), "{said}");
+        assert_eq!(said.matches("! ").count(), 1, "{said}");
+    }
 }
 
 /// Whatever ends the task ends the server, which is a program of its own: here the deadline.

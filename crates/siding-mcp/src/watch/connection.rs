@@ -150,7 +150,12 @@ impl Connection {
                     None => None,
                 };
                 let why = how.map_or_else(|| error.to_string(), |how| format!("it ended: {how}"));
-                Begun::Failed(Fault::Gone(format!("no handshake: {why}")))
+                let why = format!("no handshake: {why}");
+                Begun::Failed(if how.is_some_and(server::is_no_program) {
+                    Fault::Hopeless(format!("{why}, which a shell says of what it cannot start"))
+                } else {
+                    Fault::Gone(why)
+                })
             }
             Err(_) => {
                 let seconds = HANDSHAKE.as_secs();

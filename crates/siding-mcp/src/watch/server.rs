@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use siding_model::text::one_line;
@@ -73,13 +73,19 @@ fn pipes(child: &mut Child, say: &Say) -> std::io::Result<Pipes> {
     Ok(Pipes { from: pipe::Receiver::from_owned_fd(from)?, to: pipe::Sender::from_owned_fd(to)? })
 }
 
+/// Whether a shell says by its end that there is no such program, or that it may not be executed
+/// (POSIX, Shell Command Language, 2.8.2).
+pub(super) fn is_no_program(status: ExitStatus) -> bool {
+    matches!(status.code(), Some(126 | 127))
+}
+
 impl Process {
     /// Returns how it ended, if it has or does so at once.
-    pub(super) async fn ended(&mut self, patience: Duration) -> Option<String> {
+    pub(super) async fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
         let mut left = patience;
         loop {
             if let Ok(Some(status)) = self.0.try_wait() {
-                return Some(status.to_string());
+                return Some(status);
             }
             if left.is_zero() {
                 return None;

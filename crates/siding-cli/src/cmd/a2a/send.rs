@@ -7,12 +7,16 @@ use siding_a2a::errand::TOLD;
 use siding_core::launch::Shim;
 use siding_model::id::Kind;
 use siding_model::monitor::Monitor;
+use siding_model::text::one_line;
 
 use super::follow;
 use crate::cmd::run;
 use crate::context::PROGRAM;
 use crate::failure::Failure;
 use crate::install::program::Program;
+
+/// Columns of the name that it gets when nobody names it.
+const NAME: usize = 80;
 
 /// Gives another agent a task, and follows it to its end.
 ///
@@ -96,7 +100,10 @@ impl Args {
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.allow_duplicate = self.allow_duplicate;
-        run.name = self.name;
+        run.name = Some(
+            self.name
+                .unwrap_or_else(|| one_line(&format!("{}: {}", follow.url, follow.text), NAME)),
+        );
         run.json = self.json;
         run.command =
             std::iter::once(Program::this()?.path).chain(follow.words()).map(Into::into).collect();
