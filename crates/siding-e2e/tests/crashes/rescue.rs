@@ -18,6 +18,10 @@ fn forty_lines_are_kept_over_two_kills() {
     let mut verbs = vec!["--quiet".to_owned()];
     for line in &lines {
         verbs.extend(["say", line, "sleep", "15"].map(str::to_owned));
+        if line == "line-30" {
+            // What is in the pipe of a task that ends while nobody keeps it is gone.
+            verbs.push("stop-self".to_owned());
+        }
     }
     verbs.extend(["exit", "7"].map(str::to_owned));
     let mut run = vec!["run".to_owned(), "--background".to_owned(), "--json".to_owned()];
@@ -37,6 +41,12 @@ fn forty_lines_are_kept_over_two_kills() {
     let second = state::keeper(&sandbox, &id);
     assert_ne!(first, second);
     state::kill(second);
+    assert_ne!(second, state::keeper(&sandbox, &id));
+    let task =
+        state::journal(&sandbox, &id).expect("recorded").state.leader.expect("it was started");
+    let task = Process { pid: task.pid.try_into().expect("a number"), start: task.start_ticks };
+    eventually("it has stopped", || processes::state(task.pid) == Some('T'));
+    task.signal(Signal::CONT);
     let waited = waiter.wait().expect_code(0);
     assert_eq!(waited.json()["satisfied"], true, "{waited}");
 
