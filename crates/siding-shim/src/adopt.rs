@@ -12,7 +12,7 @@ use siding_core::link;
 use siding_core::run::withdraw;
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, memory, poll, socket};
+use siding_core::sys::{clock, poll, socket};
 use siding_core::tree::Marks;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -32,7 +32,7 @@ use crate::meter::Meter;
 use crate::pause;
 use crate::pump::Pump;
 use crate::ready::Awaited;
-use crate::rounds;
+use crate::rounds::Kept;
 use crate::script::Reporter;
 use crate::stall::Stall;
 use crate::start::{CannotStart, Ready, Shim, when};
@@ -41,13 +41,13 @@ use crate::start::{CannotStart, Ready, Shim, when};
 /// minutes.
 const AGAIN_MS: u64 = 2_000;
 
-/// Takes a process on and keeps it.
+/// Takes a process on. `None` when it has ended and has left nothing.
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
     handed: Handed,
     starter: OwnedFd,
-) -> Result<(), CannotStart> {
+) -> Result<Option<Kept>, CannotStart> {
     let mut starter = Caller::starter(starter);
     let held = match Held::take(id, ready, handed) {
         Ok(held) => held,
@@ -62,20 +62,18 @@ pub(crate) fn run(
     pause::at(pause::ADOPTED);
     let lease = Lease::take(&held.root, &held.adoption.spec);
     if !held.lasts(&lease) {
-        return Ok(());
+        return Ok(None);
     }
     let recorded = loop {
         match held.record() {
             Ok(recorded) => break recorded,
             // A full disk, say. Nobody else keeps it: it stays in memory until there is room.
             Err(_) if held.outlasts(AGAIN_MS) => {}
-            Err(_) => return Ok(()),
+            Err(_) => return Ok(None),
         }
     };
     let (keeper, shim) = held.keep(recorded, lease);
-    memory::give_back();
-    rounds::keep(vec![keeper], &shim.signals);
-    Ok(())
+    Ok(Some(Kept::new(vec![keeper], shim.signals).spent()))
 }
 
 /// A process that is marked and held, and nowhere on record.

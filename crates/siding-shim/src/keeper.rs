@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::store::{Root, TaskDir};
-use siding_core::sys::{clock, memory};
+use siding_core::sys::clock;
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
@@ -54,9 +54,21 @@ pub(crate) struct Keeper {
     pub(crate) awaited: Awaited,
 }
 
+/// How a turn of a keeper ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The task lives, or has ended and that is not on record yet.
+    Live,
+    /// The same, and memory was used that will not be needed soon.
+    Spent,
+    /// The task has ended, and that is on record.
+    Over,
+}
+
 impl Keeper {
     /// Finds out what happened before this shim came. A rescuer may find that the deadline passed,
     /// or the tree ended, while nobody kept the task.
+    #[inline(never)]
     pub(crate) fn arrive(&mut self) {
         if self.kin.are_strays() {
             self.look();
@@ -65,9 +77,8 @@ impl Keeper {
         }
     }
 
-    /// Does what is due by now. Returns whether the task lives, or has ended and that is not on record
-    /// yet: whoever came later would make up another end.
-    pub(crate) fn turn(&mut self) -> bool {
+    /// Does what is due by now.
+    pub(crate) fn turn(&mut self) -> Turn {
         let mut has_used = false;
         self.log.try_again(clock::mono());
         while self.state.is_live() {
@@ -88,18 +99,15 @@ impl Keeper {
                 continue;
             }
             self.look_at_hosts_output(now);
-            self.look_for_ready(now);
+            has_used |= self.look_for_ready(now);
             has_used |= self.look_for_a_stall(now);
             self.look_at_the_meter(now);
-            if has_used {
-                // Last: it may be long before this shim wakes again.
-                memory::give_back();
-            }
             if self.state.is_live() {
-                return true;
+                return if has_used { Turn::Spent } else { Turn::Live };
             }
         }
-        self.log.again_at().is_some()
+        // Whoever came later would make up another end.
+        if self.log.again_at().is_some() { Turn::Live } else { Turn::Over }
     }
 
     /// Returns when the next turn is due, if nothing happens before.
@@ -145,6 +153,7 @@ impl Keeper {
 
     /// Attends to what has become ready, one answer for each of [`Self::sources`], and to signals
     /// to this shim, where there were any.
+    #[inline(never)]
     pub(crate) fn attend(&mut self, ready: &[bool], signals: Option<&[Signal]>) {
         if !self.state.is_live() {
             self.take_signals(signals.unwrap_or_default());

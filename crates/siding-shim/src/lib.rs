@@ -31,31 +31,52 @@ mod script;
 mod stall;
 mod start;
 
+use std::os::fd::OwnedFd;
+
 use siding_core::launch::{self, Errand, Handed};
 use siding_core::sys::descriptor;
+
+use crate::rounds::Kept;
+
+/// Exit code of a shim that was not started by siding.
+const USAGE: u8 = 2;
 
 /// Runs this process as a shim: waits for its errand and carries it out. Returns the exit code of
 /// the process.
 #[must_use]
 pub fn main() -> u8 {
-    const USAGE: u8 = 2;
     let Ok(starter) = descriptor::inherited(launch::STARTER) else {
         eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
         return USAGE;
     };
+    match take_up(starter) {
+        Ok(Some(kept)) => rounds::keep(kept),
+        Ok(None) => {}
+        Err(code) => return code,
+    }
+    0
+}
+
+/// Waits for the errand and does what it begins with. `None` when there is nothing to keep; else the
+/// exit code.
+///
+/// It takes 24 KiB of stack, which are free again while the task is kept: that may be for hours.
+#[inline(never)]
+fn take_up(starter: OwnedFd) -> Result<Option<Kept>, u8> {
     let ready = start::Ready::make();
-    let kept = match Handed::receive(&starter) {
-        Ok(Some((Errand::Start(id) | Errand::StartBehind(id), handed))) => {
-            start::run(id, ready, handed, starter)
+    let (errand, handed) = match Handed::receive(&starter) {
+        Ok(Some(errand)) => errand,
+        Ok(None) => return Ok(None),
+        Err(_) => return Err(USAGE),
+    };
+    let kept = match errand {
+        Errand::Start(id) | Errand::StartBehind(id) => {
+            start::run(id, ready, handed, starter).map(Some)
         }
-        Ok(Some((Errand::Rescue(id), handed))) => rescue::run(id, ready, handed, starter),
-        Ok(Some((Errand::RescueAmong(id), handed))) => {
-            rescue::run_several(id, ready, handed, starter)
-        }
-        Ok(Some((Errand::Adopt(id), handed))) => adopt::run(id, ready, handed, starter),
-        Ok(None) => return 0,
-        Err(_) => return USAGE,
+        Errand::Rescue(id) => rescue::run(id, ready, handed, starter).map(Some),
+        Errand::RescueAmong(id) => rescue::run_several(id, ready, handed, starter).map(Some),
+        Errand::Adopt(id) => adopt::run(id, ready, handed, starter),
     };
     // Whoever started this shim was told; its standard error is /dev/null.
-    u8::from(kept.is_err())
+    kept.map_err(|_| 1)
 }

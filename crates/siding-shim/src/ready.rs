@@ -5,7 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use siding_core::sys::{clock, memory};
+use siding_core::sys::clock;
 use siding_core::wait::Readiness;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
@@ -65,21 +65,23 @@ impl Keeper {
         }
     }
 
-    /// Looks whether it is ready, and puts that on record.
-    pub(crate) fn look_for_ready(&mut self, now: Mono) {
-        let Self { root, state, kin, awaited: Awaited(Some(waiting)), .. } = self else { return };
+    /// Looks whether it is ready, and puts that on record. Returns whether it did.
+    pub(crate) fn look_for_ready(&mut self, now: Mono) -> bool {
+        let Self { root, state, kin, awaited: Awaited(Some(waiting)), .. } = self else {
+            return false;
+        };
         if !may_be(state) || waiting.retry_at.is_some_and(|at| now < at) {
-            return;
+            return false;
         }
         waiting.readiness.look(&state.spec, now, || kin.numbers(root, state));
-        let Some(ready) = waiting.readiness.found(clock::mono()) else { return };
+        let Some(ready) = waiting.readiness.found(clock::mono()) else { return false };
         if !self.log.has_room() {
             waiting.retry_at = Some(now.plus_ms(NO_ROOM_MS));
-            return;
+            return false;
         }
         self.awaited = Awaited::default();
         self.record(vec![Record::Ready(Box::new(ready))]);
-        memory::give_back();
+        true
     }
 
     /// Returns the record of a task that became ready with the last it did, for the end.

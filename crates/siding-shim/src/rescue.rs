@@ -37,7 +37,7 @@ use crate::meter::Meter;
 use crate::monitor::Told;
 use crate::pump::Pump;
 use crate::ready::Awaited;
-use crate::rounds;
+use crate::rounds::Kept;
 use crate::script::Reporter;
 use crate::stall::Stall;
 use crate::start::{CannotStart, Ready, Setting, Shim, when};
@@ -45,13 +45,13 @@ use crate::start::{CannotStart, Ready, Setting, Shim, when};
 /// How long the next of several errands may take, in milliseconds. The starter has them all at hand.
 const NEXT_WAIT_MS: u64 = 500;
 
-/// Keeps a task whose shim is dead.
+/// Takes over a task whose shim is dead.
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
     handed: Handed,
     starter: OwnedFd,
-) -> Result<(), CannotStart> {
+) -> Result<Kept, CannotStart> {
     let mut starter = Caller::starter(starter);
     // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
     starter.is_starter = false;
@@ -62,11 +62,10 @@ pub(crate) fn run(
     let (shim, mut keeper) = taken.inspect_err(|error| starter.tell(&error.message()))?;
     keeper.callers = Callers::new(starter);
     resume(&mut keeper);
-    rounds::keep(vec![keeper], &shim.signals);
-    Ok(())
+    Ok(Kept::new(vec![keeper], shim.signals))
 }
 
-/// Keeps tasks whose shims are dead and whose session is over: this one, and those that follow.
+/// Takes over tasks whose shims are dead and whose session is over: this one, and those that follow.
 ///
 /// They are gathered first. That takes milliseconds, and a look that all of them need is then taken
 /// once.
@@ -75,7 +74,7 @@ pub(crate) fn run_several(
     ready: Ready,
     handed: Handed,
     starter: OwnedFd,
-) -> Result<(), CannotStart> {
+) -> Result<Kept, CannotStart> {
     let shim = Shim::of(id, ready)?;
     let looks = Rc::new(PacedLook::default());
     let mut keepers = Vec::new();
@@ -95,8 +94,7 @@ pub(crate) fn run_several(
     }
     drop(starter);
     keepers.iter_mut().for_each(resume);
-    rounds::keep(keepers, &shim.signals);
-    Ok(())
+    Ok(Kept::new(keepers, shim.signals))
 }
 
 /// Waits a moment for the next of several errands. `None` when there are no more.

@@ -41,7 +41,7 @@ use crate::monitor::Told;
 use crate::pause;
 use crate::pump::Pump;
 use crate::ready::Awaited;
-use crate::rounds;
+use crate::rounds::Kept;
 use crate::script::{Reporter, Script, move_high};
 use crate::stall::Stall;
 
@@ -167,19 +167,16 @@ impl Shim {
     }
 }
 
-/// Runs a new task.
+/// Starts a new task.
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
     handed: Handed,
     starter: OwnedFd,
-) -> Result<(), CannotStart> {
+) -> Result<Kept, CannotStart> {
     let mut starter = Caller::starter(starter);
     match begin(id, ready, handed) {
-        Ok(begun) => {
-            begun.run(starter);
-            Ok(())
-        }
+        Ok(begun) => Ok(begun.run(starter)),
         Err(error) => {
             starter.tell(&error.message());
             Err(error)
@@ -303,7 +300,7 @@ impl Plumbing {
 }
 
 impl Begun {
-    fn run(self, starter: Caller) {
+    fn run(self, starter: Caller) -> Kept {
         let Self {
             shim,
             setting,
@@ -356,7 +353,7 @@ impl Begun {
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));
         keeper.happen(&event);
         pause::at("running");
-        rounds::keep(vec![keeper], &shim.signals);
+        Kept::new(vec![keeper], shim.signals)
     }
 }
 

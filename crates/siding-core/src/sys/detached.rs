@@ -8,7 +8,7 @@ use std::ptr;
 use super::borrowed::{
     BlockedSignals, STACK, block_no_signals, borrow_and_run, fail, top_of, wait_for,
 };
-use super::memory::Stack;
+use super::memory::{self, Stack};
 
 /// Highest signal number of the kernel, and the size of its set of signals.
 const KERNEL_SIGNALS: c_int = 64;
@@ -168,6 +168,7 @@ pub fn forked(descriptors: &[BorrowedFd<'_>], main: fn() -> u8) -> io::Result<Be
     let between = unsafe {
         match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
             0 => {
+                memory::leave_stack(&raw const args);
                 let flags = libc::CLONE_VM | libc::SIGCHLD;
                 let pid = libc::clone(run_forked, stack.top(), flags, (&raw mut args).cast());
                 libc::_exit(if pid < 0 { *libc::__errno_location() } else { 0 })

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
@@ -106,9 +107,10 @@ const RED_ZONE: usize = 8 << 10;
 /// How much of a stack is given back, below that: no shim has used more.
 const GIVEN_BACK: usize = 64 << 10;
 
-/// Gives what this thread's stack and the allocator do not hold any more back to the kernel. Takes
-/// some 10 µs, and a fault for each page that is needed again.
+/// Gives what this thread's stack and the allocator do not hold any more back to the kernel, and the
+/// stack that a forked process has left. Takes some 10 µs, and a fault for each page that is needed again.
 pub fn give_back() {
+    FIRST.give_back();
     #[cfg(target_env = "gnu")]
     // SAFETY: only frees what is free.
     unsafe {
@@ -120,6 +122,48 @@ pub fn give_back() {
     // SAFETY: below the frames that are in use nothing is alive, and as far as this reaches there
     // is nothing but stack: see `BELOW`. Whatever of it is not mapped is left out (madvise(2)).
     let _only_memory = unsafe { madvise(start, GIVEN_BACK, Advice::LinuxDontNeed) };
+}
+
+/// A stack on which this process was copied, and never runs again.
+///
+/// Whoever made the copy runs on it until it is gone, which may be after the copy's first steps.
+#[derive(Debug)]
+struct FirstStack {
+    /// An address in the last frame; zero when there is no such stack, or it was given back.
+    frame: AtomicUsize,
+    /// Who made the copy.
+    maker: AtomicI32,
+}
+
+static FIRST: FirstStack = FirstStack { frame: AtomicUsize::new(0), maker: AtomicI32::new(0) };
+
+/// Notes that this process starts another in its own memory, on another stack, and then only leaves.
+/// `frame` is what it has on the stack last.
+pub(super) fn leave_stack<T>(frame: *const T) {
+    FIRST.frame.store(frame.expose_provenance(), Ordering::Relaxed);
+    FIRST.maker.store(rustix::process::getpid().as_raw_nonzero().get(), Ordering::Relaxed);
+}
+
+impl FirstStack {
+    fn give_back(&self) {
+        let frame = self.frame.load(Ordering::Relaxed);
+        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+        // It is this one's parent for as long as it lives.
+        if frame == 0 || parent == self.maker.load(Ordering::Relaxed) {
+            return;
+        }
+        self.frame.store(0, Ordering::Relaxed);
+        // What the kernel put above the frames is in use: the pointers to the arguments and to the
+        // environment, and the strings.
+        let Some(top) = super::procfs::own_stack_start() else { return };
+        let start = (frame & !(PAGE - 1)).saturating_sub(GIVEN_BACK);
+        let end = top & !(PAGE - 1);
+        let place = ptr::with_exposed_provenance_mut::<c_void>(start);
+        // SAFETY: whoever ran on these frames is gone, and this process never did. Below them there is
+        // nothing but stack, as far as this reaches: see `BELOW`.
+        let _only_memory =
+            unsafe { madvise(place, end.saturating_sub(start), Advice::LinuxDontNeed) };
+    }
 }
 
 /// Smallest page of all machines that siding is built for.

@@ -88,14 +88,28 @@ pub fn own() -> Option<ProcRef> {
 
 /// Returns where the strings of this process's arguments and of its environment lie in its memory.
 pub(super) fn own_strings() -> Option<(Range<usize>, Range<usize>)> {
+    let [from, to, first, last] = own_addresses(48)?;
+    Some((from..to, first..last))
+}
+
+/// Returns where the first stack of this process began: above lies what the kernel has put there.
+pub(super) fn own_stack_start() -> Option<usize> {
+    own_addresses(28).map(|[start]| start)
+}
+
+/// Returns addresses that proc_pid_stat(5) shows of this process, from this field on.
+fn own_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
     let mut buffer = [0; 1024];
     let bytes = read_into("/proc/self/stat", &mut buffer)?;
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
-    // Fields 48 to 51 of proc_pid_stat(5); the text begins with field 3.
-    let mut fields = text.split_ascii_whitespace().skip(48 - 3).map(str::parse);
-    let mut next = || fields.next()?.ok().filter(|address| *address != 0);
-    Some((next()?..next()?, next()?..next()?))
+    // The text begins with field 3.
+    let mut fields = text.split_ascii_whitespace().skip(field - 3).map(str::parse);
+    let mut addresses = [0; N];
+    for address in &mut addresses {
+        *address = fields.next()?.ok().filter(|address| *address != 0)?;
+    }
+    Some(addresses)
 }
 
 /// Returns the control groups of this process: a line `HIERARCHY:CONTROLLERS:PATH` each.

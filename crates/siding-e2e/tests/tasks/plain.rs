@@ -1,6 +1,6 @@
 //! A text that is nothing but the words of one program runs without a shell, and nobody notices.
 
-use siding_e2e::{Sandbox, processes};
+use siding_e2e::{Sandbox, eventually, processes};
 
 use crate::support::{Task, sandbox};
 
@@ -108,4 +108,37 @@ fn a_shim_shows_its_tasks_id_and_nothing_else() {
         assert!(found.is_empty(), "{found:?} can be found by the command's text");
         task.stop(&["--grace", "0s"]);
     }
+}
+
+/// Bytes of the first stack of a process that are in memory, and that lie above its frames: the pointers
+/// to its arguments and to its environment, and the strings.
+fn first_stack(pid: u32) -> (u64, u64) {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
+    let (stat, maps) = (read("stat"), read("smaps"));
+    // Field 28 of proc_pid_stat(5); what follows the name begins with field 3.
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
+    let start: u64 =
+        fields.split(' ').nth(28 - 3).and_then(|it| it.parse().ok()).expect("its start");
+    let mut lines = maps.lines().skip_while(|line| !line.ends_with("[stack]"));
+    let (range, _) = lines.next().and_then(|line| line.split_once(' ')).expect("it is mapped");
+    let end = range.split_once('-').and_then(|(_, end)| u64::from_str_radix(end, 16).ok());
+    let resident = lines.find_map(|line| line.strip_prefix("Rss:")?.trim().strip_suffix(" kB"));
+    let resident: u64 = resident.and_then(|size| size.parse().ok()).expect("a size");
+    (resident << 10, end.expect("a range") - (start & !4095))
+}
+
+/// A shim that was forked never runs on the stack that it was copied with.
+#[test]
+fn a_shim_lets_go_of_the_stack_of_the_call_that_it_was_forked_from() {
+    let sandbox = sandbox();
+    let task = Task::start(&sandbox, "sleep 300");
+    let shim = task.shown()["shim_pid"].as_u64().expect("it runs");
+    let shim = u32::try_from(shim).expect("a process number");
+    eventually("it has looked at a silent task", || {
+        let (resident, above) = first_stack(shim);
+        0 < resident && resident <= above
+    });
+    assert_eq!(processes::command_line(shim), format!("siding __shim {}", task.id));
+    task.stop(&["--grace", "0s"]);
 }
