@@ -4,9 +4,25 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use siding_e2e::tree::Dice;
-use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
+use siding_e2e::{Sandbox, Terminal, eventually, eventually_some, processes, words};
 
 use crate::support::{Task, as_each_user, make_file, pids, prompt, sandbox, until_file};
+
+/// A terminal shows siding's words on lines of their own, also where a command asks within one.
+#[test]
+fn on_a_terminal_siding_begins_a_line_of_its_own() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["run", "--budget", "2s", "--", "printf 'sure? '; sleep 300"]);
+    let done = call.on_terminal(&terminal).spawn().wait();
+    assert_eq!(done.code, Some(75), "{done}");
+    terminal.until_shows("siding: still running");
+    let rows = terminal.screen();
+    let asked = rows.iter().position(|row| row.trim_end() == "sure?");
+    let said = rows.iter().position(|row| row.starts_with("siding: still running"));
+    assert_eq!(asked.map(|row| row + 1), said, "{rows:?}");
+    Task::only(&sandbox).stop(&["--grace", "0s"]);
+}
 
 /// PAINS A6, C2, issue §3.1: the call returns at its budget, the same process goes on, and its
 /// true end is known.

@@ -2,7 +2,7 @@
 //! for: each step writes what the reader takes at once.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::Pieces;
@@ -29,6 +29,8 @@ pub(super) struct Live {
     stdout: File,
     /// Whether it takes anything.
     is_open: bool,
+    /// Whether siding speaks on the same terminal.
+    is_terminal: bool,
     pieces: Option<Pieces>,
     /// Offset behind what the caller was given; what is gone for good counts as given.
     shown: u64,
@@ -51,6 +53,7 @@ impl Live {
         let live = Self {
             stdout: stdout.into(),
             is_open: true,
+            is_terminal: io::stdout().is_terminal() && io::stderr().is_terminal(),
             pieces: None,
             shown: 0,
             until: 0,
@@ -112,6 +115,9 @@ impl Live {
         let block = &self.piece[self.given..];
         match self.stdout.write(&block[..block.len().min(PIPE_BLOCK)]) {
             Ok(count) => {
+                if self.is_terminal {
+                    render::has_shown(&block[..count]);
+                }
                 self.given += count;
                 self.shown += count as u64;
             }
