@@ -45,7 +45,7 @@ pub struct How<'h> {
 /// [`WatchError`].
 pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(), WatchError> {
     let has_tasks = id.kind().has_session() || id.kind() == Kind::LocalWorkflow;
-    if !end(root, program, id, how)? || !has_tasks {
+    if !alone(root, program, id, how)? || !has_tasks {
         return Ok(());
     }
     // Only now it can start no more.
@@ -61,6 +61,10 @@ pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(),
         lanes::map(&left.specs, lanes::WAITING, |spec| stop(root, program, spec.task_id, how));
     // All of them, whatever comes of one.
     let unread = left.unread.into_iter().map(|(_, error)| Err(error));
+    // One that is damaged is most likely another's, and whoever recovers it says so.
+    let unread = unread.filter(|result| {
+        !matches!(result, Err(WatchError::Journal { source: ReadError::Content(_), .. }))
+    });
     stops.into_iter().chain(unread).fold(Ok(()), Result::and)
 }
 
@@ -90,45 +94,65 @@ fn running_after(
     pause: impl Fn(),
 ) -> Result<Running, StoreError> {
     let (mut specs, mut unread) = (Vec::new(), Vec::new());
-    for id in root.live_tasks()? {
-        match settled(root, id, &pause) {
-            Ok(Some(state)) if state.is_live() && wanted(&state.spec) => specs.push(state.spec),
-            Ok(_) => {}
-            Err(error) => unread.push((id, error)),
-        }
-    }
-    Ok(Running { specs, unread })
-}
-
-/// Returns the record of a task. Whoever has just started it may be gone, and its shim be about to
-/// write the first line: that is waited for.
-///
-/// `None` when there is no such task, or none that will ever be on record.
-fn settled(root: &Root, id: TaskId, pause: &impl Fn()) -> Result<Option<TaskState>, WatchError> {
-    let io = |doing| move |source| WatchError::Io { id, doing, source };
+    let mut pending = root.live_tasks()?;
     for _ in 0..BIRTH_LOOKS {
-        let dir = match root.task(id) {
-            Err(StoreError::NoSuchTask { .. }) => return Ok(None),
-            result => result?,
-        };
-        match dir.read() {
-            Ok(folded) => return Ok(Some(folded.state)),
-            Err(ReadError::Content(JournalError::Empty)) => {}
-            // Whoever recovers it says why.
-            Err(ReadError::Content(_)) => return Ok(None),
-            Err(source @ ReadError::Io(_)) => return Err(WatchError::Journal { id, source }),
+        let mut unborn = Vec::new();
+        for id in pending {
+            match look(root, id) {
+                Ok(Look::Born(state)) if state.is_live() && wanted(&state.spec) => {
+                    specs.push(state.spec);
+                }
+                Ok(Look::Born(_) | Look::Never) => {}
+                Ok(Look::Unborn) => unborn.push(id),
+                Err(error) => unread.push((id, error)),
+            }
         }
-        // One that nobody has the lock of is never born.
-        if dir.try_lock().map_err(io("look whether it is being started"))?.is_some() {
-            return Ok(None);
+        pending = unborn;
+        if pending.is_empty() {
+            break;
         }
         pause();
     }
-    Err(io("see whose it is, as it is only being started")(io::ErrorKind::TimedOut.into()))
+    let doing = "see whose it is, as it is only being started";
+    let source = || io::ErrorKind::TimedOut.into();
+    unread
+        .extend(pending.into_iter().map(|id| (id, WatchError::Io { id, doing, source: source() })));
+    Ok(Running { specs, unread })
 }
 
-/// Ends a task alone. Returns whether it had not ended before.
-fn end(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<bool, WatchError> {
+/// What a look at the record of a task gives.
+enum Look {
+    /// It is on record.
+    Born(Box<TaskState>),
+    /// Whoever has just started it may be gone, and its shim be about to write the first line.
+    Unborn,
+    /// There is no such task, or none that will ever be on record.
+    Never,
+}
+
+fn look(root: &Root, id: TaskId) -> Result<Look, WatchError> {
+    let dir = match root.task(id) {
+        Err(StoreError::NoSuchTask { .. }) => return Ok(Look::Never),
+        result => result?,
+    };
+    match dir.read() {
+        Ok(folded) => return Ok(Look::Born(Box::new(folded.state))),
+        Err(ReadError::Content(JournalError::Empty)) => {}
+        Err(source) => return Err(WatchError::Journal { id, source }),
+    }
+    // One that nobody has the lock of is never born.
+    let doing = "look whether it is being started";
+    let lock = dir.try_lock().map_err(|source| WatchError::Io { id, doing, source })?;
+    Ok(if lock.is_some() { Look::Never } else { Look::Unborn })
+}
+
+/// Ends a task alone: what a subagent or a workflow has started is left to it. Returns whether it had not
+/// ended before.
+///
+/// # Errors
+///
+/// [`WatchError`].
+pub fn alone(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<bool, WatchError> {
     let mut watch = Watch::open(root, program, id)?;
     if watch.is_over() {
         return Ok(false);
@@ -234,5 +258,13 @@ mod tests {
         let found = running_after(&root, is_its, || panic!("nobody has its lock"));
         let found = found.expect("listed");
         assert_eq!((ids(&found), found.unread.len()), (vec![id], 0));
+
+        let (damaged, _) = record(&root, session::of_subagent(agent));
+        let _made = root.create_task(damaged).expect("a directory");
+        root.mark_live(damaged).expect("own directory");
+        let journal = root.path().join("tasks").join(damaged.to_string()).join("journal");
+        std::fs::write(journal, "no record\nand no other\n").expect("own directory");
+        let found = running_after(&root, is_its, || panic!("it is on record")).expect("listed");
+        assert_eq!((ids(&found), found.unread[0].0), (vec![id], damaged));
     }
 }

@@ -115,6 +115,7 @@ pub fn catch_up(root: &Root, story: &mut Story) {
             let record = Record::Ended { at, step, attempt: live.attempt, end };
             // It fits: the attempt was just seen to be live.
             let _whatever = story.course.apply(&record);
+            story.last = story.last.max(at);
         }
     }
 }

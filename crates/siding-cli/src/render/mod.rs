@@ -27,7 +27,7 @@ pub(crate) use state::short_outcome;
 pub(crate) use table::table;
 pub(crate) use task::task;
 pub(crate) use why::why;
-pub(crate) use wrap::{has_shown, say};
+pub(crate) use wrap::say;
 
 /// Columns of a line of text.
 const COLUMNS: usize = 80;

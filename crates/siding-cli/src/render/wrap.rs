@@ -1,7 +1,5 @@
 //! Long texts on several lines.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use siding_model::text::one_line;
 
 /// Returns a foreign text in at most `lines` lines of `columns` columns each, safe to print. What
@@ -40,22 +38,9 @@ pub(super) fn words(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Whether a command's output has left a terminal within a line.
-static IS_WITHIN_LINE: AtomicBool = AtomicBool::new(false);
-
-/// Notes that this part of a command's output was shown on the terminal on which siding speaks too.
-pub(crate) fn has_shown(part: &[u8]) {
-    if let Some(last) = part.last() {
-        IS_WITHIN_LINE.store(*last != b'\n', Ordering::Relaxed);
-    }
-}
-
 /// Says something of siding's own on standard error, where it does not mix with a command's
 /// output, in lines that fit a terminal.
 pub(crate) fn say(text: &str) {
-    if IS_WITHIN_LINE.swap(false, Ordering::Relaxed) {
-        errln!("");
-    }
     for (number, line) in words(text, super::COLUMNS - 8).into_iter().enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };
         errln!("{lead} {line}");

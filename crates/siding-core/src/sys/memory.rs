@@ -107,6 +107,9 @@ const RED_ZONE: usize = 8 << 10;
 /// How much of a stack is given back, below that: no shim has used more.
 const GIVEN_BACK: usize = 64 << 10;
 
+/// Most that the frames of a process take that was copied.
+const FRAMES_MOST: usize = 1 << 20;
+
 /// Gives what this thread's stack and the allocator do not hold any more back to the kernel, and the
 /// stack that a forked process has left. Takes some 10 µs, and a fault for each page that is needed again.
 pub fn give_back() {
@@ -156,8 +159,14 @@ impl FirstStack {
         // What the kernel put above the frames is in use: the pointers to the arguments and to the
         // environment, and the strings.
         let Some(top) = super::procfs::own_stack_start() else { return };
-        let start = (frame & !(PAGE - 1)).saturating_sub(GIVEN_BACK);
-        let end = top & !(PAGE - 1);
+        // Whole pages of this machine: the kernel rounds a length up.
+        let page = rustix::param::page_size();
+        let start = (frame & !(page - 1)).saturating_sub(GIVEN_BACK);
+        let end = top & !(page - 1);
+        // Another stack than the first. What lies between is not all stack then.
+        if top.saturating_sub(frame) > FRAMES_MOST {
+            return;
+        }
         let place = ptr::with_exposed_provenance_mut::<c_void>(start);
         // SAFETY: whoever ran on these frames is gone, and this process never did. Below them there is
         // nothing but stack, as far as this reaches: see `BELOW`.

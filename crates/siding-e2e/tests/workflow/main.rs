@@ -37,7 +37,9 @@ fn run(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
 /// Begins a workflow in the background and returns its id.
 fn begin(sandbox: &Sandbox, text: &str, args: &[&str]) -> String {
     let done = run(sandbox, text, &[&["--background", "--json"], args].concat()).run();
-    done.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned()
+    // It may have ended before the call returns, which then says how.
+    assert!(matches!(done.code, Some(0 | 1)), "{done}");
+    done.json()["task_id"].as_str().expect("an id").to_owned()
 }
 
 /// Returns how a workflow stands.

@@ -10,6 +10,7 @@ use siding_core::sys::poll::PIPE_BLOCK;
 use siding_core::watch::Watch;
 use siding_model::protocol::Request;
 
+use crate::err;
 use crate::failure::Failure;
 use crate::render;
 
@@ -116,7 +117,7 @@ impl Live {
         match self.stdout.write(&block[..block.len().min(PIPE_BLOCK)]) {
             Ok(count) => {
                 if self.is_terminal {
-                    render::has_shown(&block[..count]);
+                    err::has_shown(&block[..count]);
                 }
                 self.given += count;
                 self.shown += count as u64;

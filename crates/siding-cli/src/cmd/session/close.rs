@@ -94,7 +94,8 @@ impl Args {
 }
 
 fn stop(root: &Root, id: TaskId) -> Result<TaskView, Failure> {
-    stop::stop(root, PROGRAM, id, How { by: "session", grace: None, signal: None })?;
+    // What a subagent has started is of the session too.
+    stop::alone(root, PROGRAM, id, How { by: "session", grace: None, signal: None })?;
     Ok(Task::read(root, id)?.view(root, Detail::Brief))
 }
 

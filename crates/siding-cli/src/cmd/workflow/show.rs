@@ -81,13 +81,18 @@ fn view(what: &str) -> Result<WorkflowView, Failure> {
 /// Reads a workflow, and how it stands.
 pub(super) fn look(root: &Root, id: TaskId) -> Result<(Story, WorkflowView), WorkflowError> {
     let mut story = read_journal(root, id)?;
-    let is_carried_out = is_carried_out(root, &story);
-    if !is_carried_out {
-        // It may have got done between the two looks.
-        story = read_journal(root, id)?;
-        // Its steps go on until their session's grace is over, and nobody records how they end.
-        workflow::catch_up(root, &mut story);
-    }
+    let is_carried_out = loop {
+        if is_carried_out(root, &story) {
+            break true;
+        }
+        // It may have got done between the two looks, or somebody may go on with it.
+        let before = std::mem::replace(&mut story, read_journal(root, id)?);
+        if story.tasks == before.tasks {
+            // Its steps go on until their session's grace is over, and nobody records how they end.
+            workflow::catch_up(root, &mut story);
+            break false;
+        }
+    };
     let view = WorkflowView::of_story(&story, is_carried_out, clock::wall());
     Ok((story, view))
 }
