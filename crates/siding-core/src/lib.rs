@@ -27,6 +27,7 @@ pub mod recover;
 pub mod run;
 pub mod session;
 pub mod settings;
+mod steps;
 pub mod stop;
 pub mod store;
 

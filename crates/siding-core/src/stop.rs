@@ -13,6 +13,7 @@ use siding_model::spec::TaskSpec;
 use crate::journal_file::ReadError;
 use crate::lanes;
 use crate::session;
+use crate::steps::Carrier;
 use crate::store::{Root, StoreError};
 use crate::watch::{Watch, WatchError};
 
@@ -49,11 +50,11 @@ pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(),
         return Ok(());
     }
     // Only now it can start no more.
+    let carrier = Carrier::find(root, id);
     let left = running(root, |spec| {
-        let is_its = if id.kind() == Kind::LocalWorkflow {
-            spec.parent_task == Some(id)
-        } else {
-            spec.session_id == session::of_subagent(id)
+        let is_its = match &carrier {
+            Some(carrier) => carrier.has(spec),
+            None => spec.session_id == session::of_subagent(id),
         };
         is_its && !spec.keep
     })?;

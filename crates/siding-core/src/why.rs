@@ -3,11 +3,12 @@
 use std::ffi::CStr;
 
 use siding_model::evidence::{Evidence, WhyView};
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::TaskId;
 use siding_model::limits::Peaks;
 use siding_model::protocol::{Message, Request};
 
 use crate::link::{AskError, Link};
+use crate::steps::Carrier;
 use crate::store::{Root, StoreError, TaskDir};
 use crate::watch::{Watch, WatchError};
 
@@ -82,12 +83,10 @@ pub fn view(root: &Root, program: &CStr, id: TaskId) -> Result<WhyView, WhyError
 
 /// Returns the steps of a workflow that run. Those of anything else are none.
 fn steps(root: &Root, id: TaskId) -> Result<Vec<TaskId>, StoreError> {
-    if id.kind() != Kind::LocalWorkflow {
-        return Ok(Vec::new());
-    }
+    let Some(carrier) = Carrier::find(root, id) else { return Ok(Vec::new()) };
     let is_step = |task: &TaskId| {
         let read = root.task(*task).ok().and_then(|dir| dir.read().ok());
-        read.is_some_and(|it| it.state.is_live() && it.state.spec.parent_task == Some(id))
+        read.is_some_and(|it| it.state.is_live() && carrier.has(&it.state.spec))
     };
     Ok(root.live_tasks()?.into_iter().filter(is_step).collect())
 }

@@ -1,8 +1,8 @@
 //! The end of a workflow is the end of its steps.
 
-use siding_e2e::words;
+use siding_e2e::{eventually, words};
 
-use super::{begin, run, sandbox, show, states, step, until, wait};
+use super::{begin, carrier, run, sandbox, show, states, step, until, wait};
 
 /// A stop that is answered has ended every step, whatever they have done to get away.
 #[test]
@@ -37,6 +37,27 @@ fn a_stop_without_grace_ends_everything_too() {
         assert!(!step.alive(), "{stopped}");
         assert_eq!(stopped.code, Some(0), "{stopped}");
     }
+}
+
+/// A step belongs to whoever carries the workflow out, also where another has begun it.
+#[test]
+fn a_stop_ends_also_what_a_resume_has_taken_up() {
+    let sandbox = sandbox();
+    let line = sandbox.puppet_line(&words("ignore TERM mark slow hang"));
+    let text = format!("[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
+    let started = run(&sandbox, &text, &["--background", "--json"]);
+    let started = started.env("SIDING_SESSION_GRACE", "60s").run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id");
+    let slow = sandbox.marked("slow");
+    carrier(id).kill();
+    let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
+    let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
+    let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
+    eventually("it is carried out", || show(&sandbox, id)["state"] == "running");
+    let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
+    assert_eq!(why["waiting_on"], "child", "{why}");
+    let stopped = sandbox.siding(&["stop", "--grace", "0s", &second]).run().expect_code(0);
+    assert!(!slow.alive(), "{stopped}");
 }
 
 /// The deadline of all of it does the same.
