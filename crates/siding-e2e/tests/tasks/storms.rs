@@ -138,7 +138,8 @@ fn a_hopper_is_caught_within_a_grace() {
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
-    assert!(done.elapsed < Duration::from_secs(5), "{done}");
+    // Less than it takes to give up, beside other storms too.
+    assert!(done.elapsed < Duration::from_secs(10), "{done}");
     task.expect_gone();
     assert!(stays_still(&beat));
 }
