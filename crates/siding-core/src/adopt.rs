@@ -255,6 +255,7 @@ fn spec(
         keep_head: u64::MAX,
         keep_tail: u64::MAX,
         stall_after_ms: millis(settings.stall_after),
+        deadline_notice_ms: millis(settings.deadline_notice),
         limits: settings.limits(),
         // What runs already has the network that its host gave it.
         net: NetPolicy::Host,

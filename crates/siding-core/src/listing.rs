@@ -194,6 +194,7 @@ mod tests {
             keep_head: 0,
             keep_tail: 0,
             stall_after_ms: 45_000,
+            deadline_notice_ms: 0,
             limits: siding_model::limits::Limits::default(),
             net: siding_model::net::NetPolicy::Host,
             same_key: String::new(),

@@ -118,6 +118,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         monitor: None,
         wait_for: Vec::new(),
         stall_after_ms: 45_000,
+        deadline_notice_ms: 0,
         limits: siding_model::limits::Limits::default(),
         net: siding_model::net::NetPolicy::Host,
     }

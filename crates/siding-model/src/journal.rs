@@ -87,6 +87,8 @@ pub struct TaskState {
     pub stalled: Option<Stalled>,
     /// The limits that were passed, each as it was told last.
     pub breaches: Vec<Breach>,
+    /// The deadline of which a notice is on record.
+    pub expiring: Option<Mono>,
     /// That what was waited for since its start has come.
     pub ready: Option<Ready>,
     /// Times another shim took over.
@@ -148,6 +150,7 @@ impl TaskState {
             matched: Matched::default(),
             stalled: None,
             breaches: Vec::new(),
+            expiring: None,
             ready: None,
             rescues: 0,
             next_seq: 1,
@@ -189,6 +192,12 @@ impl TaskState {
             Record::Limit(breach) => {
                 self.breaches.retain(|told| told.which != breach.which);
                 self.breaches.push(*breach);
+            }
+            Record::Expiring { deadline, .. } => {
+                if self.life.is_ended() {
+                    return Err("`expiring` after the end".to_owned());
+                }
+                self.expiring = Some(deadline);
             }
             Record::Ready(ready) => {
                 if self.life.is_ended() || self.ready.is_some() {

@@ -9,6 +9,7 @@
 
 pub mod adopt;
 pub mod advice;
+mod deadline_notice;
 pub mod evidence;
 pub mod foreign;
 pub mod history;

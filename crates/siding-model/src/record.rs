@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deadline_notice;
 use crate::evidence::Stalled;
 use crate::lifecycle::Event;
 use crate::limits::{Breach, Peaks};
@@ -13,7 +14,7 @@ use crate::process::{BootId, Mono, ProcRef, Wall};
 use crate::spec::{Stdin, TaskSpec};
 use crate::wait::Ready;
 
-/// Format of a journal that holds nothing newer: what nearly all tasks are written in.
+/// Format of a journal that holds nothing newer.
 pub const FORMAT: u32 = 1;
 
 /// Format of a journal that may hold `ready` or `denied`, and nothing newer.
@@ -22,15 +23,20 @@ pub const WITH_READY: u32 = 2;
 /// Format of a journal that may also hold `resumed`.
 pub const WITH_RESUMED: u32 = 3;
 
+/// Format of a journal that may also hold `expiring`.
+pub const WITH_EXPIRING: u32 = 4;
+
 /// Newest journal format this build reads.
-pub const NEWEST: u32 = WITH_RESUMED;
+pub const NEWEST: u32 = WITH_EXPIRING;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&Adopted>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
-    if matches!(spec.stdin, Stdin::Pipe) || adopted.is_some() {
+    if deadline_notice::may_be_recorded(spec) {
+        WITH_EXPIRING
+    } else if matches!(spec.stdin, Stdin::Pipe) || adopted.is_some() {
         WITH_RESUMED
     } else if may_deny || !spec.wait_for.is_empty() {
         WITH_READY
@@ -98,6 +104,13 @@ pub enum Record {
     },
     /// A limit was passed. Once for each time.
     Limit(Box<Breach>),
+    /// The deadline is near. Once for each deadline.
+    Expiring {
+        /// When.
+        at: Mono,
+        /// The deadline in force then.
+        deadline: Mono,
+    },
     /// What was waited for since the start is there. Once.
     Ready(Box<Ready>),
     /// The task asked for a host that its network policy does not let it reach. Once for each.

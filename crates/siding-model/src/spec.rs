@@ -114,6 +114,9 @@ pub struct TaskSpec {
     /// Silence after which a stall is recorded, in milliseconds. Zero records none.
     #[serde(default = "stall_after_ms")]
     pub stall_after_ms: u64,
+    /// How long before its deadline a notice is given, in milliseconds. Zero gives none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deadline_notice_ms: u64,
     /// What it may use, and what happens when it uses more.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
@@ -131,6 +134,11 @@ pub struct TaskSpec {
     /// What makes it ready, all of it; its agent is told. Empty when nobody waits for anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wait_for: Vec<Condition>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What holds for tasks that were started before the setting was there: its built-in value.

@@ -21,6 +21,7 @@ use siding_model::protocol::Message;
 use siding_model::record::{Accepted, Adopted, Record, format_for};
 
 use crate::callers::{Caller, Callers};
+use crate::deadline::DeadlineNotice;
 use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::hosted::Hosted;
@@ -217,6 +218,7 @@ impl Held {
             stall,
             meter,
             awaited: Awaited::default(),
+            deadline_notice: DeadlineNotice::default(),
         };
         keeper.happen(&Event::Spawned { leader: process });
         (keeper, shim)

@@ -19,6 +19,7 @@ use siding_model::signal::Signal;
 use siding_model::span;
 
 use crate::callers::{Callers, Said};
+use crate::deadline::DeadlineNotice;
 use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::kin::Kin;
@@ -52,6 +53,7 @@ pub(crate) struct Keeper {
     pub(crate) stall: Stall,
     pub(crate) meter: Meter,
     pub(crate) awaited: Awaited,
+    pub(crate) deadline_notice: DeadlineNotice,
 }
 
 /// How a turn of a keeper ends.
@@ -98,6 +100,7 @@ impl Keeper {
                 self.look();
                 continue;
             }
+            self.record_near_deadline(now);
             self.look_at_hosts_output(now);
             has_used |= self.look_for_ready(now);
             has_used |= self.look_for_a_stall(now);
@@ -118,6 +121,7 @@ impl Keeper {
         let wake_at = [
             self.log.again_at(),
             self.state.life.wake_at(),
+            self.deadline_notice_at(),
             self.pump.wake_at(),
             self.hosts_output_at(),
             self.lease.wake_at(),

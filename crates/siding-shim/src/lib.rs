@@ -10,6 +10,7 @@
 
 mod adopt;
 mod callers;
+mod deadline;
 mod direct;
 mod egress;
 mod ending;

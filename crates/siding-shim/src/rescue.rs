@@ -25,6 +25,7 @@ use siding_model::record::Record;
 use siding_model::spec::Command;
 
 use crate::callers::{Caller, Callers};
+use crate::deadline::DeadlineNotice;
 use crate::egress::Egress;
 use crate::ending::Ending;
 use crate::flood;
@@ -162,6 +163,7 @@ fn take_over(
         stall,
         meter,
         awaited,
+        deadline_notice: DeadlineNotice::default(),
     })
 }
 

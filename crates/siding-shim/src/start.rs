@@ -29,6 +29,7 @@ use siding_model::signal::Signal;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
 use crate::callers::{Caller, Callers};
+use crate::deadline::DeadlineNotice;
 use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::ending::Ending;
@@ -348,6 +349,7 @@ impl Begun {
             stall,
             meter,
             awaited,
+            deadline_notice: DeadlineNotice::default(),
         };
         // The task has its own copies; the shim's would keep its input and output open.
         drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));

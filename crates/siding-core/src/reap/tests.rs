@@ -99,6 +99,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         keep_head: 1 << 20,
         keep_tail: 1 << 20,
         stall_after_ms: 45_000,
+        deadline_notice_ms: 0,
         limits: siding_model::limits::Limits::default(),
         net: siding_model::net::NetPolicy::Host,
         same_key: "0123456789abcdef".to_owned(),

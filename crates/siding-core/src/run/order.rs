@@ -85,6 +85,7 @@ pub fn spec_as(
         keep,
         session_grace_ms: millis(settings.session_grace),
         stall_after_ms: millis(settings.stall_after),
+        deadline_notice_ms: millis(settings.deadline_notice),
         limits: settings.limits(),
         net: settings.net.clone(),
         keep_head: settings.output_keep_head.0,

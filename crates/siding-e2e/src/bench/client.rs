@@ -96,6 +96,7 @@ impl Client {
             keep_head: settings.output_keep_head.0,
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             stall_after_ms: 45_000,
+            deadline_notice_ms: 0,
             limits: siding_model::limits::Limits::default(),
             net: siding_model::net::NetPolicy::Host,
             same_key: format!("{:016x}", task_id.birthmark().0),

@@ -117,6 +117,7 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,
         stall_after_ms: 45_000,
+        deadline_notice_ms: 0,
         limits: siding_model::limits::Limits::default(),
         net: siding_model::net::NetPolicy::Host,
         same_key: format!("{number:016x}"),

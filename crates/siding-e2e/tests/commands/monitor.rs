@@ -35,6 +35,7 @@ fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {
         | Record::Stalled(_)
         | Record::Resumed { .. }
         | Record::Limit(_)
+        | Record::Expiring { .. }
         | Record::Ready(_)
         | Record::Denied { .. }
         | Record::Closed(_) => None,
@@ -136,6 +137,7 @@ fn after_a_burst_one_a_second_is_told() {
             | Record::Stalled(_)
             | Record::Resumed { .. }
             | Record::Limit(_)
+            | Record::Expiring { .. }
             | Record::Ready(_)
             | Record::Denied { .. }
             | Record::Closed(_) => None,

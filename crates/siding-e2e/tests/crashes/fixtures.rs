@@ -68,6 +68,7 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
         | Record::Stalled(_)
         | Record::Resumed { .. }
         | Record::Limit(_)
+        | Record::Expiring { .. }
         | Record::Ready(_)
         | Record::Denied { .. }
         | Record::Closed(_) => {}

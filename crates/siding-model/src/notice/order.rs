@@ -25,6 +25,8 @@ impl News {
             | Self::Stalled { certainty: Certainty::Hard, .. }
             | Self::Limit { .. }
             | Self::Denied { .. }
+            // There is little time to move it.
+            | Self::Expiring { .. }
             // Somebody waits for exactly this.
             | Self::Ready { .. } => Priority::Next,
             Self::Ended { .. }

@@ -17,7 +17,8 @@ pub enum Shown {
 
 impl Shown {
     /// Whether this news was in it. A line that somebody wanted is in the output, a limit is among
-    /// what is known, and a host that was refused is told by its notice alone.
+    /// what is known, and a host that was refused and a deadline that is near are told by their notice
+    /// alone.
     #[must_use]
     pub const fn says(self, news: &News) -> bool {
         match news {
@@ -27,7 +28,7 @@ impl Shown {
             | News::Ready { .. } => true,
             News::Matched { .. } => matches!(self, Self::Output | Self::Call),
             News::Limit { .. } => matches!(self, Self::Sheet | Self::Call),
-            News::Denied { .. } => false,
+            News::Denied { .. } | News::Expiring { .. } => false,
         }
     }
 

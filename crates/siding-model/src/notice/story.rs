@@ -6,6 +6,7 @@
 //! | `lingering` | the leader's end, when its tree lived on and nobody stopped it | once the task has ended |
 //! | `stalled` | evidence of a stall | once the task has written again or was answered, or has ended |
 //! | `ready` | what was waited for is there | once the task has ended |
+//! | `expiring` | the deadline is near | once that deadline has moved, or the task is being ended or has ended |
 //! | `limit` | a limit was passed, or a host refused | never |
 //! | `matched` | a line that somebody wanted | never |
 //!
@@ -20,7 +21,7 @@ use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
 use crate::record::Record;
 
-use super::words::{self, ready, stalled};
+use super::words::{self, expiring, ready, stalled};
 use super::{NoticeId, Shown};
 
 /// How long the caller of a foreground task has to take its result before others are told, in
@@ -78,6 +79,15 @@ pub enum News {
         /// What was found.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
+    /// Its deadline is near.
+    Expiring {
+        /// The deadline.
+        deadline: Mono,
+        /// One line about it.
+        says: String,
+        /// The same in numbers.
+        evidence: serde_json::Map<String, serde_json::Value>,
+    },
     /// It passed a limit and was not ended for it.
     Limit {
         /// Which.
@@ -131,6 +141,8 @@ pub enum Kind {
     Matched,
     /// What somebody waited for is there.
     Ready,
+    /// Its deadline is near.
+    Expiring,
 }
 
 impl News {
@@ -144,18 +156,30 @@ impl News {
             Self::Limit { .. } | Self::Denied { .. } => Kind::Limit,
             Self::Matched { .. } => Kind::Matched,
             Self::Ready { .. } => Kind::Ready,
+            Self::Expiring { .. } => Kind::Expiring,
         }
     }
 
     /// Whether it says how the task stands, which is over with the task.
     const fn is_over_at_the_end(&self) -> bool {
         match self {
-            Self::Lingering { .. } | Self::Stalled { .. } | Self::Ready { .. } => true,
+            Self::Lingering { .. }
+            | Self::Stalled { .. }
+            | Self::Expiring { .. }
+            | Self::Ready { .. } => true,
             Self::Ended { .. }
             | Self::Limit { .. }
             | Self::Denied { .. }
             | Self::Matched { .. } => false,
         }
+    }
+
+    /// Whether it announces a deadline that has moved since, or that will not come because the task
+    /// is being ended.
+    fn is_of_another_deadline(&self, state: &TaskState) -> bool {
+        let Self::Expiring { deadline, .. } = self else { return false };
+        let runs = matches!(state.life.phase(), Phase::Running { .. } | Phase::Lingering { .. });
+        !runs || state.life.deadline() != *deadline
     }
 }
 
@@ -179,6 +203,7 @@ impl Story {
         if state.life.is_ended() {
             told.retain(|(.., news)| !news.is_over_at_the_end());
         }
+        told.retain(|(.., news)| !news.is_of_another_deadline(&state));
         keep_last_stall(&mut told, resumed);
         for (.., news) in &mut told {
             if let News::Ended { outcome, unready } = news {
@@ -272,6 +297,7 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
             };
             Some((*at, News::Matched { says }))
         }
+        Record::Expiring { at, deadline } => Some((*at, expiring(*at, *deadline, state))),
         Record::Ready(found) => Some((found.at, ready(found, state))),
         Record::Event { .. }
         | Record::Accepted(_)

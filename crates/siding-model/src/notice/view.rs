@@ -109,6 +109,8 @@ pub enum Status {
     Matched,
     /// What somebody waited for is there.
     Ready,
+    /// Its deadline is near.
+    Expiring,
 }
 
 impl Status {
@@ -126,6 +128,7 @@ impl Status {
             Self::Lost => "lost",
             Self::Matched => "matched",
             Self::Ready => "ready",
+            Self::Expiring => "expiring",
         }
     }
 }
@@ -150,6 +153,7 @@ impl News {
             Self::Limit { .. } | Self::Denied { .. } => Status::Limit,
             Self::Matched { .. } => Status::Matched,
             Self::Ready { .. } => Status::Ready,
+            Self::Expiring { .. } => Status::Expiring,
         }
     }
 
@@ -163,7 +167,8 @@ impl News {
             | Self::Limit { .. }
             | Self::Denied { .. }
             | Self::Matched { .. }
-            | Self::Ready { .. } => None,
+            | Self::Ready { .. }
+            | Self::Expiring { .. } => None,
         }
     }
 
@@ -179,7 +184,8 @@ impl News {
             | Self::Limit { .. }
             | Self::Denied { .. }
             | Self::Matched { .. }
-            | Self::Ready { .. } => None,
+            | Self::Ready { .. }
+            | Self::Expiring { .. } => None,
         }
     }
 
@@ -196,7 +202,8 @@ impl News {
             | Self::Lingering { .. }
             | Self::Stalled { .. }
             | Self::Matched { .. }
-            | Self::Ready { .. } => None,
+            | Self::Ready { .. }
+            | Self::Expiring { .. } => None,
         }
     }
 
@@ -223,7 +230,8 @@ impl News {
             | Self::Limit { says, .. }
             | Self::Denied { says }
             | Self::Matched { says }
-            | Self::Ready { says, .. } => Some(says.clone()),
+            | Self::Ready { says, .. }
+            | Self::Expiring { says, .. } => Some(says.clone()),
         }
     }
 }
@@ -251,9 +259,9 @@ impl NoticeView {
             output,
             summary: self::summary(spec.task_id, news, summary),
             evidence: match news {
-                News::Stalled { evidence, .. } | News::Ready { evidence, .. } => {
-                    Some(evidence.clone())
-                }
+                News::Stalled { evidence, .. }
+                | News::Ready { evidence, .. }
+                | News::Expiring { evidence, .. } => Some(evidence.clone()),
                 News::Ended { .. }
                 | News::Lingering { .. }
                 | News::Limit { .. }

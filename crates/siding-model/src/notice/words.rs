@@ -8,6 +8,7 @@ use super::story::{Certainty, News};
 use crate::evidence::{self, Evidence};
 use crate::journal::TaskState;
 use crate::outcome::Outcome;
+use crate::process::Mono;
 use crate::span;
 use crate::wait::{self, Ready};
 
@@ -16,6 +17,30 @@ pub(super) fn ready(found: &Ready, state: &TaskState) -> News {
     let after_ms = found.at.ms_since(state.started);
     let evidence = fields(json!({ "after_ms": after_ms, "by": found.by }));
     News::Ready { says: found.says(state.started), evidence }
+}
+
+/// Returns that a task's deadline is near, and what would move it.
+pub(super) fn expiring(at: Mono, deadline: Mono, state: &TaskState) -> News {
+    let human = |ms: u64| span::human(Duration::from_millis(ms));
+    let (id, cap) = (state.spec.task_id, state.life.cap());
+    let life_ms = deadline.ms_since(state.started);
+    let cap_ms = cap.ms_since(state.started);
+    let left_ms = deadline.ms_since(at);
+    // As long again, in whole seconds, which a command line holds as one word.
+    let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
+    let next = if more_ms == 0 {
+        format!("it cannot be moved: {} is the cap (max_elapsed_hard_cap)", human(cap_ms))
+    } else {
+        let word = human(more_ms).replace(' ', "");
+        format!("`siding extend {id} {word}` moves it to {}", human(life_ms + more_ms))
+    };
+    let says = format!(
+        "its deadline of {} is {} away: then it is ended with everything it started; {next}",
+        human(life_ms),
+        human(left_ms),
+    );
+    let numbers = json!({ "left_ms": left_ms, "deadline_ms": life_ms, "cap_ms": cap_ms });
+    News::Expiring { deadline, says, evidence: fields(numbers) }
 }
 
 /// Returns that a task has ended before it was ready, as far as that was seen.

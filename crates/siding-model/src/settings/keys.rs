@@ -149,6 +149,9 @@ settings! {
     Settle settle: Duration = secs(0), any;
     /// How long a task may be silent before what it does is put on record. `0s` never looks.
     StallAfter stall_after: Duration = secs(45), any;
+    /// How long before its deadline a task that may live ten minutes or more gives a notice. `0s` never
+    /// does.
+    DeadlineNotice deadline_notice: Duration = secs(120), any;
     /// How long an adopted command may run before it is put on record, unless it leaves processes.
     AdoptKeepAfter adopt_keep_after: Duration = secs(2), any;
     /// How much memory a task may use; what its processes share counts once. `0` is no limit.

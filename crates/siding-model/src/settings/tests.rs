@@ -81,6 +81,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "shell=bash",
             "settle=0s",
             "stall_after=45s",
+            "deadline_notice=2m",
             "adopt_keep_after=2s",
             "max_memory=0B",
             "min_available=0B",

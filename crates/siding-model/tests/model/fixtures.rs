@@ -15,7 +15,7 @@ use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::record::{
     self, Accepted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor, WITH_READY,
-    WITH_RESUMED,
+    WITH_EXPIRING, WITH_RESUMED,
 };
 use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
@@ -29,7 +29,7 @@ use crate::sample::{self, LEADER, STARTED, event};
 type Check = fn(&Folded);
 
 /// Every fixture, and what must be read from it.
-const FIXTURES: [(&str, Check); 8] = [
+const FIXTURES: [(&str, Check); 9] = [
     ("format-1/exited", exited),
     ("format-1/background-deadline", background_deadline),
     ("format-1/lingering-stopped", lingering_stopped),
@@ -38,6 +38,7 @@ const FIXTURES: [(&str, Check); 8] = [
     ("format-1/lost", lost),
     ("format-2/ready", ready),
     ("format-3/answered", answered),
+    ("format-4/expiring", expiring),
 ];
 
 #[test]
@@ -187,6 +188,13 @@ fn answered(folded: &Folded) {
     common(state);
     assert_eq!((state.format, state.spec.stdin), (3, Stdin::Pipe));
     assert_eq!(state.stalled, None, "it was answered");
+}
+
+fn expiring(folded: &Folded) {
+    let state = &folded.state;
+    common(state);
+    assert_eq!((state.format, state.spec.deadline_notice_ms), (4, 120_000));
+    assert_eq!(state.expiring, Some(Mono(1_900_000)));
 }
 
 /// What all of them have in common.
@@ -349,6 +357,16 @@ fn written() -> Vec<(&'static str, Vec<Record>)> {
                 plainly_closed(9_000),
             ],
         ),
+        (
+            "format-4/expiring",
+            vec![
+                with_a_long_life(),
+                spawned(),
+                Record::Expiring { at: STARTED.plus_ms(780_000), deadline: Mono(1_900_000) },
+                event(790_000, sample::exited(0, Tree::Empty)),
+                plainly_closed(790_000),
+            ],
+        ),
     ]
 }
 
@@ -361,6 +379,17 @@ fn awaited() -> Record {
 fn with_a_pipe() -> Record {
     let spec = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
     Record::Accepted(Box::new(Accepted { format: WITH_RESUMED, ..sample::accepted(spec) }))
+}
+
+fn with_a_long_life() -> Record {
+    let spec = TaskSpec {
+        placement: Placement::Background { why: Why::Asked },
+        deadline_ms: 900_000,
+        cap_ms: 3_600_000,
+        deadline_notice_ms: 120_000,
+        ..sample::spec()
+    };
+    Record::Accepted(Box::new(Accepted { format: WITH_EXPIRING, ..sample::accepted(spec) }))
 }
 
 fn was_ready(after_ms: u64) -> Record {

@@ -8,7 +8,7 @@ use siding_model::journal::{Folded, JournalError, TaskState, fold};
 use siding_model::lifecycle::{Event, Life, Tree};
 use siding_model::process::Mono;
 use siding_model::record::{
-    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_READY, WITH_RESUMED,
+    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_EXPIRING, WITH_READY, WITH_RESUMED,
 };
 use siding_model::spec::{Stdin, TaskSpec};
 
@@ -96,6 +96,7 @@ fn last_moment(records: &[Record]) -> Mono {
             | Record::Stalled(_)
             | Record::Resumed { .. }
             | Record::Limit(_)
+            | Record::Expiring { .. }
             | Record::Ready(_)
             | Record::Denied { .. }
             | Record::Closed(_),
@@ -169,7 +170,7 @@ fn a_newer_format_is_told_apart_before_anything_else_is_read() {
         assert_eq!(fold(&bytes), Err(JournalError::TooNew { found: newer }));
     }
     let error = fold(&line).expect_err("it is too new").to_string();
-    assert!(error.contains("format 4") && error.contains("up to 3"), "{error}");
+    assert!(error.contains("format 5") && error.contains("up to 4"), "{error}");
 }
 
 /// A program of format 1 knows no `ready`. It would take a journal that has one for a damaged one,
@@ -191,10 +192,22 @@ fn only_a_task_that_may_become_ready_is_of_the_newer_format() {
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
+/// The same with `expiring`, which only a task has whose deadline may be ten minutes away.
+#[test]
+fn only_a_task_that_may_announce_its_deadline_is_of_the_newest_format() {
+    let long = TaskSpec { cap_ms: 600_000, deadline_notice_ms: 120_000, ..sample::spec() };
+    assert_eq!(record::format_for(&long, None), WITH_EXPIRING);
+    let short = TaskSpec { cap_ms: 599_999, ..long.clone() };
+    let never = TaskSpec { deadline_notice_ms: 0, ..long };
+    for spec in [short, never] {
+        assert_eq!(record::format_for(&spec, None), FORMAT);
+    }
+}
+
 /// The same with `resumed`, which only a task has that can be answered or writes elsewhere. In a
 /// journal of an older format, which a rescuer of this build goes on with, it is not written.
 #[test]
-fn only_a_task_that_may_resume_unseen_is_of_the_newest_format() {
+fn only_a_task_that_may_resume_unseen_is_of_a_format_that_says_so() {
     let piped = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
     let format = record::format_for(&piped, None);
     assert_eq!(format, WITH_RESUMED);

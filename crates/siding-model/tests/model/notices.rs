@@ -11,7 +11,7 @@ use siding_model::notice::{
 };
 use siding_model::outcome::{LeaderEnd, Limit, Outcome, Placement, Why};
 use siding_model::process::{BootId, Mono, Wall};
-use siding_model::record::Record;
+use siding_model::record::{Accepted, Record, WITH_EXPIRING, format_for};
 use siding_model::signal::Signal;
 use siding_model::spec::{Command, TaskSpec};
 
@@ -101,6 +101,107 @@ fn of_several_stalls_the_last_is_told_with_their_number() {
     assert_eq!(told(&story(background(), &ended)), [(5, Kind::Ended)]);
 }
 
+/// A background task of fifteen minutes that gives notice of its deadline.
+fn with_notice() -> TaskSpec {
+    TaskSpec {
+        deadline_ms: 900_000,
+        cap_ms: 3_600_000,
+        deadline_notice_ms: 120_000,
+        ..background()
+    }
+}
+
+/// Folds a journal that may hold an `expiring`.
+fn story_with_deadline(spec: TaskSpec, rest: &[Record]) -> Story {
+    let first = Accepted { format: format_for(&spec, None), ..accepted(spec) };
+    let first = Record::Accepted(Box::new(first));
+    let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
+    Story::read(&sample::lines(&records).concat()).expect("the records can follow each other")
+}
+
+fn expiring(after_ms: u64, deadline_ms: u64) -> Record {
+    let after = |ms| sample::STARTED.plus_ms(ms);
+    Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
+}
+
+/// SPEC §5.1: two minutes before the deadline, once for each deadline, and only while it is true.
+#[test]
+fn a_near_deadline_is_told_until_it_has_moved_or_the_task_is_being_ended() {
+    let spec = with_notice();
+    let near = [event(1, LEADER), expiring(780_000, 900_000)];
+    let story = story_with_deadline(spec.clone(), &near);
+    assert_eq!(told(&story), [(2, Kind::Expiring)]);
+    let news = &story.notices[0].news;
+    assert_eq!((news.status(), news.priority()), (Status::Expiring, Priority::Next));
+    let News::Expiring { says, evidence, .. } = news else { panic!("{news:?}") };
+    let id = sample::task_id();
+    assert_eq!(
+        *says,
+        format!(
+            "its deadline of 15m is 2m away: then it is ended with everything it started; `siding \
+             extend {id} 15m` moves it to 30m"
+        )
+    );
+    let numbers = ["left_ms", "deadline_ms", "cap_ms"].map(|name| evidence[name].as_u64());
+    assert_eq!(numbers, [Some(120_000), Some(900_000), Some(3_600_000)]);
+
+    let moved = event(790_000, Event::Extended { deadline: sample::STARTED.plus_ms(1_800_000) });
+    let moved = [&near[..], &[moved]].concat();
+    assert_eq!(told(&story_with_deadline(spec.clone(), &moved)), []);
+    let again = [&moved[..], &[expiring(1_680_000, 1_800_000)]].concat();
+    assert_eq!(told(&story_with_deadline(spec.clone(), &again)), [(4, Kind::Expiring)]);
+    let stopped = [&near[..], &[event(800_000, stop("user"))]].concat();
+    assert_eq!(told(&story_with_deadline(spec.clone(), &stopped)), []);
+    let ended = [&near[..], &[event(800_000, exited(0, Tree::Empty))]].concat();
+    assert_eq!(told(&story_with_deadline(spec, &ended)), [(3, Kind::Ended)]);
+}
+
+#[test]
+fn a_deadline_at_the_cap_cannot_be_moved() {
+    let says = |cap_ms| {
+        let spec = TaskSpec { cap_ms, ..with_notice() };
+        let story = story_with_deadline(spec, &[event(1, LEADER), expiring(780_000, 900_000)]);
+        let News::Expiring { says, .. } = &story.notices[0].news else { panic!("{story:?}") };
+        says.split_once("; ").expect("two parts").1.to_owned()
+    };
+    assert_eq!(says(900_000), "it cannot be moved: 15m is the cap (max_elapsed_hard_cap)");
+    let id = sample::task_id();
+    assert_eq!(says(1_265_500), format!("`siding extend {id} 6m5s` moves it to 21m 5s"));
+}
+
+/// One notice for each deadline, none for a short life or a caller who waits.
+#[test]
+fn the_notice_of_a_deadline_is_due_once_for_each_deadline() {
+    let due = |spec: TaskSpec, rest: &[Record]| {
+        let records = [&[event(1, LEADER)], rest].concat();
+        story_with_deadline(spec, &records).state.deadline_notice_at()
+    };
+    let after = |ms| Some(sample::STARTED.plus_ms(ms));
+    let spec = with_notice();
+    assert_eq!(due(spec.clone(), &[]), after(780_000));
+    assert_eq!(due(spec.clone(), &[expiring(780_000, 900_000)]), None, "on record");
+    let rescue = [expiring(780_000, 900_000), rescued(781_000)];
+    assert_eq!(due(spec.clone(), &rescue), None, "on record for the next shim too");
+    let moved =
+        |ms| event(790_000, Event::Extended { deadline: sample::STARTED.plus_ms(ms) });
+    let extended = [expiring(780_000, 900_000), moved(1_800_000)];
+    assert_eq!(due(spec.clone(), &extended), after(1_680_000), "another deadline");
+    assert_eq!(due(spec.clone(), &[event(5, stop("user"))]), None);
+    let short = TaskSpec { deadline_ms: 599_999, ..spec.clone() };
+    assert_eq!(due(short.clone(), &[]), None, "it is short");
+    assert_eq!(due(short, &[moved(1_800_000)]), after(1_680_000), "it was");
+    assert_eq!(due(TaskSpec { deadline_notice_ms: 0, ..spec.clone() }, &[]), None);
+    let waited_for = TaskSpec { placement: Placement::Foreground, ..spec.clone() };
+    assert_eq!(due(waited_for.clone(), &[]), None, "its caller waits");
+    let placed = event(15_000, Event::Placed { why: Why::Budget });
+    assert_eq!(due(waited_for, &[placed]), after(780_000));
+    // A journal of an older format, which this shim goes on with.
+    let mut old = story(spec, &[event(1, LEADER)]).state;
+    assert_eq!(old.deadline_notice_at(), None);
+    old.format = WITH_EXPIRING;
+    assert_eq!(old.deadline_notice_at(), after(780_000));
+}
+
 #[test]
 fn the_caller_of_a_foreground_task_is_told_first() {
     let end = [event(1, LEADER), event(9, exited(0, Tree::Empty)), closed(9)];
@@ -158,6 +259,7 @@ fn what_needs_an_answer_comes_first_and_then_time_decides() {
         stalled(Certainty::Hard),
         limit(),
         News::Ready { says: String::new(), evidence: Map::new() },
+        News::Expiring { deadline: Mono(0), says: String::new(), evidence: Map::new() },
         ended(Outcome::Deadline { limit_ms: 1 }),
         ended(Outcome::Limit { which: Limit::Memory }),
     ];

@@ -50,6 +50,7 @@ pub(crate) fn spec() -> TaskSpec {
         keep_head: 1 << 20,
         keep_tail: 63 << 20,
         stall_after_ms: 45_000,
+        deadline_notice_ms: 0,
         limits: Limits { fds: 1_000, ..Limits::default() },
         net: "ports:443".parse().expect("a policy"),
         same_key: "5f1c0a9d".to_owned(),

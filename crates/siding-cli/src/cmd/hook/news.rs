@@ -87,7 +87,12 @@ impl<'r> News<'r> {
         for notice in notices {
             let living = match notice.kind {
                 Kind::Lingering => living(root, &notice),
-                Kind::Ended | Kind::Stalled | Kind::Limit | Kind::Matched | Kind::Ready => None,
+                Kind::Ended
+                | Kind::Stalled
+                | Kind::Limit
+                | Kind::Matched
+                | Kind::Ready
+                | Kind::Expiring => None,
             };
             let (session, id) = (notice.session_id.clone(), notice.notice_id);
             if !facts.add(Fact { notice, living }) {

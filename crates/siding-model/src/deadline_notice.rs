@@ -1,0 +1,39 @@
+//! When a notice says that a task's deadline is near.
+//!
+//! One notice for each deadline: a deadline that was moved gets another. A task whose whole life is
+//! short gets none, and neither does one in the foreground, whose caller waits for its end.
+
+use crate::journal::TaskState;
+use crate::lifecycle::Phase;
+use crate::outcome::Placement;
+use crate::process::Mono;
+use crate::record::WITH_EXPIRING;
+use crate::spec::TaskSpec;
+
+/// Shortest time from the start to the deadline for which a notice is given, in milliseconds.
+const MIN_LIFE_MS: u64 = 600_000;
+
+/// Whether the journal of such a task may come to hold an `expiring`. Its deadline may be moved up
+/// to its cap.
+pub(crate) const fn may_be_recorded(spec: &TaskSpec) -> bool {
+    spec.deadline_notice_ms > 0 && spec.cap_ms >= MIN_LIFE_MS
+}
+
+impl TaskState {
+    /// Returns when the notice of the deadline now set is due, `None` when there is none to give or
+    /// it is on record.
+    #[must_use]
+    pub fn deadline_notice_at(&self) -> Option<Mono> {
+        let deadline = self.life.deadline();
+        let runs = matches!(self.life.phase(), Phase::Running { .. } | Phase::Lingering { .. });
+        let has_waiting_caller =
+            self.life.placement() == Placement::Foreground && self.adopted.is_none();
+        let is_wanted = self.format >= WITH_EXPIRING
+            && self.spec.deadline_notice_ms > 0
+            && deadline.ms_since(self.started) >= MIN_LIFE_MS
+            && self.expiring != Some(deadline);
+        let notice_ms = self.spec.deadline_notice_ms;
+        (runs && is_wanted && !has_waiting_caller)
+            .then(|| Mono(deadline.0.saturating_sub(notice_ms)))
+    }
+}

@@ -1,0 +1,39 @@
+//! Recording that the task's deadline is near.
+
+use siding_core::sys::clock;
+use siding_model::process::Mono;
+use siding_model::record::Record;
+
+use crate::keeper::Keeper;
+
+/// Time until the journal is asked again for room for the record, in milliseconds.
+const RETRY_MS: u64 = 1_000;
+
+/// The notice of the deadline now set.
+#[derive(Debug, Default)]
+pub(crate) struct DeadlineNotice {
+    /// When the journal is asked again, once it had no room.
+    retry_at: Option<Mono>,
+}
+
+impl Keeper {
+    /// Returns when to come back to [`Self::record_near_deadline`].
+    pub(crate) fn deadline_notice_at(&self) -> Option<Mono> {
+        let due = self.state.deadline_notice_at()?;
+        Some(self.deadline_notice.retry_at.map_or(due, |retry_at| due.max(retry_at)))
+    }
+
+    /// Records that the deadline is near, once that is due.
+    pub(crate) fn record_near_deadline(&mut self, now: Mono) {
+        if self.deadline_notice_at().is_none_or(|at| now < at) {
+            return;
+        }
+        // The last room on a full disk is for the end.
+        if !self.log.has_room() {
+            self.deadline_notice.retry_at = Some(now.plus_ms(RETRY_MS));
+            return;
+        }
+        let deadline = self.state.life.deadline();
+        self.record(vec![Record::Expiring { at: clock::mono(), deadline }]);
+    }
+}
