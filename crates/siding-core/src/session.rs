@@ -1,5 +1,6 @@
 //! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
 
+mod batches;
 mod heirs;
 mod record;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use crate::tree;
 
 use record::{FORMAT, Owner, SessionRecord, fold};
 
+pub use batches::{claim_naming, count_batch, named_tasks, record_returned_calls, returned_calls};
 pub use heirs::{
     Spawning, depth, family, handed_up, holder, is_handed_up, is_of_subagent, of_subagent,
     spawning, topmost,

@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod process;
 pub mod protocol;
 pub mod record;
+pub mod reminder;
 pub mod report;
 pub mod retention;
 pub mod settings;

@@ -9,6 +9,7 @@
 
 mod answer;
 mod await_notice;
+mod batch;
 mod conversation;
 mod host;
 mod input;
@@ -16,6 +17,8 @@ mod news;
 mod pre_tool_use;
 mod predecessors;
 mod prompt;
+mod reminder;
+mod running;
 mod session_end;
 mod session_start;
 mod stop;
@@ -63,14 +66,11 @@ impl Args {
             Event::SessionStart => self.within(&input, |conversation| {
                 self.say(session_start::answer(conversation, self.host)?.into())
             }),
-            // A subagent's messages are thrown away with it. What is new is for the one who stays.
-            Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch
-                if input.agent_id.is_some() =>
-            {
-                self.say(Answer::Nothing.into())
-            }
             Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
-                self.within(&input, |conversation| self.say(news::answer(conversation)?))
+                let ends_batch = batch::ends_batch(self.event, self.host);
+                self.within(&input, |conversation| {
+                    self.say(batch::answer(&input, conversation, ends_batch)?)
+                })
             }
             Event::UserPromptSubmit => {
                 self.within(&input, |conversation| self.say(prompt::answer(conversation)?))

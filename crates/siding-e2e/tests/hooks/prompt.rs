@@ -25,14 +25,14 @@ fn what_was_started_and_not_looked_at_is_named_once() {
     finish(&sandbox);
 }
 
-/// Every twentieth prompt names all that runs.
+/// Reminders count batches of tool calls: a person who talks needs no list.
 #[test]
-fn what_runs_is_named_every_twenty_turns() {
+fn prompts_are_no_turns() {
     let sandbox = sandbox();
     begin(&sandbox);
     let id = background(&sandbox, "sleep 60");
     let named: Vec<u32> =
-        (1..=40).filter(|_| facts(&sandbox, EVENT, json!({})).contains(&id)).collect();
-    assert_eq!(named, [20, 40]);
+        (1..=21).filter(|_| facts(&sandbox, EVENT, json!({})).contains(&id)).collect();
+    assert_eq!(named, [] as [u32; 0]);
     finish(&sandbox);
 }

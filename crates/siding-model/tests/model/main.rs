@@ -25,6 +25,7 @@ mod mutants;
 mod notices;
 mod prompts;
 mod ready;
+mod reminder;
 mod report;
 mod rules;
 mod sample;

@@ -13,6 +13,9 @@ use crate::failure::Failure;
 /// hosts keep that below a few MiB.
 const MOST: u64 = 64 << 20;
 
+/// Most commands of one batch that are looked at.
+const BATCH_COMMANDS_MAX: usize = 256;
+
 /// An event as a host tells it. Hosts add fields as they like; only these are looked at.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -26,6 +29,8 @@ pub(super) struct Input {
     pub(super) agent_id: Option<String>,
     tool_name: Option<String>,
     tool_input: Option<Map<String, Value>>,
+    /// The calls of a batch that has ended, each with a `tool_input`.
+    tool_calls: Option<Value>,
     /// Whether the turn goes on only because a hook has held it.
     pub(super) stop_hook_active: bool,
 }
@@ -74,6 +79,13 @@ impl Input {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }
 
+    /// Returns the commands of the calls that have returned, at most [`BATCH_COMMANDS_MAX`].
+    pub(super) fn returned_commands(&self) -> Vec<&str> {
+        let calls = self.tool_calls.as_ref().and_then(Value::as_array).into_iter().flatten();
+        let of_batch = calls.filter_map(|call| call["tool_input"]["command"].as_str());
+        of_batch.chain(self.command()).take(BATCH_COMMANDS_MAX).collect()
+    }
+
     /// Returns how the tool runs its command.
     pub(super) fn how(&self) -> How {
         // Claude Code's, siding's own and Gemini CLI's words for it.
@@ -109,6 +121,19 @@ mod tests {
         assert_eq!(parsed(r#"{"tool_name":"Monitor","tool_input":{}}"#).how(), How::Background);
         assert_eq!(parsed(r#"{"tool_input":{"background":false}}"#).how(), How::Foreground);
         assert_eq!(parsed(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
+    }
+
+    #[test]
+    fn the_commands_of_a_batch_are_read_whatever_else_is_in_it() {
+        let event = parsed(
+            r#"{"tool_calls":[{"tool_name":"Bash","tool_input":{"command":"make"}},
+                {"tool_name":"Read","tool_input":{"file_path":"/x"}}, 7, {"tool_input":[]},
+                {"tool_name":"Bash","tool_input":{"command":"make test"},"tool_response":[{}]}]}"#,
+        );
+        assert_eq!(event.returned_commands(), ["make", "make test"]);
+        assert_eq!(parsed(r#"{"tool_calls":{"a":1}}"#).returned_commands(), [""; 0]);
+        let one = parsed(r#"{"tool_name":"shell","tool_input":{"command":"make"}}"#);
+        assert_eq!(one.returned_commands(), ["make"]);
     }
 
     #[test]

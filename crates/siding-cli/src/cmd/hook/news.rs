@@ -8,8 +8,7 @@ use siding_core::view::Detail;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, Kind, NoticeId, NoticeView};
 
-use super::Answer;
-use super::answer::{Acks, Told};
+use super::answer::Acks;
 use super::conversation::Conversation;
 use crate::context::{self, Task};
 use crate::failure::Failure;
@@ -19,14 +18,6 @@ pub(super) use facts::{Fact, Facts, escaped};
 /// How long another who is telling the same is waited for, in milliseconds. The agent waits
 /// meanwhile; what he tells need not be told here.
 const TURN_MS: u64 = 100;
-
-/// Answers what is new.
-pub(super) fn answer(conversation: &Conversation) -> Result<Told<'_>, Failure> {
-    Ok(match News::of(conversation)? {
-        Some(news) => news.told(Answer::Context),
-        None => Answer::Nothing.into(),
-    })
-}
 
 /// What is new, and the right to tell it.
 #[derive(Debug)]
@@ -71,12 +62,6 @@ impl<'r> News<'r> {
     /// Returns the notices.
     pub(super) fn notices(&self) -> &[NoticeView] {
         &self.notices
-    }
-
-    /// Returns an answer that tells as many notices as it can hold.
-    pub(super) fn told(self, answer: impl FnOnce(String) -> Answer) -> Told<'r> {
-        let (text, acks) = self.facts("");
-        Told::with(answer(text), acks)
     }
 
     /// Returns the text with `beside` at its end, and the acknowledgement of what is in it.

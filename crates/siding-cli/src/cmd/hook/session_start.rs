@@ -15,7 +15,7 @@ use super::conversation::Conversation;
 use super::host::Host;
 use super::news::escaped;
 use super::predecessors;
-use super::stop::running;
+use super::reminder;
 use crate::cmd::{reap, shell_init};
 use crate::context;
 use crate::failure::Failure;
@@ -47,8 +47,7 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
     if let Some(cleared) = cleared(steps) {
         text.push_str(&format!("siding cleared what earlier crashes left: {cleared}.\n"));
     }
-    let sessions = conversation.sessions()?;
-    if let Some(running) = running(&conversation.root, &sessions, |_| true)? {
+    if let Some(running) = reminder::list(conversation)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
     if text.is_empty() {

@@ -1,0 +1,50 @@
+//! Tool calls have returned: news, and at the end of a batch a reminder of what runs.
+
+use siding_core::session;
+
+use super::answer::{Answer, Told};
+use super::conversation::Conversation;
+use super::host::{Event, Host};
+use super::input::Input;
+use super::news::News;
+use super::reminder;
+use crate::failure::Failure;
+
+/// Answers news, and a reminder where one is due.
+pub(super) fn answer<'c>(
+    input: &Input,
+    conversation: &'c Conversation,
+    ends_batch: bool,
+) -> Result<Told<'c>, Failure> {
+    let is_open = session::read(&conversation.root, &conversation.session)?.is_some();
+    if is_open && ends_batch {
+        let commands = input.returned_commands().into_iter();
+        session::record_returned_calls(&conversation.root, &conversation.session, commands)
+            .unwrap_or_else(|error| {
+                Failure::from(error).report();
+            });
+    }
+    // A subagent's messages are thrown away with it: news is for the agent that stays.
+    if input.agent_id.is_some() {
+        return Ok(Answer::Nothing.into());
+    }
+    let news = News::of(conversation)?;
+    if !is_open || !ends_batch {
+        return Ok(reminder::answer(news, None));
+    }
+    // News is told also where no reminder can be: on a full disk.
+    let reminder = reminder::after_batch(conversation, news.as_ref()).unwrap_or_else(|failure| {
+        failure.report();
+        None
+    });
+    Ok(reminder::answer(news, reminder))
+}
+
+/// Whether an event is the last one of a batch of tool calls. Codex and Gemini CLI have none for a
+/// batch: each of their calls is one.
+pub(super) fn ends_batch(event: Event, host: Host) -> bool {
+    match host {
+        Host::ClaudeCode => event == Event::PostToolBatch,
+        Host::Codex | Host::Gemini => true,
+    }
+}

@@ -1,0 +1,111 @@
+//! Reminding the agent of the tasks that run: `siding-model/src/reminder.rs` decides when.
+
+use siding_core::session;
+use siding_core::sys::clock;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::notice::Kind;
+use siding_model::reminder::{has_outlived_its_call, is_list_due};
+use siding_model::report::TaskView;
+
+use super::Answer;
+use super::answer::Told;
+use super::conversation::Conversation;
+use super::news::{News, escaped};
+use super::running;
+use crate::context::Task;
+use crate::failure::Failure;
+
+/// Counts a batch of tool calls. Returns the reminder at its end: the host's own commands that have
+/// outlived their calls, each once, or at every twentieth batch all that runs.
+pub(super) fn after_batch(
+    conversation: &Conversation,
+    news: Option<&News<'_>>,
+) -> Result<Option<String>, Failure> {
+    let number = session::count_batch(&conversation.root, &conversation.session)?;
+    if !is_list_due(number) {
+        return outlived(conversation, news);
+    }
+    let told = running_by_notice(news);
+    let besides = if told.is_empty() { "" } else { ", besides those above" };
+    Ok(list_without(conversation, &told)?
+        .map(|lines| format!("Background tasks of this session{besides}:\n{}", escaped(&lines))))
+}
+
+/// Returns a list of all that runs in the background, the host's own commands included.
+pub(super) fn list(conversation: &Conversation) -> Result<Option<String>, Failure> {
+    list_without(conversation, &[])
+}
+
+fn list_without(conversation: &Conversation, told: &[TaskId]) -> Result<Option<String>, Failure> {
+    let Conversation { root, session, .. } = conversation;
+    let sessions = conversation.sessions()?;
+    let is_untold = |task: &Task| !told.contains(&task.state.spec.task_id);
+    let hosted = hosted_tasks(conversation, &sessions, is_untold)?;
+    let ids: Vec<TaskId> = hosted.iter().map(|view| view.task_id).collect();
+    // Whether they were named before or not: this names them.
+    let _those_not_named_before = session::claim_naming(root, session, &ids)?;
+    let mut views = running::own_tasks(root, &sessions, is_untold)?;
+    views.extend(hosted);
+    views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
+    Ok(running::lines(&views))
+}
+
+/// Returns a reminder of the host's own commands that have outlived their calls and that no earlier
+/// reminder has named.
+pub(super) fn outlived(
+    conversation: &Conversation,
+    news: Option<&News<'_>>,
+) -> Result<Option<String>, Failure> {
+    let Conversation { root, session, .. } = conversation;
+    let mut known = session::named_tasks(root, session)?;
+    known.extend(running_by_notice(news));
+    let sessions = conversation.sessions()?;
+    let is_unknown = |task: &Task| !known.contains(&task.state.spec.task_id);
+    let mut views = hosted_tasks(conversation, &sessions, is_unknown)?;
+    let ids: Vec<TaskId> = views.iter().map(|view| view.task_id).collect();
+    let claimed = session::claim_naming(root, session, &ids)?;
+    views.retain(|view| claimed.contains(&view.task_id));
+    Ok(running::lines(&views).map(|lines| {
+        format!(
+            "Background commands of the host's own shell tool, which siding keeps (`siding output \
+             ID`, `siding stop ID`):\n{}",
+            escaped(&lines)
+        )
+    }))
+}
+
+/// Returns the wanted commands of the host's own that have outlived their calls.
+fn hosted_tasks(
+    conversation: &Conversation,
+    sessions: &[SessionId],
+    is_wanted: impl Fn(&Task) -> bool,
+) -> Result<Vec<TaskView>, Failure> {
+    let Conversation { root, session, .. } = conversation;
+    let calls = session::returned_calls(root, session)?;
+    let now = clock::wall();
+    running::tasks(root, sessions, |task| {
+        has_outlived_its_call(&task.state, &calls, now) && is_wanted(task)
+    })
+}
+
+/// Returns an answer with news and a reminder, as far as there are any.
+pub(super) fn answer<'c>(news: Option<News<'c>>, reminder: Option<String>) -> Told<'c> {
+    match (news, reminder) {
+        (Some(news), reminder) => {
+            let (text, acks) = news.facts(&reminder.unwrap_or_default());
+            Told::with(Answer::Context(text), acks)
+        }
+        (None, Some(reminder)) => {
+            let text = format!("siding reports (automated, not from the user):\n{reminder}");
+            Answer::Context(text).into()
+        }
+        (None, None) => Answer::Nothing.into(),
+    }
+}
+
+/// Returns the tasks of which news says that they run.
+fn running_by_notice(news: Option<&News<'_>>) -> Vec<TaskId> {
+    let notices = news.map(News::notices).unwrap_or_default().iter();
+    let says_it_runs = |kind| matches!(kind, Kind::Lingering | Kind::Stalled | Kind::Ready);
+    notices.filter(|notice| says_it_runs(notice.kind)).map(|notice| notice.task_id).collect()
+}

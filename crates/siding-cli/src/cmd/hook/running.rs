@@ -1,0 +1,70 @@
+//! The tasks of a conversation that run, one a line.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use siding_core::store::Root;
+use siding_core::view::Detail;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::report::{PhaseName, PlacementKind, TaskView};
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::context::Task;
+use crate::failure::Failure;
+
+/// Tasks that are named; the others are counted.
+const NAMED_TASKS: usize = 10;
+/// Columns of a command.
+const COMMAND_COLUMNS: usize = 60;
+
+/// Returns the running tasks of some sessions that are wanted, the oldest first.
+pub(super) fn tasks(
+    root: &Root,
+    sessions: &[SessionId],
+    is_wanted: impl Fn(&Task) -> bool,
+) -> Result<Vec<TaskView>, Failure> {
+    let view = |id: TaskId| {
+        let task = Task::read(root, id).ok()?;
+        let is_ours = task.state.is_live() && sessions.contains(&task.state.spec.session_id);
+        (is_ours && is_wanted(&task)).then(|| task.view(root, Detail::Brief))
+    };
+    let mut views: Vec<TaskView> = root.live_tasks()?.into_iter().filter_map(view).collect();
+    views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
+    Ok(views)
+}
+
+/// Returns the running background tasks that are wanted. A command of the host's own that it still
+/// waits for, or lists itself, is left out.
+pub(super) fn own_tasks(
+    root: &Root,
+    sessions: &[SessionId],
+    is_wanted: impl Fn(&Task) -> bool,
+) -> Result<Vec<TaskView>, Failure> {
+    let mut views = tasks(root, sessions, is_wanted)?;
+    views.retain(runs_on);
+    Ok(views)
+}
+
+/// Whether a task runs on although nothing waits for it, without a host that keeps it.
+pub(super) fn runs_on(task: &TaskView) -> bool {
+    let lingers = task.phase == PhaseName::Lingering;
+    lingers || (!task.adopted && task.placement.kind == PlacementKind::Background)
+}
+
+/// Returns tasks one a line, `None` for none.
+pub(super) fn lines(views: &[TaskView]) -> Option<String> {
+    let mut text: String = views.iter().take(NAMED_TASKS).map(line).collect();
+    if views.len() > NAMED_TASKS {
+        let more = views.len() - NAMED_TASKS;
+        let _a_string_takes_all = writeln!(text, "- and {more} more: siding ps");
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn line(task: &TaskView) -> String {
+    let elapsed = human(Duration::from_millis(task.elapsed_ms / 1000 * 1000));
+    let command = one_line(&task.command, COMMAND_COLUMNS);
+    let lingers = if task.phase == PhaseName::Lingering { ", its shell has ended" } else { "" };
+    format!("- {} for {elapsed}{lingers}: {command}\n", task.task_id)
+}

@@ -1,0 +1,76 @@
+//! When an agent is reminded of the tasks that run, and of which ones.
+//!
+//! An attended conversation has a prompt every few minutes; an unattended one has a single prompt and
+//! hundreds of tool calls. So reminders count batches of tool calls: all calls of one answer.
+
+use crate::journal::TaskState;
+use crate::lifecycle::Phase;
+use crate::process::Wall;
+use crate::record;
+
+/// Batches of tool calls between two lists of all running tasks (SPEC.md 5.4).
+const BATCHES_PER_LIST: u64 = 20;
+/// Milliseconds by which a call may return before the task that it became counts as started: a host
+/// returns from a background call while its shell still waits to be adopted.
+const ADOPTION_LAG_MS: i64 = 5_000;
+/// Age in milliseconds from which an adopted task has outlived its call, whatever is known of the
+/// call: Claude Code's longest foreground timeout.
+const FOREGROUND_CALL_MAX_MS: i64 = 600_000;
+
+/// Whether the batch of this number, counted from 1, ends with a list of all running tasks.
+#[must_use]
+pub const fn is_list_due(batch: u64) -> bool {
+    batch > 0 && batch.is_multiple_of(BATCHES_PER_LIST)
+}
+
+/// A call of a host's own shell tool that has returned to its agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReturnedCall {
+    /// Checksum of the command: a command may hold secrets, and this is written to a file.
+    command: u32,
+    /// When the call returned.
+    returned_at: Wall,
+}
+
+impl ReturnedCall {
+    /// Returns the call that ran `command` and returned at `returned_at`.
+    #[must_use]
+    pub fn new(command: &str, returned_at: Wall) -> Self {
+        Self { command: command_checksum(command), returned_at }
+    }
+
+    /// Returns its line in a file, with the newline.
+    #[must_use]
+    pub fn line(self) -> String {
+        format!("{} {:08x}\n", self.returned_at.0, self.command)
+    }
+
+    /// Reads a line without its newline. `None` for a damaged line.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        let (returned_at, command) = line.split_once(' ')?;
+        Some(Self {
+            command: u32::from_str_radix(command, 16).ok().filter(|_| command.len() == 8)?,
+            returned_at: Wall(returned_at.parse().ok()?),
+        })
+    }
+}
+
+fn command_checksum(command: &str) -> u32 {
+    record::checksum(command.trim().as_bytes())
+}
+
+/// Whether an adopted task runs although the call that started it has returned: the host keeps it as
+/// a background command. One that a subagent still waits for has not.
+#[must_use]
+pub fn has_outlived_its_call(task: &TaskState, calls: &[ReturnedCall], now: Wall) -> bool {
+    if task.adopted.is_none() || !matches!(task.life.phase(), Phase::Running { .. }) {
+        return false;
+    }
+    let started = task.started_wall;
+    let command = command_checksum(&task.spec.command.display());
+    let has_returned = calls.iter().any(|call| {
+        call.command == command && call.returned_at.plus_ms(ADOPTION_LAG_MS) >= started
+    });
+    has_returned || started.plus_ms(FOREGROUND_CALL_MAX_MS) <= now
+}
