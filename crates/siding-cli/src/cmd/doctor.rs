@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::doctor::{self, Check, State, Verdict, Weight};
+use siding_core::settings::{self, Environment};
 use siding_core::store::Root;
 
 use crate::context;
@@ -16,6 +17,8 @@ use crate::install::hosts::{Host, Places};
 use crate::install::program::Program;
 use crate::{print, render};
 
+/// Name of the check of the host's own settings files.
+const HOST_SETTINGS: &str = "host settings";
 /// Exit code when siding works and a guarantee is weaker.
 const WEAKER: u8 = 1;
 
@@ -68,13 +71,17 @@ impl Args {
         let path = Root::default_path();
         // Mistakes in settings are the business of `config check`; the shell is wanted here.
         let shell = context::legal_settings().shell;
-        let machine = doctor::examine(path.as_deref(), &shell);
+        let mut machine = doctor::examine(path.as_deref(), &shell);
+        machine.push(host_settings());
         let (about, checks, repairs) = match self.host {
             None => (About::Machine, machine, None),
             Some(host) => {
                 let mut findings = Findings::of(host, &Places::from_process()?, &Program::this()?)?;
-                let state = |check: &Check| check.name == "state directory";
-                findings.checks.extend(machine.into_iter().filter(state));
+                let concerns_host = |check: &Check| {
+                    check.name == "state directory"
+                        || check.name == HOST_SETTINGS && host == Host::ClaudeCode
+                };
+                findings.checks.extend(machine.into_iter().filter(concerns_host));
                 (About::Host(host), findings.checks, Some(findings.repairs))
             }
         };
@@ -92,6 +99,24 @@ impl Args {
             Verdict::Broken => ExitCode::from(exit::OWN_FAILURE),
         })
     }
+}
+
+/// Checks the `bash.background…` keys in the settings files of the agent program.
+fn host_settings() -> Check {
+    let reading = settings::read(&Environment::from_process());
+    let unused = reading.settings.warnings().iter().filter(|warning| warning.is_about_host());
+    let remarks: Vec<String> = reading
+        .unknown_host_keys
+        .iter()
+        .map(ToString::to_string)
+        .chain(unused.map(ToString::to_string))
+        .collect();
+    let (state, found) = match remarks.as_slice() {
+        [] => (State::Ok, "no unknown `bash.background…` key".to_owned()),
+        remarks => (State::Limited, remarks.join("; ")),
+    };
+    let without = "deadline, cap, signal and grace are not those that the host's file was to set";
+    Check { name: HOST_SETTINGS, state, weight: Weight::Comfort, found, without }
 }
 
 /// Returns one row a check; what is not as it should be says what is weaker.

@@ -9,19 +9,23 @@ use crate::sys;
 
 /// The administrator's file.
 const SYSTEM_FILE: &str = "/etc/siding/config.toml";
+/// The directory of Claude Code's managed settings.
+const HOST_MANAGED_DIRECTORY: &str = "/etc/claude-code";
 
 /// Where settings are looked for. What is `None` or empty is not looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     /// The administrator's file, the only one that may lock keys and raise the cap.
     pub system_file: Option<PathBuf>,
-    /// Settings of the agent program, in JSON.
+    /// The user's settings of the agent program, in JSON.
     pub host_file: Option<PathBuf>,
+    /// The directory of the agent program's managed settings.
+    pub host_managed_directory: Option<PathBuf>,
     /// The user's file.
     pub user_file: Option<PathBuf>,
     /// The user's home; a search for the project's file ends here.
     pub home: Option<PathBuf>,
-    /// Directory in which the search for the project's file begins; absolute.
+    /// Directory in which the search for the project's files begins; absolute.
     pub working_directory: Option<PathBuf>,
     /// Number of the user whose project files are trusted, besides root's.
     pub user: u32,
@@ -45,7 +49,8 @@ pub struct CallValue {
 impl Environment {
     /// Returns where this process's settings are.
     ///
-    /// `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, else in `~/.claude`;
+    /// `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, else in `~/.claude`,
+    /// and Claude Code's managed settings in `/etc/claude-code`;
     /// `siding/config.toml` in `XDG_CONFIG_HOME`, else in `~/.config`; the project of the working
     /// directory; the `SIDING_` variables. An empty variable counts as unset, and so does a path
     /// in one that is not absolute, as the XDG base directory specification wants it.
@@ -62,6 +67,7 @@ impl Environment {
         Self {
             system_file: Some(PathBuf::from(SYSTEM_FILE)),
             host_file: host.map(|dir| dir.join("settings.json")),
+            host_managed_directory: Some(PathBuf::from(HOST_MANAGED_DIRECTORY)),
             user_file: user.map(|dir| dir.join("siding/config.toml")),
             working_directory: std::env::current_dir().ok(),
             user: sys::process::effective_uid(),

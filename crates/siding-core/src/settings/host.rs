@@ -1,68 +1,164 @@
-//! The agent program's own settings file, of which four keys mean something here.
+//! The settings files of the agent program, of which a few keys mean something here.
 //!
-//! The file is not ours: whatever is wrong with it is a warning, and everything else in it is
-//! left alone.
+//! Claude Code merges four sources: the user's, the project's, the local and the managed settings.
+//! Each becomes a layer here, the farthest first. None of these files belongs to siding, so a
+//! mistake in one is a warning, and all other content is ignored.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use siding_model::settings::{Invalid, Key, Layer, Origin, RawValue, Warning};
+use siding_model::settings::{HostKey, Invalid, Layer, Origin, RawValue, UnknownHostKey, Warning};
 use siding_model::span;
 
+use super::environment::Environment;
 use super::error::SettingsError;
-use super::file::{self, Hidden};
+use super::file::{self, Content, Hidden};
+use super::project;
 
-/// The host's names, written `{"bash": {"NAME": …}}` or `{"bash.NAME": …}`, and ours.
-const KEYS: [(&str, &str, Key); 4] = [
-    ("backgroundMaxElapsedSeconds", "bash.backgroundMaxElapsedSeconds", Key::MaxElapsed),
-    ("backgroundMaxElapsedHardCap", "bash.backgroundMaxElapsedHardCap", Key::MaxElapsedHardCap),
-    ("backgroundKillSignal", "bash.backgroundKillSignal", Key::KillSignal),
-    ("backgroundKillGraceSeconds", "bash.backgroundKillGraceSeconds", Key::KillGrace),
-];
+/// The project's settings below a directory of the project; checked in.
+const PROJECT_FILE: &str = ".claude/settings.json";
+/// One person's settings for the project.
+const LOCAL_FILE: &str = ".claude/settings.local.json";
+/// The administrator's settings in the directory of managed settings.
+const MANAGED_FILE: &str = "managed-settings.json";
+/// The directory beside it whose files are added to it, in the order of their names.
+const MANAGED_DIRECTORY: &str = "managed-settings.d";
 
-/// Returns what the host's file sets, or `None` when there is no file.
-pub(super) fn layer(path: &Path) -> Option<(Layer, Vec<Warning>)> {
-    let unusable = |why| {
-        let path = path.to_owned();
-        Some((Layer::default(), vec![Warning::HostUnusable { path, why }]))
-    };
-    let content = match file::read(path, Hidden::Absent) {
-        Ok(content) => content?,
-        Err(SettingsError::Io { source, .. }) => {
-            return unusable(format!("could not be read: {source}"));
-        }
-        Err(SettingsError::TooLarge { .. }) => {
-            return unusable(format!("larger than {}", file::FILE_MAX));
-        }
-        Err(_) => return unusable("not a regular file".to_owned()),
-    };
-    match serde_json::from_slice::<Map<String, Value>>(&content.bytes) {
-        Ok(root) => Some(values(path, &root)),
-        Err(error) => unusable(format!("not a JSON object: {error}")),
-    }
+/// The values of all host settings files.
+#[derive(Debug, Default)]
+pub(super) struct HostSettings {
+    /// One layer for each file that sets something, the lowest first.
+    pub(super) layers: Vec<Layer>,
+    /// The files that exist, in the same order.
+    pub(super) files: Vec<PathBuf>,
+    /// Values and files that are not used.
+    pub(super) warnings: Vec<Warning>,
+    /// Keys that look like siding's and have no meaning.
+    pub(super) unknown_keys: Vec<UnknownHostKey>,
 }
 
-fn values(path: &Path, root: &Map<String, Value>) -> (Layer, Vec<Warning>) {
-    let nested = root.get("bash").and_then(Value::as_object);
-    let (mut layer, mut warnings) = (Layer::default(), Vec::new());
-    for (short, name, key) in KEYS {
-        let value = nested.and_then(|bash| bash.get(short)).or_else(|| root.get(name));
-        let Some(value) = value.filter(|value| !value.is_null()) else {
-            continue;
+/// Reads the user's, the project's, the local and the managed settings of the host.
+pub(super) fn read_settings(environment: &Environment) -> HostSettings {
+    let mut settings = HostSettings::default();
+    if let Some(path) = &environment.host_file {
+        settings.add_file(path);
+    }
+    for name in [PROJECT_FILE, LOCAL_FILE] {
+        settings.add_project_file(environment, name);
+    }
+    if let Some(directory) = &environment.host_managed_directory {
+        settings.add_file(&directory.join(MANAGED_FILE));
+        for path in drop_in_files(&directory.join(MANAGED_DIRECTORY)) {
+            settings.add_file(&path);
+        }
+    }
+    settings
+}
+
+/// Returns the JSON files of a directory, sorted by name. A missing directory has none.
+fn drop_in_files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    // Claude Code skips hidden files, which editors leave behind.
+    paths.retain(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with(".json") && !name.starts_with('.')
+    });
+    paths.sort();
+    paths
+}
+
+impl HostSettings {
+    fn add_file(&mut self, path: &Path) {
+        match file::read(path, Hidden::Absent) {
+            Ok(None) => {}
+            Ok(Some(content)) => self.add_content(path.to_owned(), &content),
+            Err(error) => self.add_unusable(path.to_owned(), &error),
+        }
+    }
+
+    /// Adds the nearest file of that name in the working directory or above it. A file of another
+    /// user is left out, since its author decides how long commands live.
+    fn add_project_file(&mut self, environment: &Environment, name: &str) {
+        let search = project::search(environment, name);
+        self.warnings.extend(search.warnings);
+        if let Some(error) = &search.mistake {
+            self.add_unusable(name.into(), error);
+        }
+        if let Some((path, content)) = search.found
+            && !self.files.contains(&path)
+        {
+            self.add_content(path, &content);
+        }
+    }
+
+    fn add_unusable(&mut self, name: PathBuf, error: &SettingsError) {
+        let (path, why) = match error {
+            // In the home directory the project's file is the user's, which is already read.
+            SettingsError::Io { path, .. }
+            | SettingsError::TooLarge { path }
+            | SettingsError::NotAFile { path }
+                if self.files.contains(path) =>
+            {
+                return;
+            }
+            SettingsError::Io { path, source } => (path, format!("could not be read: {source}")),
+            SettingsError::TooLarge { path } => (path, format!("larger than {}", file::FILE_MAX)),
+            SettingsError::NotAFile { path } => (path, "not a regular file".to_owned()),
+            SettingsError::Invalid(_)
+            | SettingsError::Syntax { .. }
+            | SettingsError::NotText { .. }
+            | SettingsError::NotTextVariable { .. } => (&name, error.to_string()),
         };
-        let origin = Origin::Host { path: path.to_owned() };
-        if let Err(Invalid::Value { why, .. }) = layer.set(key, &raw(key, value), origin.into()) {
-            let path = path.to_owned();
-            warnings.push(Warning::HostValue { path, name, why });
-        }
+        self.warnings.push(Warning::HostUnusable { path: path.clone(), why });
+        self.files.push(path.clone());
     }
-    (layer, warnings)
+
+    fn add_content(&mut self, path: PathBuf, content: &Content) {
+        match serde_json::from_slice::<Map<String, Value>>(&content.bytes) {
+            Ok(root) => self.add_values(&path, &root),
+            Err(error) => {
+                let why = format!("not a JSON object: {error}");
+                self.warnings.push(Warning::HostUnusable { path: path.clone(), why });
+            }
+        }
+        self.files.push(path);
+    }
+
+    /// Adds the values of one file: of each key the value in the `bash` object, otherwise that of
+    /// the dotted key.
+    fn add_values(&mut self, path: &Path, root: &Map<String, Value>) {
+        let nested = root.get("bash").and_then(Value::as_object);
+        // A second spelling gets a layer below, so that of two caps the lower one holds.
+        let mut layers = [Layer::default(), Layer::default()];
+        for key in HostKey::ALL {
+            let value = nested
+                .and_then(|bash| bash.get(key.short_name()))
+                .or_else(|| root.get(key.name()))
+                .filter(|value| !value.is_null());
+            let Some(value) = value else { continue };
+            let origin = Origin::Host { path: path.to_owned() };
+            let layer = &mut layers[usize::from(key.present() == *key)];
+            let set = layer.set(key.key(), &raw_value(*key, value), origin.into());
+            if let Err(Invalid::Value { why, .. }) = set {
+                let (path, name) = (path.to_owned(), key.name());
+                self.warnings.push(Warning::HostValue { path, name, why });
+            }
+        }
+        self.layers.extend(layers);
+        let nested_names = nested.into_iter().flat_map(Map::keys).map(String::as_str);
+        let dotted_names = root.keys().filter_map(|name| name.strip_prefix(HostKey::PREFIX));
+        let unknown = nested_names
+            .chain(dotted_names)
+            .filter_map(|name| UnknownHostKey::from_short_name(path, name));
+        self.unknown_keys.extend(unknown);
+    }
 }
 
-/// Returns the value as ours: the host counts in seconds, we write the unit.
-fn raw(key: Key, value: &Value) -> RawValue {
-    let is_signal = key == Key::KillSignal;
+/// Returns a value in siding's form: the host counts in seconds, siding writes the unit.
+fn raw_value(key: HostKey, value: &Value) -> RawValue {
+    let is_signal = key == HostKey::KillSignal;
     match value {
         Value::String(text) => RawValue::Text(text.clone()),
         Value::Bool(truth) => RawValue::Boolean(*truth),

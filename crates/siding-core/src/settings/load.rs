@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use siding_model::settings::{Layer, Origin, Place, RawValue, Settings, Warning};
+use siding_model::settings::{Layer, Origin, Place, RawValue, Settings, UnknownHostKey, Warning};
 
 use super::environment::Environment;
 use super::error::SettingsError;
@@ -18,6 +18,9 @@ pub struct Reading {
     pub mistakes: Vec<SettingsError>,
     /// The files that exist, from the lowest layer to the highest.
     pub files: Vec<PathBuf>,
+    /// Keys of the host's files that look like siding's and set nothing. They are no mistakes: the
+    /// files belong to the host.
+    pub unknown_host_keys: Vec<UnknownHostKey>,
 }
 
 /// Returns the settings in force.
@@ -44,13 +47,7 @@ pub fn read(environment: &Environment) -> Reading {
         let origin = Origin::System { path: path.clone() };
         sources.file(path.clone(), origin, Hidden::Error);
     }
-    if let Some(path) = &environment.host_file
-        && let Some((layer, warnings)) = host::layer(path)
-    {
-        sources.files.push(path.clone());
-        sources.layers.push(layer);
-        sources.warnings.extend(warnings);
-    }
+    sources.host(environment);
     if let Some(path) = &environment.user_file {
         let origin = Origin::User { path: path.clone() };
         sources.file(path.clone(), origin, Hidden::Absent);
@@ -67,6 +64,7 @@ struct Sources {
     mistakes: Vec<SettingsError>,
     warnings: Vec<Warning>,
     files: Vec<PathBuf>,
+    unknown_host_keys: Vec<UnknownHostKey>,
 }
 
 impl Sources {
@@ -86,6 +84,14 @@ impl Sources {
         self.layers.push(layer);
         self.mistakes.extend(mistakes);
         self.files.push(path);
+    }
+
+    fn host(&mut self, environment: &Environment) {
+        let host = host::read_settings(environment);
+        self.layers.extend(host.layers);
+        self.files.extend(host.files);
+        self.warnings.extend(host.warnings);
+        self.unknown_host_keys = host.unknown_keys;
     }
 
     fn project(&mut self, environment: &Environment) {
@@ -128,6 +134,11 @@ impl Sources {
         for warning in self.warnings {
             settings.warn(warning);
         }
-        Reading { settings, mistakes: self.mistakes, files: self.files }
+        Reading {
+            settings,
+            mistakes: self.mistakes,
+            files: self.files,
+            unknown_host_keys: self.unknown_host_keys,
+        }
     }
 }

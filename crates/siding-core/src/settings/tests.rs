@@ -29,6 +29,7 @@ impl Machine {
         let environment = Environment {
             system_file: Some(root.join("etc/config.toml")),
             host_file: Some(home.join(".claude/settings.json")),
+            host_managed_directory: Some(root.join("etc/claude-code")),
             user_file: Some(home.join(".config/siding/config.toml")),
             working_directory: Some(project),
             user: fs::metadata(&home).expect("it exists").uid(),

@@ -129,3 +129,36 @@ fn a_mistake_does_not_keep_anybody_from_looking_and_stopping() {
     assert_eq!(setting(&list.json(), "kill_grace")["origin"], "built-in", "{list}");
     assert!(list.err().contains("line 1: `kill_grace`"), "{list}");
 }
+
+/// Issue 17, 3: a key of the host that looks like siding's and sets nothing is named, with the
+/// known one that is nearest; the issue's own spelling of the cap is read.
+#[test]
+fn unknown_background_keys_of_the_host_are_named_by_check_and_doctor() {
+    let sandbox = sandbox();
+    let settings = r#"{"bash": {"backgroundMaxElapsedSecondsHardCap": 600,
+        "backgroundMaxElapsdSeconds": 60}}"#;
+    write(&sandbox, ".claude/settings.json", settings);
+    let shown = ok(&sandbox, &["config", "show", "--json"]).json();
+    let cap = setting(&shown, "max_elapsed_hard_cap");
+    assert_eq!((&cap["value"], &cap["origin"]), (&"10m".into(), &"host".into()));
+
+    let done = sandbox.siding(&["config", "check"]).run().expect_code(0);
+    let file = sandbox.path(".claude/settings.json").display().to_string();
+    let said = format!(
+        "siding: `{file}`: no key `bash.backgroundMaxElapsdSeconds` is known; the nearest is \
+         `bash.backgroundMaxElapsedSeconds`\n"
+    );
+    assert_eq!(done.err(), said);
+    assert!(done.out().contains(&format!("checked {file}\n")), "{}", done.out());
+    // Every run goes by the cap and repeats nothing of this.
+    assert_eq!(sandbox.siding(&["run", "--", "true"]).run().expect_code(0).err(), "");
+
+    for args in [&["doctor", "--json"][..], &["doctor", "--json", "--host", "claude-code"]] {
+        let report = sandbox.siding(args).run().json();
+        let checks = report["checks"].as_array().expect("a list");
+        let check = checks.iter().find(|check| check["name"] == "host settings").expect("there");
+        assert_eq!(check["state"], "limited");
+        let found = check["found"].as_str().expect("a text");
+        assert!(found.contains("the nearest is `bash.backgroundMaxElapsedSeconds`"), "{found}");
+    }
+}

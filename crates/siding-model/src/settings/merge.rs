@@ -161,6 +161,12 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// Returns whether it is about a settings file of the host.
+    #[must_use]
+    pub const fn is_about_host(&self) -> bool {
+        matches!(self, Self::HostUnusable { .. } | Self::HostValue { .. })
+    }
+
     /// Returns why a project must not set a key.
     fn beyond_project(key: Key) -> &'static str {
         if key == Key::NotifyWebhook {

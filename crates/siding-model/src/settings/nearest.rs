@@ -17,6 +17,23 @@ pub(super) fn nearest(name: &str) -> Option<Key> {
     (distance * 3 <= key.name().len()).then_some(key)
 }
 
+/// Returns the candidate that begins with `name`, otherwise the one that differs least from it,
+/// however much that is. `None` without candidates, or for a name too long to compare.
+pub(super) fn nearest_name<'c>(
+    name: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
+    if name.len() > NAME_MAX {
+        return None;
+    }
+    let name = snake(name);
+    candidates.min_by_key(|candidate| {
+        let candidate = snake(candidate);
+        // A name that was cut short differs in length alone.
+        (!candidate.starts_with(&name), distance(&name, &candidate))
+    })
+}
+
 fn snake(name: &str) -> Vec<u8> {
     let mut snake = Vec::with_capacity(name.len());
     let mut after_lower = false;

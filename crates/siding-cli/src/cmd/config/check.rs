@@ -52,6 +52,9 @@ impl Args {
             ),
         };
         super::show::warn(&reading.settings);
+        for unknown in &reading.unknown_host_keys {
+            errln!("siding: {unknown}");
+        }
         for mistake in &reading.mistakes {
             errln!("siding: {mistake}");
         }

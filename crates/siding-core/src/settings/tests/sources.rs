@@ -5,17 +5,17 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use siding_model::settings::{Key, Settings};
+use siding_model::settings::{Key, Origin, Settings};
 use siding_model::signal::Signal;
 
-use super::{FILE_MAX, Machine, secs, write};
+use super::{FILE_MAX, Machine, read, secs, write};
 
 #[test]
 fn the_hosts_keys_are_read_in_both_forms() {
     let machine = Machine::new();
     for text in [
         r#"{"model": "x", "bash": {"other": [1], "backgroundMaxElapsedSeconds": 600,
-            "backgroundMaxElapsedHardCap": 7200.5, "backgroundKillSignal": "SIGINT",
+            "backgroundMaxElapsedSecondsHardCap": 7200.5, "backgroundKillSignal": "SIGINT",
             "backgroundKillGraceSeconds": 0}}"#,
         r#"{"bash.backgroundMaxElapsedSeconds": 600, "bash.backgroundMaxElapsedHardCap": 7200.5,
             "bash.backgroundKillSignal": 2, "bash.backgroundKillGraceSeconds": "0s",
@@ -31,6 +31,110 @@ fn the_hosts_keys_are_read_in_both_forms() {
     }
     write(&machine.host(), r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#);
     assert_eq!(machine.load(), Settings::default());
+}
+
+#[test]
+fn both_spellings_of_the_cap_are_read_and_the_lower_value_holds() {
+    let machine = Machine::new();
+    for (text, cap) in [
+        (r#"{"bash": {"backgroundMaxElapsedSecondsHardCap": 60}}"#, 60),
+        (r#"{"bash": {"backgroundMaxElapsedHardCap": 60}}"#, 60),
+        (
+            r#"{"bash": {"backgroundMaxElapsedSecondsHardCap": 60,
+                "backgroundMaxElapsedHardCap": 90}}"#,
+            60,
+        ),
+        (
+            r#"{"bash.backgroundMaxElapsedSecondsHardCap": 90,
+                "bash.backgroundMaxElapsedHardCap": 60}"#,
+            60,
+        ),
+    ] {
+        write(&machine.host(), text);
+        assert_eq!(machine.load().max_elapsed_hard_cap, secs(cap), "{text}");
+    }
+}
+
+/// Of the host's user, project, local and managed settings the nearest wins, and a cap is only
+/// ever lowered.
+#[test]
+fn the_hosts_four_sources_are_read_nearest_first() {
+    let machine = Machine::new();
+    let managed = machine.environment.host_managed_directory.clone().expect("set");
+    let sources = [
+        machine.host(),
+        machine.cwd().join(".claude/settings.json"),
+        machine.cwd().join(".claude/settings.local.json"),
+        managed.join("managed-settings.json"),
+        managed.join("managed-settings.d/10-siding.json"),
+    ];
+    for (path, seconds) in sources.iter().zip(1..) {
+        write(
+            path,
+            format!(
+                r#"{{"bash": {{"backgroundKillGraceSeconds": {seconds},
+                    "backgroundMaxElapsedSecondsHardCap": {}}}}}"#,
+                if seconds == 2 { 600 } else { 3600 + seconds }
+            ),
+        );
+        let settings = machine.load();
+        assert_eq!(settings.kill_grace, secs(seconds), "{path:?}");
+        let origin = Origin::Host { path: path.clone() };
+        assert_eq!(*settings.origin(Key::KillGrace), origin);
+        let cap = if seconds == 1 { 3601 } else { 600 };
+        assert_eq!(settings.max_elapsed_hard_cap, secs(cap), "{path:?}");
+    }
+    assert_eq!(read(&machine.environment).files, sources);
+    write(&managed.join("managed-settings.d/.hidden.json"), "not JSON");
+    assert_eq!(read(&machine.environment).files, sources);
+    // The siding file of the user lies above the host's.
+    write(&machine.user(), "kill_grace = '9s'");
+    assert_eq!(machine.load().kill_grace, secs(9));
+}
+
+#[test]
+fn a_hosts_project_file_is_read_once_in_the_home_and_never_from_another_user() {
+    let mut machine = Machine::new();
+    let home = machine.environment.home.clone().expect("set");
+    write(&machine.host(), r#"{"bash.backgroundKillSignal": "BOOM"}"#);
+    machine.environment.working_directory = Some(home);
+    assert_eq!(machine.warnings().len(), 1);
+
+    let machine = Machine::new();
+    let project = machine.cwd().join(".claude/settings.json");
+    write(&project, r#"{"bash.backgroundKillGraceSeconds": 1}"#);
+    if machine.environment.user == 0 {
+        std::os::unix::fs::chown(&project, Some(4242), None).expect("root may");
+    } else {
+        return;
+    }
+    assert_eq!(machine.load().kill_grace, secs(10));
+    assert!(machine.warnings()[0].contains("belongs to user 4242"));
+}
+
+#[test]
+fn unknown_background_keys_of_the_host_are_found_with_the_nearest_known_one() {
+    let machine = Machine::new();
+    write(
+        &machine.host(),
+        r#"{"bash": {"backgroundMaxElapsdSeconds": 5, "timeout": 3},
+            "bash.backgroundKillSignl": "TERM", "backgroundKillSignal": 1}"#,
+    );
+    let reading = read(&machine.environment);
+    let found: Vec<_> = reading
+        .unknown_host_keys
+        .iter()
+        .map(|unknown| (unknown.name.as_str(), unknown.nearest))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("bash.backgroundMaxElapsdSeconds", "bash.backgroundMaxElapsedSeconds"),
+            ("bash.backgroundKillSignl", "bash.backgroundKillSignal"),
+        ]
+    );
+    // A run goes by the other settings and is not told each time.
+    assert!(reading.settings.warnings().is_empty() && reading.mistakes.is_empty());
 }
 
 #[test]

@@ -1,0 +1,161 @@
+//! The keys of a host's own settings file that mean something to siding.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::keys::Key;
+use super::nearest::nearest_name;
+use super::value::shown;
+
+/// A key of a host's settings file, written `{"bash": {"NAME": …}}` or `{"bash.NAME": …}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostKey {
+    /// Sets `max_elapsed`, in seconds.
+    MaxElapsedSeconds,
+    /// Sets `max_elapsed_hard_cap`, in seconds.
+    MaxElapsedSecondsHardCap,
+    /// The spelling of the same key in earlier drafts of issue #51932.
+    MaxElapsedHardCap,
+    /// Sets `kill_signal`, a name or a number.
+    KillSignal,
+    /// Sets `kill_grace`, in seconds.
+    KillGraceSeconds,
+}
+
+impl HostKey {
+    /// Every key.
+    pub const ALL: &'static [Self] = &[
+        Self::MaxElapsedSeconds,
+        Self::MaxElapsedSecondsHardCap,
+        Self::MaxElapsedHardCap,
+        Self::KillSignal,
+        Self::KillGraceSeconds,
+    ];
+
+    /// The object that holds the keys, as the dotted form writes it.
+    pub const PREFIX: &'static str = "bash.";
+
+    /// Returns the dotted name, such as `bash.backgroundKillSignal`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MaxElapsedSeconds => "bash.backgroundMaxElapsedSeconds",
+            Self::MaxElapsedSecondsHardCap => "bash.backgroundMaxElapsedSecondsHardCap",
+            Self::MaxElapsedHardCap => "bash.backgroundMaxElapsedHardCap",
+            Self::KillSignal => "bash.backgroundKillSignal",
+            Self::KillGraceSeconds => "bash.backgroundKillGraceSeconds",
+        }
+    }
+
+    /// Returns the name inside the `bash` object.
+    #[must_use]
+    pub fn short_name(self) -> &'static str {
+        self.name().strip_prefix(Self::PREFIX).unwrap_or_default()
+    }
+
+    /// Returns the setting that it sets.
+    #[must_use]
+    pub const fn key(self) -> Key {
+        match self {
+            Self::MaxElapsedSeconds => Key::MaxElapsed,
+            Self::MaxElapsedSecondsHardCap | Self::MaxElapsedHardCap => Key::MaxElapsedHardCap,
+            Self::KillSignal => Key::KillSignal,
+            Self::KillGraceSeconds => Key::KillGrace,
+        }
+    }
+
+    /// Returns the key under its present name.
+    #[must_use]
+    pub const fn present(self) -> Self {
+        match self {
+            Self::MaxElapsedHardCap => Self::MaxElapsedSecondsHardCap,
+            Self::MaxElapsedSeconds
+            | Self::MaxElapsedSecondsHardCap
+            | Self::KillSignal
+            | Self::KillGraceSeconds => self,
+        }
+    }
+}
+
+/// A key of a host's settings file that looks like one of siding's and sets nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownHostKey {
+    /// The settings file.
+    pub path: PathBuf,
+    /// The dotted name, made safe to print.
+    pub name: String,
+    /// The known key whose name differs least.
+    pub nearest: &'static str,
+}
+
+impl UnknownHostKey {
+    /// Returns the finding for a name inside the `bash` object, or `None` for a known key and for
+    /// names that do not begin with `background`, which belong to the host.
+    #[must_use]
+    pub fn from_short_name(path: &Path, name: &str) -> Option<Self> {
+        let is_known = HostKey::ALL.iter().any(|key| key.short_name() == name);
+        let begins_alike = name
+            .get(..BEGINNING.len())
+            .is_some_and(|beginning| beginning.eq_ignore_ascii_case(BEGINNING));
+        if is_known || !begins_alike {
+            return None;
+        }
+        let nearest = nearest_name(name, HostKey::ALL.iter().map(|key| key.short_name()))?;
+        let key = HostKey::ALL.iter().find(|key| key.short_name() == nearest)?;
+        let nearest = key.present().name();
+        let name = shown(&format!("{}{name}", HostKey::PREFIX));
+        Some(Self { path: path.to_owned(), name, nearest })
+    }
+}
+
+/// The beginning of every key's short name.
+const BEGINNING: &str = "background";
+
+impl fmt::Display for UnknownHostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}`: no key `{}` is known; the nearest is `{}`",
+            self.path.display(),
+            self.name,
+            self.nearest
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(name: &str) -> Option<&'static str> {
+        UnknownHostKey::from_short_name(Path::new("/s.json"), name).map(|key| key.nearest)
+    }
+
+    #[test]
+    fn every_known_key_is_accepted_and_sets_a_setting() {
+        for key in HostKey::ALL {
+            assert!(key.short_name().starts_with(BEGINNING), "{key:?}");
+            assert_eq!(finding(key.short_name()), None, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_background_key_names_the_nearest_known_one() {
+        for (name, nearest) in [
+            ("backgroundMaxElapsedHardcap", "bash.backgroundMaxElapsedSecondsHardCap"),
+            ("backgroundMaxElapsed", "bash.backgroundMaxElapsedSeconds"),
+            ("backgroundkillsignal", "bash.backgroundKillSignal"),
+            ("backgroundKillGrace", "bash.backgroundKillGraceSeconds"),
+            ("BackgroundKillSignal", "bash.backgroundKillSignal"),
+        ] {
+            assert_eq!(finding(name), Some(nearest), "{name}");
+        }
+        for name in ["", "timeout", "backgroun", "日本語日本語"] {
+            assert_eq!(finding(name), None, "{name}");
+        }
+        let key = UnknownHostKey::from_short_name(Path::new("/s.json"), "background\u{1b}[2J");
+        let text = key.expect("unknown").to_string();
+        assert!(text.starts_with("`/s.json`: no key `bash.background"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}
