@@ -56,9 +56,12 @@ impl Server {
 
 /// Returns the result of a call of a tool.
 pub(crate) fn answered(answer: Answer) -> CallToolResult {
-    let is_error = answer.is_error;
+    let (is_error, structured) = (answer.is_error, answer.structured());
     let blocks = answer.blocks().into_iter().map(ContentBlock::text).collect();
-    if is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) }
+    let mut result =
+        if is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
+    result.structured_content = structured;
+    result
 }
 
 /// Returns that of one that came to nothing: the model reads it, which it would not do with an error
@@ -76,7 +79,9 @@ fn told(tool: tools::Tool) -> Tool {
         "input" => hints.destructive(false),
         _ => hints.read_only(true),
     };
-    Tool::new(tool.name, tool.about, Arc::new(tool.schema)).with_annotations(hints)
+    Tool::new(tool.name, tool.about, Arc::new(tool.schema))
+        .with_raw_output_schema(Arc::new(tool.output_schema))
+        .with_annotations(hints)
 }
 
 fn capabilities() -> ServerCapabilities {

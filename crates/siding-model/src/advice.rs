@@ -139,9 +139,10 @@ fn running(view: &TaskView, dialect: Dialect, now: Wall) -> String {
     let ran = human(Duration::from_millis(view.elapsed_ms));
     let usual = progress(view).map_or_else(String::new, |usual| format!("usually {usual}; "));
     match view.placement.why {
-        Some(Why::Budget) => format!(
-            "still running after {ran}{limit}, in the background as {id}, output in {}; {usual}{next}; \
+        Some(why @ (Why::Budget | Why::Timeout)) => format!(
+            "still running after {ran}{limit}, in the background{} as {id}, output in {}; {usual}{next}; \
              a command known to take this long can be started with {}, or be left to a subagent",
+            if why == Why::Timeout { " since its timeout" } else { "" },
             path(view),
             dialect.option("background")
         ),

@@ -187,12 +187,35 @@ pub enum Why {
     Asked,
     /// It took longer than its budget.
     Budget,
+    /// It took longer than the timeout that the call gave, with the wish that it goes on then.
+    Timeout,
     /// Its history says that it takes longer.
     Known,
     /// Its words say that it may take longer.
     Heuristic,
     /// The person or the host sent it there, or left.
     User,
+}
+
+impl Why {
+    /// Returns the word for it, as in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Budget => "budget",
+            Self::Timeout => "timeout",
+            Self::Known => "known",
+            Self::Heuristic => "heuristic",
+            Self::User => "user",
+        }
+    }
+
+    /// Whether the task was moved while it ran because its caller's time to wait was over.
+    #[must_use]
+    pub const fn is_hand_over(self) -> bool {
+        matches!(self, Self::Budget | Self::Timeout)
+    }
 }
 
 /// Whether somebody waits for the task. Says nothing about the process, which never moves.

@@ -1,5 +1,6 @@
 //! What a call comes to: text for a model, or why not.
 
+use serde_json::{Map, Value};
 use siding_core::input::InputError;
 use siding_core::run::RunError;
 use siding_core::settings::SettingsError;
@@ -12,6 +13,7 @@ use siding_model::id::TaskId;
 use siding_model::text::one_line;
 
 use crate::receipt::Receipt;
+use crate::structured::StructuredAnswer;
 
 /// Columns of a message.
 const MESSAGE: usize = 2_000;
@@ -25,6 +27,9 @@ pub struct Answer {
     pub output: Option<String>,
     /// What has become of other tasks, in a block of its own.
     pub news: Option<String>,
+    /// The fields of the tool's structured content beside those that repeat the text; `None` where
+    /// there is only text.
+    pub(crate) details: Option<Map<String, Value>>,
     /// Whether something of what was asked came to nothing.
     pub is_error: bool,
     /// The task that goes on although its caller would have waited, for callers with another way
@@ -45,6 +50,19 @@ impl Answer {
     pub fn and(mut self, line: Option<String>) -> Self {
         self.said.extend(line);
         self
+    }
+
+    /// Returns the answer as data, as the tool's output schema describes it; `None` where there is
+    /// only text.
+    #[must_use]
+    pub fn structured(&self) -> Option<Value> {
+        let answer = StructuredAnswer {
+            message: self.said.join("\n"),
+            output: self.output.clone(),
+            news: self.news.clone(),
+            details: self.details.as_ref()?,
+        };
+        serde_json::to_value(answer).ok()
     }
 
     /// Returns the blocks of text that a model reads: siding's own words, what a task wrote, and news.

@@ -15,6 +15,7 @@ pub mod news;
 mod receipt;
 pub mod schema;
 pub mod sleep;
+mod structured;
 pub mod text;
 pub mod tools;
 

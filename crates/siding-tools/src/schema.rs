@@ -1,9 +1,11 @@
-//! The schema of a tool's arguments, as short as it can be: every word of it is read at the beginning
-//! of every conversation.
+//! The schemas of a tool's arguments and of its structured content. That of the arguments is as short
+//! as it can be: every word of it is read at the beginning of every conversation.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
+
+use crate::structured::StructuredAnswer;
 
 /// Returns the schema of a type with named fields.
 #[must_use]
@@ -25,6 +27,25 @@ pub fn of<T: JsonSchema>() -> Map<String, Value> {
         fields.values_mut().filter_map(Value::as_object_mut).for_each(shorten);
     }
     schema
+}
+
+/// Returns the schema of a tool's structured content whose own fields are `T`.
+#[must_use]
+pub(crate) fn of_structured<T: JsonSchema>() -> Map<String, Value> {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<StructuredAnswer<T>>();
+    schema.remove("title");
+    schema.remove("description");
+    match Value::from(schema) {
+        Value::Object(schema) => schema,
+        // A type with named fields has no other.
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    }
 }
 
 /// Leaves out what is not for a model: what a field is when it is left out, which its words say, and

@@ -13,6 +13,7 @@ use siding_model::text::one_line;
 
 use crate::answer::{Answer, Refusal};
 use crate::host::{Host, Standing};
+use crate::structured::{self, RunDetails, TaskSummary};
 
 /// Columns of a line about a task.
 pub const LINE: usize = 160;
@@ -48,6 +49,9 @@ pub fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answe
         answer.said.push("no output".to_owned());
     }
     answer.said.extend(limits(&view, standing));
+    let (task, output_truncated) = (Some(TaskSummary::from(&view)), excerpt.truncated);
+    let details = RunDetails { task, duplicate_of: None, output_truncated };
+    answer.details = structured::details(&details);
     answer.output = Some(excerpt.text);
     Ok(answer)
 }

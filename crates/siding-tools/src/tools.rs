@@ -18,6 +18,9 @@ use serde_json::{Map, Value};
 use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
 use crate::host::Host;
+use crate::structured::{
+    InputDetails, ListDetails, OutputDetails, RunDetails, StopDetails, WaitDetails, WhyDetails,
+};
 use crate::{arguments, schema};
 
 pub use list::{Whose, views as tasks};
@@ -33,19 +36,21 @@ pub struct Tool {
     pub about: &'static str,
     /// JSON Schema of its arguments.
     pub schema: Map<String, Value>,
+    /// JSON Schema of its answer as data ([`Answer::structured`]).
+    pub output_schema: Map<String, Value>,
 }
 
 /// Returns all tools.
 #[must_use]
 pub fn all() -> Vec<Tool> {
     vec![
-        tool::<run::Args>("run", run::ABOUT),
-        tool::<output::Args>("output", output::ABOUT),
-        tool::<wait::Args>("wait", wait::ABOUT),
-        tool::<stop::Args>("stop", stop::ABOUT),
-        tool::<list::Args>("list", list::ABOUT),
-        tool::<input::Args>("input", input::ABOUT),
-        tool::<why::Args>("why", why::ABOUT),
+        tool::<run::Args, RunDetails>("run", run::ABOUT),
+        tool::<output::Args, OutputDetails>("output", output::ABOUT),
+        tool::<wait::Args, WaitDetails>("wait", wait::ABOUT),
+        tool::<stop::Args, StopDetails>("stop", stop::ABOUT),
+        tool::<list::Args, ListDetails>("list", list::ABOUT),
+        tool::<input::Args, InputDetails>("input", input::ABOUT),
+        tool::<why::Args, WhyDetails>("why", why::ABOUT),
     ]
 }
 
@@ -94,8 +99,13 @@ pub fn read<T: DeserializeOwned + JsonSchema>(given: Map<String, Value>) -> Resu
     arguments::read(Value::Object(given)).map_err(Refusal::Arguments)
 }
 
-fn tool<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
-    Tool { name, about, schema: schema::of::<T>() }
+fn tool<Args: JsonSchema, Details: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
+    Tool {
+        name,
+        about,
+        schema: schema::of::<Args>(),
+        output_schema: schema::of_structured::<Details>(),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use siding_core::view::Detail;
 use siding_core::wait::{Answer, Hit, Waiter};
 use siding_model::id::TaskId;
 use siding_model::notice::Shown;
-use siding_model::report::{WaitDetail, WaitHit, WaitReason, WaitView};
+use siding_model::report::WaitDetail;
 use siding_model::settings::{Key, RawValue};
 use siding_model::span;
 use siding_model::text::one_line;
@@ -111,7 +111,7 @@ impl Args {
         let told: Vec<TaskId> =
             answer.hits.iter().filter(|hit| tells_end(hit)).map(|hit| hit.task_id).collect();
         let reader = if self.json {
-            render::json::print_to_reader(&view(answer, bound_ms))?
+            render::json::print_to_reader(&answer.view(bound_ms))?
         } else {
             self.print_text(&root, &answer, bound)?
         };
@@ -199,24 +199,4 @@ const fn tells_end(hit: &Hit) -> bool {
 /// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
 fn hit_line(hit: &Hit, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), print::WIDTH)
-}
-
-fn view(answer: Answer, bound_ms: u64) -> WaitView {
-    let reason = match answer.verdict {
-        Verdict::Satisfied => WaitReason::Satisfied,
-        Verdict::Ended => WaitReason::Ended,
-        Verdict::Timeout => WaitReason::Timeout,
-    };
-    let by = answer.hits.into_iter().map(|Hit { task_id, condition, detail }| WaitHit {
-        task_id,
-        condition: condition.to_string(),
-        detail,
-    });
-    WaitView {
-        satisfied: reason == WaitReason::Satisfied,
-        reason,
-        by: by.collect(),
-        waited_ms: answer.waited_ms,
-        bound_ms,
-    }
 }

@@ -114,7 +114,7 @@ impl Sheet {
             self.line("attention", &why::stalled(attention));
         }
         if let (PlacementKind::Background, Some(why)) = (view.placement.kind, view.placement.why) {
-            self.line("background", &format!("{why:?}").to_lowercase());
+            self.line("background", why.as_str());
         }
         if let Some(leader) =
             view.leader_outcome.as_ref().filter(|_| view.leader_outcome != view.outcome)

@@ -10,7 +10,7 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::process::Mono;
 use siding_model::protocol::Request;
-use siding_model::report::WaitDetail;
+use siding_model::report::{WaitDetail, WaitHit, WaitReason, WaitView};
 use siding_model::wait::{Condition, Event, Pace, Quantifier, Verdict, Wait};
 
 use super::file::Files;
@@ -74,6 +74,30 @@ pub struct Answer {
     pub hits: Vec<Hit>,
     /// How long it took, in milliseconds.
     pub waited_ms: u64,
+}
+
+impl Answer {
+    /// Returns what `--json` prints of it. `bound_ms` is the longest that the wait would have taken.
+    #[must_use]
+    pub fn view(&self, bound_ms: u64) -> WaitView {
+        let reason = match self.verdict {
+            Verdict::Satisfied => WaitReason::Satisfied,
+            Verdict::Ended => WaitReason::Ended,
+            Verdict::Timeout => WaitReason::Timeout,
+        };
+        let by = self.hits.iter().map(|hit| WaitHit {
+            task_id: hit.task_id,
+            condition: hit.condition.to_string(),
+            detail: hit.detail.clone(),
+        });
+        WaitView {
+            satisfied: reason == WaitReason::Satisfied,
+            reason,
+            by: by.collect(),
+            waited_ms: self.waited_ms,
+            bound_ms,
+        }
+    }
 }
 
 /// A wait for conditions of tasks.

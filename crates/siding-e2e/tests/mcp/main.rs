@@ -6,6 +6,9 @@ mod lifecycle;
 mod news;
 mod progress;
 mod resources;
+mod structured;
 mod tasks;
 mod tools;
+#[path = "../output/schema/validator.rs"]
+mod validator;
 mod watch;

@@ -139,6 +139,8 @@ fn what_the_timeout_means_is_the_callers_choice() {
     let text = until_file("go");
     let args = ["run", "--timeout", "300ms", "--on-timeout", "background", "--", &text];
     let _done = sandbox.siding(&args).run().expect_code(75);
+    let placement = Task::only(&sandbox).shown()["placement"].clone();
+    assert_eq!(placement, serde_json::json!({ "kind": "background", "why": "timeout" }));
     make_file(&sandbox, "go");
     assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
     for flag in ["--timeout", "--budget"] {

@@ -75,6 +75,7 @@ pub enum Event {
     /// The task went to the background.
     Placed {
         /// Why.
+        #[serde(flatten, with = "placed")]
         why: Why,
     },
     /// The kill is done: all are gone but these many.
@@ -87,6 +88,38 @@ pub enum Event {
         /// What is known.
         why: String,
     },
+}
+
+/// The fields of [`Event::Placed`] in a journal.
+///
+/// A journal of any format may tell of a timeout, so it does so in a field of its own, which a
+/// reader that does not know it ignores: `why` says `budget` then, as it did before.
+mod placed {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::outcome::Why;
+
+    #[derive(Serialize, Deserialize)]
+    struct Fields {
+        why: Why,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        timeout: bool,
+    }
+
+    pub(super) fn serialize<S: Serializer>(why: &Why, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = match why {
+            Why::Timeout => Fields { why: Why::Budget, timeout: true },
+            Why::Asked | Why::Budget | Why::Known | Why::Heuristic | Why::User => {
+                Fields { why: *why, timeout: false }
+            }
+        };
+        fields.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Why, D::Error> {
+        let fields = Fields::deserialize(from)?;
+        Ok(if fields.timeout { Why::Timeout } else { fields.why })
+    }
 }
 
 /// What the shell around this function must do, in order.

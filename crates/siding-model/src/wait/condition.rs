@@ -103,7 +103,8 @@ impl fmt::Display for Condition {
             Self::Exit => f.write_str("exit"),
             Self::Output(pattern) => write!(f, "output:{pattern}"),
             Self::Port(port) => write!(f, "port:{port}"),
-            Self::Http(url) => write!(f, "http:{url}"),
+            // An address says by itself that it is one.
+            Self::Http(url) => write!(f, "{url}"),
             Self::File(path) => write!(f, "file:{path}"),
         }
     }
@@ -210,16 +211,16 @@ mod tests {
             "output::",
             "port:1",
             "port:65535",
-            "http:http://localhost/",
-            "http:http://[::1]:8080/a?b=c#d",
+            "http://localhost/",
+            "http://[::1]:8080/a?b=c#d",
             "file:target/out: put",
             "file:/tmp/x",
         ] {
             let condition: Condition = text.parse().expect(text);
             assert_eq!(condition.to_string(), text);
         }
-        let bare: Condition = "http://127.0.0.1:3000/up".parse().expect("an address alone");
-        assert_eq!(bare.to_string(), "http:http://127.0.0.1:3000/up");
+        let prefixed: Condition = "http:http://127.0.0.1:3000/up".parse().expect("an address");
+        assert_eq!(prefixed.to_string(), "http://127.0.0.1:3000/up");
     }
 
     #[test]

@@ -121,7 +121,14 @@ fn trees() -> impl Strategy<Value = Tree> {
 }
 
 fn whys() -> impl Strategy<Value = Why> {
-    prop::sample::select(vec![Why::Asked, Why::Budget, Why::Known, Why::Heuristic, Why::User])
+    prop::sample::select(vec![
+        Why::Asked,
+        Why::Budget,
+        Why::Timeout,
+        Why::Known,
+        Why::Heuristic,
+        Why::User,
+    ])
 }
 
 /// Returns every story in which a person's stop, the deadline and the hand-over fall into the same

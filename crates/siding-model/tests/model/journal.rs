@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use siding_model::journal::{Folded, JournalError, TaskState, fold};
 use siding_model::lifecycle::{Event, Life, Tree};
+use siding_model::outcome::Why;
 use siding_model::process::Mono;
 use siding_model::record::{
     self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_EXPIRING, WITH_READY, WITH_RESUMED,
@@ -333,4 +334,19 @@ fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
     };
     assert_eq!((*found, *at), (seq as u64, offset), "{error}");
     assert!(why.contains(expected), "`{why}` does not say `{expected}`");
+}
+
+/// A journal of any format may tell of a timeout: a reader that does not know it reads the budget.
+#[test]
+fn a_timeout_is_a_field_that_older_readers_ignore() {
+    let placed = |why| event(7, Event::Placed { why });
+    let json = |record: &Record| serde_json::to_value(record).expect("a record serializes");
+    let told = json(&placed(Why::Timeout));
+    let before = json(&placed(Why::Budget));
+    assert_eq!((&told["why"], &told["timeout"]), (&before["why"], &json!(true)));
+    assert!(before.get("timeout").is_none(), "{before}");
+    for record in [placed(Why::Timeout), placed(Why::Budget), placed(Why::User)] {
+        let read: Record = serde_json::from_value(json(&record)).expect("its own form");
+        assert_eq!(read, record);
+    }
 }

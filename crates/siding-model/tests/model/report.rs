@@ -139,7 +139,7 @@ fn tasks() -> Vec<TaskView> {
         PhaseName::Lingering,
         PhaseName::Ended,
     ];
-    let whys = [Why::Asked, Why::Budget, Why::Known, Why::Heuristic, Why::User];
+    let whys = [Why::Asked, Why::Budget, Why::Timeout, Why::Known, Why::Heuristic, Why::User];
     let mut tasks: Vec<TaskView> = outcomes().into_iter().map(full).collect();
     tasks.extend(phases.map(|phase| TaskView { phase, ..plain() }));
     tasks.extend(whys.map(|why| {

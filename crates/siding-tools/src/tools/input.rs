@@ -8,6 +8,7 @@ use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
 use crate::host::{Host, PROGRAM};
 use crate::sleep::block;
+use crate::structured::{self, InputDetails};
 
 pub(super) const ABOUT: &str = "\
 Write a line to the standard input of a task that was started with `stdin`. Never write a password: \
@@ -52,6 +53,8 @@ pub(super) async fn call<C: Caller>(
             said.push_str(" and closed its input");
         }
         let (output, wait) = (host.dialect.tool("output"), host.dialect.tool("wait"));
-        Ok(Answer::say(format!("{said}; {output} shows what it says, {wait} waits for its end")))
+        let said = format!("{said}; {output} shows what it says, {wait} waits for its end");
+        let details = InputDetails { task_id: id, written_bytes: written.len(), closed: args.eof };
+        Ok(Answer { details: structured::details(&details), ..Answer::say(said) })
     })
 }

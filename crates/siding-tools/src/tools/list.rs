@@ -11,6 +11,7 @@ use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
 use crate::host::Host;
 use crate::sleep::block;
+use crate::structured::{self, ListDetails, TaskSummary};
 use crate::text::{self, LINE};
 
 pub(super) const ABOUT: &str = "\
@@ -38,10 +39,13 @@ pub(super) async fn call<C: Caller>(
     let views = block(|| views(host, whose))?;
     let (running, ended): (Vec<_>, Vec<_>) =
         views.into_iter().partition(|view| view.outcome.is_none());
+    let shown = running.iter().chain(ended.iter().take(RECENT)).map(TaskSummary::from);
+    let details = structured::details(&ListDetails { tasks: shown.collect() });
     if running.is_empty() && ended.is_empty() {
-        return Ok(Answer::say(format!("no tasks; {} starts one", host.dialect.tool("run"))));
+        let said = format!("no tasks; {} starts one", host.dialect.tool("run"));
+        return Ok(Answer { details, ..Answer::say(said) });
     }
-    let mut answer = Answer::default();
+    let mut answer = Answer { details, ..Answer::default() };
     for view in &running {
         answer.said.push(advice::line(view, LINE));
     }

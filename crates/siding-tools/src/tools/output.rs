@@ -16,6 +16,7 @@ use crate::caller::Caller;
 use crate::host::{Host, Standing};
 use crate::receipt::Receipt;
 use crate::sleep::block;
+use crate::structured::{self, OutputDetails, TaskSummary};
 use crate::text::{self, LINE};
 
 pub(super) const ABOUT: &str = "\
@@ -84,6 +85,12 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
         answer.said.extend(text::next(host, &view));
     }
     answer.output = Some(text);
+    answer.details = structured::details(&OutputDetails {
+        task: TaskSummary::from(&view),
+        from: reading.from,
+        next: reading.next,
+        output_truncated: reading.truncated,
+    });
     let is_whole = is_look && !state.is_live() && reading.next >= reading.bytes;
     let Standing { dir, state } = standing;
     if is_look && from <= seen && reading.next > seen {

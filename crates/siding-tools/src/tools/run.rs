@@ -15,7 +15,7 @@ use siding_core::watch::Watch;
 use siding_model::history::{self, Asked, AtOnce};
 use siding_model::id::Kind;
 use siding_model::lifecycle::Phase;
-use siding_model::outcome::{Placement, Why};
+use siding_model::outcome::Placement;
 use siding_model::settings::{Key, Origin, RawValue};
 use siding_model::span::human;
 use siding_model::spec::{Command, Stdin, TaskSpec};
@@ -28,6 +28,7 @@ use crate::follow;
 use crate::host::{Host, PROGRAM, Standing};
 use crate::receipt::Receipt;
 use crate::sleep::block;
+use crate::structured::{self, RunDetails};
 use crate::text::{self, millis};
 
 pub(super) const ABOUT: &str = "\
@@ -110,11 +111,14 @@ pub(super) async fn call<C: Caller>(
     let link = match begun {
         Begun::Started(link) => link,
         Begun::Duplicate(first) => {
-            return Ok(Answer::say(format!(
+            let details =
+                RunDetails { task: None, duplicate_of: Some(first), output_truncated: false };
+            let said = format!(
                 "not started: the same command runs already in the same directory as {first}; \
                  {} waits for it, `allow_duplicate` starts another",
                 host.dialect.tool("wait")
-            )));
+            );
+            return Ok(Answer { details: structured::details(&details), ..Answer::say(said) });
         }
     };
     let standing = followed(host, call, &plan.spec, link, plan.budget).await?;
@@ -149,9 +153,10 @@ pub(super) fn answered(
     output_max: usize,
 ) -> Result<Answer, Refusal> {
     let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
-    let by_budget = standing.state.life.placement() == Placement::Background { why: Why::Budget };
+    let placement = standing.state.life.placement();
+    let handed_over = matches!(placement, Placement::Background { why } if why.is_hand_over());
     let mut answer = text::with_output(host, &standing, output_max)?;
-    answer.goes_on = (is_running && by_budget).then_some(standing.state.spec.task_id);
+    answer.goes_on = (is_running && handed_over).then_some(standing.state.spec.task_id);
     answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }

@@ -21,6 +21,7 @@ use crate::caller::Caller;
 use crate::host::{Host, PROGRAM};
 use crate::receipt::Receipt;
 use crate::sleep::{self, block};
+use crate::structured::{self, StopDetails, StopResult, TaskSummary};
 use crate::text::{self, LINE, millis};
 
 pub(super) const ABOUT: &str = "\
@@ -53,17 +54,22 @@ pub(super) async fn call<C: Caller>(
         )));
     }
     let mut named = HashSet::new();
-    let mut found: Vec<_> = block(|| args.ids.iter().map(|text| host.find(text)).collect());
-    found.retain(|found| found.as_ref().map_or(true, |id| named.insert(*id)));
-    let ids: Vec<TaskId> = found.iter().flatten().copied().collect();
-    let results = all(host, call, &ids, grace).await?;
+    let mut found: Vec<_> = block(|| args.ids.iter().map(|text| (text, host.find(text))).collect());
+    found.retain(|(_, found)| found.as_ref().map_or(true, |id| named.insert(*id)));
+    let ids: Vec<TaskId> =
+        found.iter().filter_map(|(_, found)| found.as_ref().ok().copied()).collect();
+    let outcomes = all(host, call, &ids, grace).await?;
     let mut answer = Answer::default();
-    for found in found {
-        let told = found.and_then(|id| match results.get(&id) {
-            Some(Ok(())) => block(|| tell(host, id, &mut answer)),
+    let mut details = StopDetails::default();
+    for (asked, found) in found {
+        let asked = asked.clone();
+        let mut result = StopResult { asked, task: None, stop_report: None, error: None };
+        let told = found.and_then(|id| match outcomes.get(&id) {
+            Some(Ok(())) => block(|| tell(host, id, &mut answer, &mut result)),
             Some(Err(line)) => {
                 answer.said.push(format!("{id}: {line}"));
                 answer.is_error = true;
+                result.error = Some(line.clone());
                 Ok(())
             }
             None => {
@@ -75,10 +81,14 @@ pub(super) async fn call<C: Caller>(
             }
         });
         if let Err(refusal) = told {
-            answer.said.push(refusal.line(host.dialect));
+            let line = refusal.line(host.dialect);
+            answer.said.push(line.clone());
             answer.is_error = true;
+            result.error = Some(line);
         }
+        details.results.push(result);
     }
+    answer.details = structured::details(&details);
     Ok(answer)
 }
 
@@ -129,11 +139,18 @@ async fn all<C: Caller>(
 }
 
 /// Says how a task ended.
-fn tell(host: &Host, id: TaskId, answer: &mut Answer) -> Result<(), Refusal> {
+fn tell(
+    host: &Host,
+    id: TaskId,
+    answer: &mut Answer,
+    result: &mut StopResult,
+) -> Result<(), Refusal> {
     let standing = host.state(id)?;
     let view = host.view(&standing, Detail::Brief);
     answer.said.push(advice::line(&view, LINE));
     answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
+    result.task = Some(TaskSummary::from(&view));
+    result.stop_report = view.stop_report;
     answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
     Ok(())
 }

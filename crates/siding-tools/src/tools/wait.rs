@@ -23,6 +23,7 @@ use crate::caller::Caller;
 use crate::host::{Host, PROGRAM, Standing};
 use crate::receipt::Receipt;
 use crate::sleep::{self, Sources, block};
+use crate::structured::{self, RunDetails, TaskSummary, WaitDetails};
 use crate::text::{self, LINE, millis};
 
 pub(super) const ABOUT: &str = "\
@@ -138,7 +139,11 @@ pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<
     let wanted = one_line(&wanted(&state.spec.wait_for), LINE);
     let waited = Waited { verdict, hits, waited_ms };
     let mut answer = words(host, &[task_id], &waited, &wanted, bound)?;
-    answer.said.extend(text::limits(&host.view(&standing, Detail::Brief), &standing));
+    let view = host.view(&standing, Detail::Brief);
+    answer.said.extend(text::limits(&view, &standing));
+    let task = Some(TaskSummary::from(&view));
+    let details = RunDetails { task, duplicate_of: None, output_truncated: false };
+    answer.details = structured::details(&details);
     answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
     Ok(answer)
 }
@@ -151,6 +156,7 @@ fn words(
     bound: Duration,
 ) -> Result<Answer, Refusal> {
     let mut answer = Answer::default();
+    let mut tasks = Vec::new();
     match waited.verdict {
         Verdict::Satisfied => {}
         Verdict::Ended => {
@@ -166,22 +172,31 @@ fn words(
     for hit in &waited.hits {
         match &hit.detail {
             Some(detail) if !tells_end(hit) => answer.said.push(seen(hit, detail)),
-            _ => tell_end(host, hit.task_id, ids.len() == 1, &mut answer)?,
+            _ => tasks.push(tell_end(host, hit.task_id, ids.len() == 1, &mut answer)?),
         }
     }
     if waited.verdict == Verdict::Timeout {
         for id in ids {
             let standing = host.state(*id)?;
             if standing.state.is_live() {
-                answer.said.push(advice::line(&host.view(&standing, Detail::Brief), LINE));
+                let view = host.view(&standing, Detail::Brief);
+                answer.said.push(advice::line(&view, LINE));
+                tasks.push(TaskSummary::from(&view));
             }
         }
     }
+    let details = WaitDetails { wait: waited.view(millis(bound)), tasks };
+    answer.details = structured::details(&details);
     Ok(answer)
 }
 
 /// Says how a task ended, with the gist of its output when it is the only one.
-fn tell_end(host: &Host, id: TaskId, alone: bool, answer: &mut Answer) -> Result<(), Refusal> {
+fn tell_end(
+    host: &Host,
+    id: TaskId,
+    alone: bool,
+    answer: &mut Answer,
+) -> Result<TaskSummary, Refusal> {
     let standing = host.state(id)?;
     let view = host.view(&standing, Detail::Brief);
     answer.said.push(advice::line(&view, LINE));
@@ -196,7 +211,7 @@ fn tell_end(host: &Host, id: TaskId, alone: bool, answer: &mut Answer) -> Result
         ));
     }
     answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
-    Ok(())
+    Ok(TaskSummary::from(&view))
 }
 
 /// Whether this says how the task ended.

@@ -10,6 +10,7 @@ use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
 use crate::host::{Host, PROGRAM};
 use crate::sleep::block;
+use crate::structured::{self, WhyDetails};
 use crate::text::LINE;
 
 pub(super) const ABOUT: &str = "\
@@ -55,5 +56,6 @@ fn words(view: &WhyView) -> Answer {
     if output.is_some() {
         said.push("its last line follows".to_owned());
     }
-    Answer { said, output, ..Answer::default() }
+    let details = structured::details(&WhyDetails { why: view.clone() });
+    Answer { said, output, details, ..Answer::default() }
 }

@@ -9,6 +9,7 @@ use siding_core::run::order::{self, Order};
 use siding_core::run::{self, Begun, Duplicates, Given};
 use siding_core::settings::Environment;
 use siding_core::store::Root;
+use siding_model::outcome::Why;
 use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
 use siding_model::size::Bytes;
 use siding_model::spec::{Command, Stdin, TaskSpec};
@@ -22,6 +23,8 @@ pub(super) struct Plan {
     pub(super) spec: TaskSpec,
     /// How long the caller is kept waiting; `None` until the end.
     pub(super) budget: Option<Duration>,
+    /// Why it is in the background once that time has passed.
+    pub(super) hand_over: Why,
     /// Bytes of output text to print of a command that is over, and of one that goes on.
     pub(super) output_max_bytes: usize,
     pub(super) handover_max_bytes: usize,
@@ -65,6 +68,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     Ok(Plan {
         spec,
         budget: chosen.budget,
+        hand_over: if timeout_as_budget(args).is_some() { Why::Timeout } else { Why::Budget },
         output_max_bytes: size(settings.output_max_bytes),
         handover_max_bytes: size(settings.handover_max_bytes.min(settings.output_max_bytes)),
         // What a lock or the cap did not admit: a caller must learn what is in force.
@@ -80,9 +84,8 @@ fn size(bytes: Bytes) -> usize {
 fn with_flags(args: &Args) -> Environment {
     // With `--on-timeout background` the timeout says when to stop waiting, not when to end.
     let deadline = args.timeout.as_ref().filter(|_| args.on_timeout != Some(OnTimeout::Background));
-    let budget = args.budget.as_ref().filter(|text| *text != "none").or_else(|| {
-        args.timeout.as_ref().filter(|_| args.on_timeout == Some(OnTimeout::Background))
-    });
+    let budget = args.budget.as_ref().filter(|text| *text != "none");
+    let budget = budget.or_else(|| timeout_as_budget(args));
     let flags = [
         (Key::BlockingBudget, "--budget", budget),
         (Key::Settle, "--settle", args.settle.as_ref()),
@@ -104,6 +107,13 @@ fn with_flags(args: &Args) -> Environment {
             Some(value) => sources.with_call(key, flag, value),
             None => sources,
         })
+}
+
+/// Returns the timeout where it says when to stop waiting, and no budget does.
+fn timeout_as_budget(args: &Args) -> Option<&String> {
+    let is_budget = args.on_timeout == Some(OnTimeout::Background)
+        && args.budget.as_ref().is_none_or(|text| text == "none");
+    args.timeout.as_ref().filter(|_| is_budget)
 }
 
 struct Times {

@@ -74,8 +74,17 @@ pub(super) fn follow(
     };
     let budget = plan.budget.map(|budget| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX));
     let foreground = plan.spec.placement == Placement::Foreground;
-    let mut follower =
-        Follower { watch, signals, live, foreground, budget, is_running: false, interrupts: 0 };
+    let why = plan.hand_over;
+    let mut follower = Follower {
+        watch,
+        signals,
+        live,
+        foreground,
+        budget,
+        why,
+        is_running: false,
+        interrupts: 0,
+    };
     let end = follower.wait()?;
     let unshown = follower.live.as_ref().map_or(0, Live::left);
     let shown = follower.live.map(|live| {
@@ -93,6 +102,8 @@ struct Follower<'f, 'r> {
     foreground: bool,
     /// How long the caller is kept waiting, in milliseconds; `None` until the end.
     budget: Option<u64>,
+    /// Why the command is in the background once that time has passed.
+    why: Why,
     is_running: bool,
     interrupts: u32,
 }
@@ -169,7 +180,7 @@ impl Follower<'_, '_> {
                 Told::Stop => end = None,
                 Told::Nothing if ready.heard => end = self.hear()?,
                 Told::Nothing if end.is_none() && left == Some(0) => {
-                    end = Some(self.hand_over(Why::Budget)?);
+                    end = Some(self.hand_over(self.why)?);
                 }
                 Told::Nothing => {
                     // Nobody takes the rest.

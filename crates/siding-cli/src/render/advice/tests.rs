@@ -29,6 +29,14 @@ fn a_hand_over_says_what_to_do() {
 }
 
 #[test]
+fn a_hand_over_at_the_timeout_says_so() {
+    let placement = PlacementView { kind: PlacementKind::Background, why: Some(Why::Timeout) };
+    let text = said(&TaskView { placement, ..running() });
+    let begin = "still running after 15s of 30m, in the background since its timeout as b-4k7q0";
+    assert!(text.starts_with(begin) && text.contains("--background"), "{text}");
+}
+
+#[test]
 fn other_ways_to_the_background_say_less() {
     for why in [Why::Asked, Why::Known, Why::Heuristic, Why::User] {
         let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
