@@ -26,6 +26,9 @@ pub(super) struct Input {
     pub(super) agent_id: Option<String>,
     tool_name: Option<String>,
     tool_input: Option<Map<String, Value>>,
+    /// How the host decides about calls of tools: `default`, `plan`, `acceptEdits`, `auto`,
+    /// `dontAsk`, `bypassPermissions`.
+    pub(super) permission_mode: Option<String>,
     /// Whether the turn goes on only because a hook has held it.
     pub(super) stop_hook_active: bool,
 }
