@@ -46,6 +46,16 @@ pub enum How {
     Foreground,
     /// Nobody does.
     Background,
+    /// Nobody does, and nobody is there to answer a question about it.
+    Unattended,
+}
+
+impl How {
+    /// Whether nobody waits for the command.
+    #[must_use]
+    pub const fn is_background(self) -> bool {
+        matches!(self, Self::Background | Self::Unattended)
+    }
 }
 
 /// What the guard says about a command.
@@ -95,26 +105,22 @@ pub struct Finding {
 /// understood and asked about, and so is one that nests without end.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, how: How) -> Judgement {
-    let (seen, faults) = walk(text);
+    let (seen, is_understood) = walk(text);
     let mut findings: Vec<Finding> = vec![];
     for one in &seen {
         for rule in about(one, rules, how) {
-            findings.push(finding(rule, one, text));
+            findings.push(finding(rule, one, text, how));
         }
-    }
-    for (finding, fault) in findings.iter_mut().filter(|one| one.rule == "unparsable").zip(&faults)
-    {
-        finding.why = format!("{}: {}", finding.why, fault.what);
     }
     findings.sort_by(|a, b| (a.span, &a.rule).cmp(&(b.span, &b.rule)));
     findings.dedup_by(|a, b| a.rule == b.rule && a.span == b.span);
     let verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or_default();
-    let is_clean = faults.is_empty() && text.len() <= TEXT_MAX;
+    let is_clean = is_understood && text.len() <= TEXT_MAX;
     let parse = if is_clean { Parse::Clean } else { Parse::Partial };
     Judgement { verdict, findings, parse }
 }
 
-fn finding(rule: &Rule, seen: &Seen, text: &str) -> Finding {
+fn finding(rule: &Rule, seen: &Seen, text: &str, how: How) -> Finding {
     let (span, guess) = match seen {
         Seen::Call(call) => (call.span, call.guessed_from.as_deref()),
         Seen::Set { text } => (text.span, None),
@@ -122,12 +128,17 @@ fn finding(rule: &Rule, seen: &Seen, text: &str) -> Finding {
         Seen::Write { to, .. } => (to.span, None),
         Seen::Shape { span, .. } => (*span, None),
     };
-    let (verdict, why) = match guess {
-        Some(wrapper) => {
+    let (verdict, why) = match (guess, seen) {
+        (Some(wrapper), _) => {
             let why = format!("siding does not know what `{wrapper}` runs; if this: {}", rule.why);
             (rule.verdict.min(Verdict::Ask), why)
         }
-        None => (rule.verdict, rule.why.clone()),
+        (None, Seen::Shape { detail: Some(detail), .. }) => {
+            (rule.verdict, format!("{}: {detail}", rule.why))
+        }
+        // A question that nobody answers would hang, or be taken for a yes.
+        (None, _) if rule.background && how == How::Unattended => (Verdict::Deny, rule.why.clone()),
+        (None, _) => (rule.verdict, rule.why.clone()),
     };
     Finding {
         rule: rule.name.clone(),

@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// somebody, or gets away
     #[arg(long)]
     background: bool,
+    /// Nobody can answer a question about it: what would be asked about in the background is denied
+    #[arg(long, requires = "background")]
+    unattended: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -72,7 +75,11 @@ impl Args {
             None => {}
         }
         let text = text(self.text)?;
-        let how = if self.background { How::Background } else { How::Foreground };
+        let how = match (self.background, self.unattended) {
+            (false, _) => How::Foreground,
+            (true, false) => How::Background,
+            (true, true) => How::Unattended,
+        };
         let judgement = judge(&text, &guarding::rules()?, how);
         if self.json {
             json::print(&judgement)?;

@@ -8,6 +8,7 @@
 //! read is said on stderr, and decides nothing.
 
 mod answer;
+mod attendance;
 mod await_notice;
 mod batch;
 mod conversation;
@@ -62,7 +63,7 @@ impl Args {
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
         match self.event {
-            Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
+            Event::PreToolUse => self.say(pre_tool_use::answer(&input, self.host).into()),
             Event::SessionStart => self.within(&input, |conversation| {
                 self.say(session_start::answer(conversation, self.host)?.into())
             }),

@@ -15,8 +15,8 @@ pub(crate) enum Seen {
     Read { from: Arg, directory: String },
     /// A file is written by a redirection.
     Write { to: Arg, appends: bool, directory: String },
-    /// The text has a shape of its own.
-    Shape { shape: Shape, span: Span },
+    /// The text has a shape of its own; the detail says more than the shape's name.
+    Shape { shape: Shape, span: Span, detail: Option<String> },
 }
 
 /// One program with its arguments.

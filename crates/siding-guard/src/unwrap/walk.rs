@@ -19,8 +19,8 @@ const BYTES_MAX: usize = 512 << 10;
 /// Values of variables that one command is looked at with.
 pub(super) const CHOICES_MAX: usize = 16;
 
-/// Returns what a text runs, and what was not understood of it.
-pub(crate) fn walk(text: &str) -> (Vec<Seen>, Vec<Fault>) {
+/// Returns what a text runs, and whether all of it was understood.
+pub(crate) fn walk(text: &str) -> (Vec<Seen>, bool) {
     let mut walker = Walker::default();
     walker.queue_text(text.to_owned(), Origin::At(0), &Place::default());
     while let Some(work) = walker.queue.pop_front() {
@@ -123,7 +123,7 @@ impl Walker {
     }
 
     pub(super) fn shape(&mut self, shape: Shape, span: Span) {
-        self.seen.push(Seen::Shape { shape, span });
+        self.seen.push(Seen::Shape { shape, span, detail: None });
     }
 
     pub(super) fn too_deep(&mut self, span: Span) {
@@ -161,7 +161,7 @@ impl Walker {
         }
     }
 
-    fn finish(mut self) -> (Vec<Seen>, Vec<Fault>) {
+    fn finish(mut self) -> (Vec<Seen>, bool) {
         let waits = self.seen.iter().any(|seen| {
             matches!(seen, Seen::Call(call) if matches!(call.program.as_str(), "wait" | "fg"))
         });
@@ -170,10 +170,13 @@ impl Walker {
                 self.shape(Shape::SentAway, span);
             }
         }
-        for fault in &self.faults {
-            self.seen.push(Seen::Shape { shape: Shape::Unparsable, span: fault.span });
-        }
-        (self.seen, self.faults)
+        let is_understood = self.faults.is_empty();
+        self.seen.extend(self.faults.into_iter().map(|fault| Seen::Shape {
+            shape: Shape::Unparsable,
+            span: fault.span,
+            detail: Some(fault.what),
+        }));
+        (self.seen, is_understood)
     }
 
     pub(super) fn sequence(&mut self, statements: &[Statement], place: &Place) {

@@ -6,9 +6,8 @@ use crate::unwrap::Seen;
 
 /// Returns the rules that are about something.
 pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule> {
-    let applies = |rule: &&Rule| {
-        rule.verdict != Verdict::Allow && (!rule.background || how == How::Background)
-    };
+    let applies =
+        |rule: &&Rule| rule.verdict != Verdict::Allow && (!rule.background || how.is_background());
     match seen {
         Seen::Call(call) => {
             // A wrapper with a rule of its own is known, and not guessed about.

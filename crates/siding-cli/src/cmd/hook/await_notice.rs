@@ -25,7 +25,7 @@ use crate::render::out::Reader;
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
 
 /// How Claude Code says in what way it was started.
-const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+pub(super) const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 /// Waits, tells, and returns what wakes.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
@@ -79,7 +79,7 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
 /// Whether a host that was started so waits for somebody between two turns. One that does not
 /// would be kept from ending: `claude -p` 2.1.197 waits 30 s for a hook that still runs when its
 /// answer is complete, or waits for it before it goes on at all.
-fn is_ever_idle(entrypoint: Option<&str>) -> bool {
+pub(super) fn is_ever_idle(entrypoint: Option<&str>) -> bool {
     let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
     entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))
 }

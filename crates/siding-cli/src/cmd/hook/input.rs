@@ -31,6 +31,9 @@ pub(super) struct Input {
     tool_input: Option<Map<String, Value>>,
     /// The calls of a batch that has ended, each with a `tool_input`.
     tool_calls: Option<Value>,
+    /// How the host decides about calls of tools: `default`, `plan`, `acceptEdits`, `auto`,
+    /// `dontAsk`, `bypassPermissions`.
+    pub(super) permission_mode: Option<String>,
     /// Whether the turn goes on only because a hook has held it.
     pub(super) stop_hook_active: bool,
 }

@@ -1,16 +1,22 @@
 //! Before a tool runs a command: the guard.
 
-use siding_guard::{Judgement, Verdict, judge};
+use siding_guard::{How, Judgement, Verdict, judge};
 
 use super::Answer;
+use super::attendance::is_attended;
+use super::host::Host;
 use super::input::Input;
 use crate::guarding;
 
 /// Answers what speaks against the command. What nothing speaks against is the host's to decide.
-pub(super) fn answer(input: &Input) -> Answer {
+pub(super) fn answer(input: &Input, host: Host) -> Answer {
     let Some(command) = input.command() else { return Answer::Nothing };
+    let how = match input.how() {
+        How::Background if !is_attended(input, host) => How::Unattended,
+        how => how,
+    };
     match guarding::rules() {
-        Ok(rules) => said(&judge(command, &rules, input.how())),
+        Ok(rules) => said(&judge(command, &rules, how)),
         // Somebody relies on rules that cannot be read.
         Err(failure) => Answer::Ask(format!("siding guard: {}", failure.message())),
     }
@@ -26,7 +32,7 @@ fn said(judgement: &Judgement) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use siding_guard::{How, Rules};
+    use siding_guard::Rules;
 
     use super::*;
 
