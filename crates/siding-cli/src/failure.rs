@@ -22,13 +22,15 @@ use crate::exit;
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
+    /// Lines below the message.
+    details: Vec<String>,
     hint: Option<String>,
 }
 
 impl Failure {
     /// Returns a failure with its message.
     pub(crate) fn new(message: impl Display) -> Self {
-        Self { message: message.to_string(), hint: None }
+        Self { message: message.to_string(), details: Vec::new(), hint: None }
     }
 
     /// Adds what the person can do next.
@@ -46,6 +48,9 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         // A message repeats what the caller gave, which may come from anywhere.
         errln!("siding: {}", self.message());
+        for line in &self.details {
+            errln!("  {}", one_line(line, usize::MAX));
+        }
         if let Some(hint) = &self.hint {
             errln!("  hint: {}", one_line(hint, usize::MAX));
         }
@@ -63,14 +68,23 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
+            StoreError::Ambiguous(ambiguous) => {
+                return Self {
+                    message: ambiguous.to_string(),
+                    details: ambiguous.choices.clone(),
+                    hint: Some(
+                        "give more characters of the id; `siding ps --all` lists all tasks"
+                            .to_owned(),
+                    ),
+                };
+            }
             StoreError::Io { source, .. } => hint_for(source.kind()),
             StoreError::Exposed { .. }
             | StoreError::Foreign { .. }
             | StoreError::NoSuchTask { .. }
-            | StoreError::NoPlace(_)
-            | StoreError::Ambiguous { .. } => None,
+            | StoreError::NoPlace(_) => None,
         };
-        Self { message: error.to_string(), hint: hint.map(str::to_owned) }
+        Self { hint: hint.map(str::to_owned), ..Self::new(error) }
     }
 }
 

@@ -104,7 +104,7 @@ fn one(
             StoreError::Exposed { .. }
             | StoreError::Foreign { .. }
             | StoreError::NoPlace(_)
-            | StoreError::Ambiguous { .. },
+            | StoreError::Ambiguous(_),
         ) => return Err(io::Error::from(io::ErrorKind::PermissionDenied).into()),
     };
     match dir.read() {

@@ -3,6 +3,7 @@
 //! `docs/format.md` is the contract. Everything below the root is reached by descriptor, so a long
 //! path, a link or a directory that moves meanwhile changes nothing.
 
+mod ambiguous;
 mod claim;
 mod error;
 mod session_dir;
@@ -17,6 +18,7 @@ use siding_model::id::{BadTaskId, Kind, TaskId};
 use crate::place::{self, Away, Runtime};
 use crate::sys::{file, limit, machine, process};
 
+pub use ambiguous::AmbiguousId;
 pub use error::StoreError;
 pub use task_dir::{LockedTask, TaskDir};
 
@@ -272,7 +274,8 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchTask`], [`StoreError::Ambiguous`], [`StoreError::Io`].
+    /// [`StoreError::NoSuchTask`], [`StoreError::Io`]; [`StoreError::Ambiguous`] with the tasks that
+    /// the text could name.
     pub fn resolve(&self, text: &str) -> Result<TaskId, StoreError> {
         let no_such = || StoreError::NoSuchTask { text: text.to_owned() };
         let whole: Result<TaskId, BadTaskId> = text.parse();
@@ -294,7 +297,7 @@ impl Root {
         match found.as_slice() {
             [] => Err(no_such()),
             [one] => Ok(*one),
-            _ => Err(StoreError::Ambiguous { text: text.to_owned(), found }),
+            _ => Err(StoreError::Ambiguous(AmbiguousId::new(self, text, found))),
         }
     }
 

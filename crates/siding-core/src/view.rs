@@ -70,7 +70,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         kind: spec.task_id.kind(),
         session_id: spec.session_id.clone(),
         name: spec.name.clone(),
-        command: spec.command.display(),
+        command: spec.command_text(),
         cwd: spec.cwd.clone(),
         final_cwd: state.final_cwd.clone(),
         adopted: state.adopted.is_some(),
@@ -129,7 +129,7 @@ fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
         .leader
         .is_some_and(|leader| leader.pid == pid && leader.start_ticks == stat.start_ticks);
     let command = if is_leader {
-        siding_model::text::one_line(&state.spec.command.display(), 160)
+        siding_model::text::one_line(&state.spec.command_text(), 160)
     } else {
         tree::command_of(pid)
     };

@@ -1,8 +1,10 @@
 //! What a task is asked to be. Written once, as the first record of its journal.
 
+pub mod own_command;
+
 use serde::{Deserialize, Serialize};
 
-use crate::id::{SessionId, TaskId};
+use crate::id::{Kind, SessionId, TaskId};
 use crate::limits::Limits;
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
@@ -34,11 +36,27 @@ impl Command {
     pub fn display(&self) -> String {
         match self {
             Self::Shell { text, .. } => text.clone(),
-            Self::Argv { argv } => {
-                argv.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
-            }
+            Self::Argv { argv } => join(argv.iter().map(String::as_str)),
         }
     }
+
+    /// Returns the command of a task of this kind as a person would type it. A task of any kind but
+    /// `local_bash` runs siding itself, and siding's path and inner arguments say nothing to a
+    /// person.
+    #[must_use]
+    pub fn display_as(&self, kind: Kind) -> String {
+        match self {
+            Self::Argv { argv } if kind != Kind::LocalBash => {
+                join(own_command::public_words(argv).into_iter())
+            }
+            Self::Shell { .. } | Self::Argv { .. } => self.display(),
+        }
+    }
+}
+
+/// Returns words as a POSIX shell would need them written.
+fn join<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the word as a POSIX shell would need it written.
@@ -141,6 +159,14 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+impl TaskSpec {
+    /// Returns the command as a person would type it.
+    #[must_use]
+    pub fn command_text(&self) -> String {
+        self.command.display_as(self.task_id.kind())
+    }
+}
+
 /// What holds for tasks that were started before the setting was there: its built-in value.
 const fn stall_after_ms() -> u64 {
     45_000
@@ -154,5 +180,14 @@ mod tests {
     fn argv_is_shown_as_typed() {
         let argv = ["echo", "a b", "it's", "", "x=1"].map(str::to_owned).to_vec();
         assert_eq!(Command::Argv { argv }.display(), r"echo 'a b' 'it'\''s' '' x=1");
+    }
+
+    #[test]
+    fn siding_itself_is_shown_by_its_name() {
+        let argv =
+            ["/opt/bin/siding", own_command::DREAM, "--cwd=/a b"].map(str::to_owned).to_vec();
+        let command = Command::Argv { argv };
+        assert_eq!(command.display_as(Kind::Dream), "siding dream '--cwd=/a b'");
+        assert_eq!(command.display_as(Kind::LocalBash), command.display());
     }
 }

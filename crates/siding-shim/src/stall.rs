@@ -231,7 +231,7 @@ impl Scene<'_> {
     pub(crate) fn command(&self, pid: i32) -> String {
         // The leader's own arguments are siding's constant text; it runs what was asked for.
         if self.leader() == Some(pid) {
-            text::one_line(&self.state.spec.command.display(), COMMAND)
+            text::one_line(&self.state.spec.command_text(), COMMAND)
         } else {
             tree::command_of(pid)
         }

@@ -129,7 +129,7 @@ impl Refusal {
     /// Returns what to do instead.
     fn next(&self, dialect: Dialect) -> Option<String> {
         match self {
-            Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous { .. }) => {
+            Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => {
                 Some(format!("{} shows the ids", dialect.tool("list")))
             }
             Self::Input(InputError::NoPipe { .. }) => Some(format!(

@@ -18,7 +18,7 @@ use siding_tools::{Host, PROGRAM};
 use super::when::Idle;
 
 /// The first argument of the program that dreams.
-pub const ARGUMENT: &str = "__dream";
+pub const ARGUMENT: &str = siding_model::spec::own_command::DREAM;
 
 /// What dream is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,22 +14,22 @@ use siding_model::outcome::{Placement, Why};
 use siding_model::record::checksum;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, Stdin};
+use siding_model::spec::{Command, Stdin, own_command};
 
 use super::plan::Plan;
 
 /// The first argument of the program that carries out a workflow.
-pub const INNER: &str = "__workflow";
+pub const INNER: &str = own_command::WORKFLOW;
 /// The flag before its file.
-pub const FILE: &str = "--file";
+pub const FILE: &str = own_command::WORKFLOW_FILE;
 /// The flag before the number of what was in the file when somebody looked at it.
-pub const CHECKED: &str = "--checked";
+pub const CHECKED: &str = own_command::WORKFLOW_CHECKED;
 /// The flag for going on after a failure.
 pub const KEEP_GOING: &str = "--keep-going";
 /// The flag before the number of steps at once.
 pub const MAX_PARALLEL: &str = "--max-parallel";
 /// The flag before the workflow that it goes on with.
-pub const RESUME: &str = "--resume";
+pub const RESUME: &str = own_command::WORKFLOW_RESUME;
 
 /// The signal that it takes for the wish to end.
 pub const SIGNAL: Signal = Signal::TERM;

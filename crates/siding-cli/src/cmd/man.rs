@@ -1,5 +1,7 @@
 //! `siding man`: the manual, made from the same definitions as `--help`.
 
+mod help_text;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,11 +59,7 @@ fn page(words: &[String]) -> Result<Vec<u8>, Failure> {
             Failure::new(format!("`{name}` has no command `{word}`")).with_hint(hint)
         })?;
     }
-    let mut page = Vec::new();
-    man(command)
-        .render(&mut page)
-        .map_err(|error| Failure::new(format!("could not make the page: {error}")))?;
-    Ok(page)
+    render(command).map_err(|error| Failure::new(format!("could not make the page: {error}")))
 }
 
 fn write_all(dir: &Path) -> Result<(), Failure> {
@@ -75,15 +73,27 @@ fn write_all(dir: &Path) -> Result<(), Failure> {
 
 /// Writes the page of a command and those of all commands below it.
 fn write_below(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
-    man(command).generate_to(dir)?;
+    std::fs::write(dir.join(man(command).get_filename()), render(command)?)?;
     // What only siding itself calls is no page.
     let mut shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     shown.try_for_each(|command| write_below(command, dir))
 }
 
 fn man(command: &clap::Command) -> Man {
+    // clap_mangen fills the text behind the options, examples too; `render` writes it instead.
+    let command = command.clone().after_help(None).after_long_help(None);
     // Only the program itself knows its version.
-    Man::new(command.clone()).source(concat!("siding ", env!("CARGO_PKG_VERSION")))
+    Man::new(command).source(concat!("siding ", env!("CARGO_PKG_VERSION")))
+}
+
+/// Returns the page of a command.
+fn render(command: &clap::Command) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    man(command).render(&mut page)?;
+    if let Some(text) = command.get_after_long_help().or_else(|| command.get_after_help()) {
+        help_text::sections(&text.to_string()).to_writer(&mut page)?;
+    }
+    Ok(page)
 }
 
 #[cfg(test)]

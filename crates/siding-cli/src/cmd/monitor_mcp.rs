@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::print;
 
 /// The first argument of the program that watches.
-pub(crate) const ARGUMENT: &str = "__watch-mcp";
+pub(crate) const ARGUMENT: &str = siding_model::spec::own_command::WATCH_MCP;
 /// The least time between two looks.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 /// How a server is started or reached again in a row before it is given up: with the pauses between,

@@ -3,8 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use siding_model::id::TaskId;
-
+use super::ambiguous::AmbiguousId;
 use crate::place::NoPlace;
 
 /// Why the state directory cannot be used.
@@ -49,21 +48,7 @@ pub enum StoreError {
         /// What was given.
         text: String,
     },
-    /// A text that begins several ids.
-    #[error("`{text}` begins {} ids: {}; give more characters", found.len(), list(found))]
-    Ambiguous {
-        /// What was given.
-        text: String,
-        /// The ids.
-        found: Vec<TaskId>,
-    },
-}
-
-fn list(ids: &[TaskId]) -> String {
-    const SHOWN: usize = 4;
-    let mut text: Vec<String> = ids.iter().take(SHOWN).map(ToString::to_string).collect();
-    if ids.len() > SHOWN {
-        text.push("…".to_owned());
-    }
-    text.join(", ")
+    /// A text with which several ids begin.
+    #[error("{0}: {list}; give more characters", list = .0.choices.join("; "))]
+    Ambiguous(AmbiguousId),
 }

@@ -66,6 +66,9 @@ fn a_dream_that_is_stopped_leaves_the_notes_alone() {
     let started = started.expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("d-"), "{id}");
+    // It has no name, so the list shows the command: as typed, without siding's full path.
+    let listed = sandbox.siding(&["ps"]).run().expect_code(0);
+    assert!(listed.out().contains("  siding dream"), "{listed}");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     eventually("all of it is gone", || processes::with_birthmark(&id).is_empty());
     assert_eq!(notes(&sandbox).as_deref(), Some("- mine\n"));

@@ -36,6 +36,31 @@ fn a_prompt_must_be_there_and_say_something() {
     assert!(blank.err().contains("say what it is to do"), "{}", blank.err());
 }
 
+/// A model that cut an id short sees what it could have meant.
+#[test]
+fn an_ambiguous_id_is_answered_with_the_choices() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "exit 3" }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "exit 4" }
+        [[answer]]
+        [[answer.call]]
+        tool = "task_output"
+        input = { id = "b" }
+        [[answer]]
+        expect = '`b` is ambiguous, 2 ids begin with it: b-\S+  exited \d after \S+  exit \d; b-\S+  exited \d after \S+  exit \d; give more characters; `task_list` shows the ids'
+        text = "done"
+    "#;
+    let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.out(), "done\n");
+}
+
 #[test]
 fn nobody_need_read_what_it_says() {
     let mut sandbox = Sandbox::new();

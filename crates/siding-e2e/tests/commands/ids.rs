@@ -44,16 +44,37 @@ fn a_unique_beginning_is_enough() {
 }
 
 #[test]
-fn a_beginning_of_several_is_refused_with_all_of_them() {
+fn a_beginning_of_several_is_ambiguous_and_lists_the_choices() {
     let sandbox = sandbox();
-    let mut all = [start(&sandbox, &["--stdin", "pipe"], HANG), ended(&sandbox, "true")];
-    all.sort();
+    let live = start(&sandbox, &["--stdin", "pipe"], HANG);
+    let over = ended(&sandbox, "exit 3");
     for (command, rest) in TAKERS {
         let err = refused(&sandbox, &[&[command, "b-"], rest].concat());
-        let said = format!("`b-` begins 2 ids: {}; give more characters", all.join(", "));
-        assert!(err.contains(&said), "{command}: {err}");
+        let lines: Vec<&str> = err.lines().collect();
+        assert_eq!(lines[0], "siding: `b-` is ambiguous, 2 ids begin with it", "{command}: {err}");
+        assert!(lines[1].starts_with(&format!("  {live}  running after ")), "{command}: {err}");
+        assert!(lines[2].starts_with(&format!("  {over}  exited 3 after ")), "{command}: {err}");
+        assert!(lines[2].ends_with("  exit 3"), "{command}: {err}");
+        assert!(lines[3].starts_with("  hint: give more characters"), "{command}: {err}");
     }
     assert_eq!(ids(&ok(&sandbox, &["ps", "--json", "--running"]).json()).len(), 1);
+    stop_all(&sandbox);
+}
+
+/// However many tasks there are, the message stays a short one.
+#[test]
+fn an_ambiguity_lists_the_first_choices_only() {
+    let sandbox = sandbox();
+    for code in 0..7 {
+        let _ended = ended(&sandbox, &format!("exit {code}"));
+    }
+    let live = start(&sandbox, &[], HANG);
+    let err = refused(&sandbox, &["show", "b"]);
+    let lines: Vec<&str> = err.lines().collect();
+    let message = "siding: `b` is ambiguous, 8 ids begin with it, of which 5 are listed";
+    assert_eq!((lines[0], lines.len()), (message, 7), "{err}");
+    assert!(lines[1].contains(&live), "what runs comes first: {err}");
+    assert!(err.contains("`siding ps --all` lists all tasks"), "{err}");
     stop_all(&sandbox);
 }
 

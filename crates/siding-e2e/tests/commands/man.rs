@@ -12,7 +12,7 @@ fn every_command_has_a_page() {
     for name in &names {
         let page = ok(&sandbox, &["man", name]).out();
         assert!(page.contains(&format!(".TH siding-{name} 1 ")), "{page}");
-        assert!(page.contains(".SH SYNOPSIS") && page.contains("Examples:"), "{name}: {page}");
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH EXAMPLES"), "{name}: {page}");
     }
     let page = ok(&sandbox, &["man", "session", "open"]).out();
     assert!(page.contains("owner\\-pid"), "{page}");
@@ -21,6 +21,24 @@ fn every_command_has_a_page() {
     let listed =
         |name: &String| page.contains(&format!("siding\\-{}(1)", name.replace('-', "\\-")));
     assert!(names.iter().all(listed), "{page}");
+}
+
+/// roff joins the lines of ordinary text. Two examples in one line cannot be read, let alone copied.
+#[test]
+fn examples_stay_as_they_are_typed() {
+    let sandbox = sandbox();
+    let help = ok(&sandbox, &["run", "--help"]).out();
+    let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+    let examples: Vec<&str> = examples.take_while(|line| !line.is_empty()).collect();
+    assert!(examples.len() >= 7, "{help}");
+    let page = ok(&sandbox, &["man", "run"]).out();
+    let (_, literal) = page.split_once(".SH EXAMPLES\n.EX\n").expect("a literal section");
+    let (literal, rest) = literal.split_once(".EE\n").expect("it ends");
+    let shown = literal.replace("\\-", "-").replace("\\*(Aq", "'");
+    let typed: Vec<&str> = examples.iter().map(|line| line.trim_start()).collect();
+    assert_eq!(shown.lines().collect::<Vec<_>>(), typed);
+    assert!(rest.contains(".SH \"EXIT STATUS\"\nthe command"), "{rest}");
+    assert!(!page.contains(".SH EXTRA"), "{page}");
 }
 
 #[test]

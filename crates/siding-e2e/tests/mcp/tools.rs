@@ -266,6 +266,24 @@ fn one_task_that_cannot_be_stopped_hides_no_other() {
     client.leave();
 }
 
+/// A model that cut an id short sees what it could have meant, in one answer.
+#[test]
+fn an_ambiguous_id_is_answered_with_the_choices() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let ids = [client.start("sleep 300"), client.start("sleep 301")];
+    let told = client.call("why", json!({ "id": "b-" }));
+    assert!(told.is_error, "{told:?}");
+    assert!(told.said.starts_with("`b-` is ambiguous, 2 ids begin with it: "), "{told:?}");
+    for (id, command) in ids.iter().zip(["sleep 300", "sleep 301"]) {
+        let choice = told.said.split("; ").find(|part| part.contains(id)).expect("is a choice");
+        assert!(choice.contains("running after") && choice.ends_with(command), "{choice}");
+    }
+    assert!(told.said.ends_with("give more characters; `list` shows the ids"), "{told:?}");
+    let _stopped = client.call("stop", json!({ "ids": ids }));
+    client.leave();
+}
+
 #[test]
 fn a_mistake_is_told_to_the_model_with_what_is_right() {
     let sandbox = sandbox();

@@ -47,7 +47,7 @@ impl Run {
         let Phase::Ended { outcome, .. } = state.life.phase() else { return None };
         Some(Self {
             task_id: state.spec.task_id,
-            command: normalise(&state.spec.command.display()),
+            command: normalise(&state.spec.command_text()),
             cwd: directory(&state.spec.cwd),
             ended: state.ended_wall(),
             ran_ms: state.ran_until.map(|until| until.ms_since(state.started)),

@@ -254,7 +254,7 @@ impl NoticeView {
             signal: news.signal(),
             limit: news.limit(),
             name: spec.name.as_deref().map(|name| short(name, NAME_MAX)),
-            command: short(&spec.command.display(), COMMAND_MAX),
+            command: short(&spec.command_text(), COMMAND_MAX),
             elapsed_ms: notice.elapsed_ms,
             output,
             summary: self::summary(spec.task_id, news, summary),

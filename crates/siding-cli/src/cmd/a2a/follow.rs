@@ -8,7 +8,7 @@ use siding_a2a::errand::{self, Errand};
 use crate::failure::Failure;
 
 /// What it is called by `siding a2a send`.
-pub(super) const NAME: &str = "follow";
+pub(super) const NAME: &str = siding_model::spec::own_command::FOLLOW;
 
 /// Sends a message and writes down what becomes of it: what runs in a task of `siding a2a send`.
 #[derive(Debug, clap::Args)]

@@ -32,7 +32,7 @@ pub(super) fn choose(
 ) -> Chosen {
     let foreground = Chosen { placement: Placement::Foreground, budget, note: None };
     let (asked, limit) = asked(args, settings, budget);
-    let known = || past::expectation(root, &command.display(), cwd);
+    let known = || past::expectation(root, &command.display_as(args.kind), cwd);
     let words = if asked == Asked::Nothing { siding_guard::words_of(command) } else { Vec::new() };
     let Some(found) = history::at_once(asked, limit, known, &words) else { return foreground };
     let budget = match found {

@@ -1,0 +1,98 @@
+//! The text behind the options of `--help`, as sections of a manual page.
+//!
+//! roff fills text: it joins lines and stretches the spaces between words (groff(7), "Filling").
+//! An example has to stay as it is typed, and a table in its columns, so both go between `.EX` and
+//! `.EE`, which turn that off (groff_man(7)).
+
+use clap_mangen::roff::{Roff, roman};
+
+/// The indentation of literal lines in a help text.
+const INDENT: &str = "  ";
+/// Begins the paragraph that lists the exit codes.
+const EXIT_CODES: &str = "Exit codes: ";
+
+/// Returns the sections of a help text: `EXAMPLES`, `EXIT STATUS` and, for all else, `NOTES`.
+pub(super) fn sections(text: &str) -> Roff {
+    let mut page = Roff::new();
+    let mut section = "";
+    for paragraph in paragraphs(text) {
+        let heading = match paragraph[0] {
+            "Examples:" => "EXAMPLES",
+            line if line.starts_with(EXIT_CODES) => "EXIT STATUS",
+            _ => "NOTES",
+        };
+        if section != heading {
+            page.control("SH", [heading]);
+            section = heading;
+        } else {
+            page.control("PP", []);
+        }
+        append(&mut page, &paragraph, heading);
+    }
+    page
+}
+
+/// Appends a paragraph. Its indented lines are literal.
+fn append(page: &mut Roff, lines: &[&str], heading: &str) {
+    let mut is_literal = false;
+    for line in lines {
+        if *line == "Examples:" {
+            continue;
+        }
+        let literal = line.strip_prefix(INDENT);
+        if literal.is_some() != is_literal {
+            is_literal = !is_literal;
+            page.control(if is_literal { "EX" } else { "EE" }, []);
+        }
+        let said = if heading == "EXIT STATUS" { line.strip_prefix(EXIT_CODES) } else { None };
+        page.text([roman(literal.or(said).unwrap_or(line))]);
+    }
+    if is_literal {
+        page.control("EE", []);
+    }
+}
+
+/// Splits a text at empty lines, and before the exit codes.
+fn paragraphs(text: &str) -> Vec<Vec<&str>> {
+    let mut paragraphs = vec![Vec::new()];
+    for line in text.lines() {
+        if line.trim().is_empty() || line.starts_with(EXIT_CODES) {
+            paragraphs.push(Vec::new());
+        }
+        if let Some(last) = paragraphs.last_mut().filter(|_| !line.trim().is_empty()) {
+            last.push(line);
+        }
+    }
+    paragraphs.retain(|lines| !lines.is_empty());
+    paragraphs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_and_tables_are_literal_and_prose_is_filled() {
+        let text = "Examples:\n  siding run -- 'a  b'   two\n  .hidden\n\nWhat --for takes:\n  exit    all\n\nOne\nparagraph.\nExit codes: 0 well,\n1 not.";
+        let page = sections(text).to_roff();
+        let wanted = [
+            ".SH EXAMPLES",
+            ".EX",
+            "siding run \\-\\- 'a  b'   two",
+            "\\&.hidden",
+            ".EE",
+            ".SH NOTES",
+            "What \\-\\-for takes:",
+            ".EX",
+            "exit    all",
+            ".EE",
+            ".PP",
+            "One",
+            "paragraph.",
+            ".SH \"EXIT STATUS\"",
+            "0 well,",
+            "1 not.",
+        ];
+        assert_eq!(page.lines().collect::<Vec<_>>(), wanted, "{page}");
+    }
+}
