@@ -61,7 +61,7 @@ impl Args {
         match self.event {
             Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
             Event::SessionStart => self.within(&input, |conversation| {
-                self.say(session_start::answer(conversation, self.host)?.into())
+                self.say(session_start::answer(conversation, self.host)?)
             }),
             // A subagent's messages are thrown away with it. What is new is for the one who stays.
             Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch
