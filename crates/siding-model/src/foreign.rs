@@ -7,7 +7,9 @@
 mod decide;
 mod facts;
 mod rule;
+mod unattended;
 
 pub use decide::decide;
 pub use facts::{Process, Spared, Tree, Verdicts, Viewer, Why};
-pub use rule::{BadRule, Rule};
+pub use rule::{BadRule, Rule, may_fit_built_in};
+pub use unattended::{ForeignReap, Report, Reports};

@@ -16,7 +16,7 @@ impl SocketPattern {
     /// sandbox (anthropics/claude-code#51932).
     #[must_use]
     pub fn built_in() -> Vec<Self> {
-        ["/tmp/claude-http-*.sock", "/tmp/claude-socks-*.sock"]
+        ["/tmp/claude-http-*.sock", "/tmp/claude-socks-*.sock", "/tmp/srt-mux-*.sock"]
             .iter()
             .filter_map(|text| Self::parse(text))
             .collect()
@@ -102,7 +102,7 @@ mod tests {
         for text in bad {
             assert_eq!(SocketPattern::parse(text), None, "{text}");
         }
-        assert_eq!(SocketPattern::built_in().len(), 2);
+        assert_eq!(SocketPattern::built_in().len(), 3);
     }
 
     #[test]

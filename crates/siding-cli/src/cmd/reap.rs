@@ -17,6 +17,7 @@ use crate::context::{self, PROGRAM};
 use crate::failure::Failure;
 use crate::{past, print, render};
 
+pub(super) use words::foreign::report;
 pub(super) use words::summary;
 
 /// Exit code when something is left that could not be cleared.
@@ -31,8 +32,10 @@ const LEFT: u8 = 1;
 /// from watched places (reap_sockets). Other processes and files that no record here explains are
 /// never touched.
 ///
-/// With --foreign it also ends what other programs left: whole trees of your processes that a rule
-/// names (reap_foreign), older than 4h by default, whose host is gone.
+/// What other programs left is ended by rules: whole trees of your processes that a rule names,
+/// older than 4h by default, whose host is gone. The built-in rules run each time, as foreign_reap
+/// says; the first time they only report. With --foreign all rules of reap_foreign end what they
+/// find, yours too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     /// Change nothing, only say what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Also end what other programs left behind, by the rules in reap_foreign
+    /// End what other programs left behind, by all rules of reap_foreign, whatever foreign_reap says
     #[arg(long)]
     foreign: bool,
     /// Print what was done as JSON
@@ -83,16 +86,22 @@ impl Args {
             reap::await_leaving(&root, PROGRAM, &mut steps);
             steps
         };
+        steps.extend(if self.foreign {
+            let (rules, min_age) = (&settings.reap_foreign, settings.foreign_min_age());
+            reap::foreign(&root, Orphans { rules, min_age }, self.dry_run)
+        } else {
+            reap::foreign_unattended(&root, &settings, self.dry_run)
+        });
+        // Afterwards: a relay that was ended holds its socket no longer.
         steps.extend(reap::sockets(&settings.reap_sockets, self.dry_run));
-        if self.foreign {
-            let (rules, min_age) = (&settings.reap_foreign, settings.max_elapsed_hard_cap);
-            steps.extend(reap::foreign(&root, Orphans { rules, min_age }, self.dry_run));
-        }
         if self.json {
             let counts = reap::counts(&steps);
             render::json::print(&Reaped { dry_run: self.dry_run, counts, steps: &steps })?;
         } else {
-            print::text(&words::all(&steps, self.dry_run))?;
+            print::text(&words::all(&steps, &settings, self.dry_run))?;
+        }
+        if !self.dry_run {
+            note_report(&root, &settings, &steps);
         }
         Ok(if steps.iter().any(Step::is_failure) {
             ExitCode::from(LEFT)
@@ -102,7 +111,14 @@ impl Args {
     }
 }
 
-/// Clears what crashes left, for a session that begins. Returns what was done. Who runs nothing
+/// Writes the record that a report of foreign orphans was shown, if these steps have one.
+pub(super) fn note_report(root: &Root, settings: &Settings, steps: &[Step]) {
+    if let Err(error) = reap::note_foreign_report(root, settings, steps) {
+        errln!("siding: could not record this report, it will be given again: {error}");
+    }
+}
+
+/// Clears what crashes left, for a program that begins. Returns what was done. Who runs nothing
 /// afterwards raises the limit of open descriptors first.
 pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
     let mut steps = reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?;
@@ -110,11 +126,26 @@ pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Fai
     Ok(steps)
 }
 
-/// As [`quietly`], for somebody who waits: without what is only old.
+/// Clears what crashes and dead hosts left, for a session that is opened. The caller shows the
+/// [`report`] and then calls [`note_report`].
+pub(super) fn for_session(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
+    let mut steps = reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?;
+    steps.extend(foreign_and_sockets(root, settings));
+    Ok(steps)
+}
+
+/// As [`for_session`], for a caller that waits: without what is only old.
 pub(super) fn at_once(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
     let mut steps = reap::act_at_once(root, PROGRAM)?;
-    steps.extend(reap::sockets(&settings.reap_sockets, false));
+    steps.extend(foreign_and_sockets(root, settings));
     Ok(steps)
+}
+
+fn foreign_and_sockets(root: &Root, settings: &Settings) -> Vec<Step> {
+    let mut steps = reap::foreign_unattended(root, settings, false);
+    // Afterwards: a relay that was ended holds its socket no longer.
+    steps.extend(reap::sockets(&settings.reap_sockets, false));
+    steps
 }
 
 fn limits(settings: &Settings) -> Limits {

@@ -5,11 +5,12 @@
 //! both looks say the same. Each signal is on the disk before it is sent.
 
 mod sweep;
+mod unattended;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use siding_model::foreign::{Process, Rule, Tree, Verdicts, Viewer, decide};
+use siding_model::foreign::{Process, Rule, Tree, Verdicts, Viewer, decide, may_fit_built_in};
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
 
@@ -22,6 +23,8 @@ use crate::sys::{clock, process};
 use crate::tree;
 
 use sweep::Sweep;
+
+pub use unattended::{foreign_unattended, note_foreign_report};
 
 /// Longest command line that is compared with a pattern, in bytes.
 const COMMAND_MAX: usize = 64 << 10;
@@ -85,6 +88,18 @@ fn end(root: &Root, orphans: Orphans<'_>, chosen: &[Tree], since_ms: u64) -> Vec
 type Ages = HashMap<ProcRef, Duration>;
 
 impl Orphans<'_> {
+    /// Whether a process is old enough and may fit a built-in rule. Reads one file of each process,
+    /// so that a session starts quickly on a machine without any: 5 µs for each process.
+    fn may_exist(self) -> bool {
+        let mut buffer = vec![0; COMMAND_MAX];
+        let mut may_fit = |pid| {
+            procfs::joined_words(pid, &mut buffer).is_some_and(|line| may_fit_built_in(&line))
+        };
+        let is_old =
+            |pid| procfs::stat(pid).is_some_and(|stat| age(stat.start_ticks) >= self.min_age);
+        procfs::all_pids().into_iter().any(|pid| may_fit(pid) && is_old(pid))
+    }
+
     fn look(self) -> (Verdicts, Ages) {
         let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let viewer = Viewer { pid, uid: process::effective_uid(), min_age: self.min_age };
@@ -97,17 +112,22 @@ impl Orphans<'_> {
 fn facts(pid: i32) -> Option<Process> {
     let stat = procfs::stat(pid)?;
     let (argv, name) = procfs::words(pid, COMMAND_MAX)?;
-    let started_ms = stat.start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
     Some(Process {
         process: ProcRef { pid, start_ticks: stat.start_ticks },
         ppid: stat.ppid,
         uid: procfs::only_uid(pid),
-        age: Duration::from_millis(clock::since_boot_ms().saturating_sub(started_ms)),
+        age: age(stat.start_ticks),
         name,
         argv,
         has_terminal: stat.has_terminal,
         is_marked: procfs::birthmark(pid).is_some_and(|mark| mark.task().is_some()),
     })
+}
+
+/// Returns how long a process has lived that was started at this time.
+fn age(start_ticks: u64) -> Duration {
+    let started_ms = start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
+    Duration::from_millis(clock::since_boot_ms().saturating_sub(started_ms))
 }
 
 fn spared(verdicts: &Verdicts) -> Vec<Step> {

@@ -144,6 +144,19 @@ pub enum Step {
         /// The last signal it was sent; `None` before it was, and when it went without.
         signal: Option<String>,
     },
+    /// A process of a foreign orphan's tree was found and only reported.
+    ForeignFound {
+        /// The rule.
+        rule: String,
+        /// The process.
+        pid: i32,
+        /// The topmost process of its tree.
+        top_pid: i32,
+        /// How long it has lived.
+        age_ms: u64,
+        /// Its command line, shortened.
+        command: String,
+    },
     /// A process of a foreign orphan's tree could not be ended.
     ForeignLeft {
         /// The rule.
@@ -202,11 +215,20 @@ impl Step {
             Self::SocketRemoved { .. } => "socket_removed",
             Self::SocketLeft { .. } => "socket_left",
             Self::ForeignEnded { .. } => "foreign_ended",
+            Self::ForeignFound { .. } => "foreign_found",
             Self::ForeignLeft { .. } => "foreign_left",
             Self::ForeignSpared { .. } => "foreign_spared",
             Self::ForeignFailed { .. } => "foreign_failed",
             Self::Failed { .. } => "failed",
         }
+    }
+
+    /// Turns the end of a foreign process into the report of it.
+    pub(super) fn into_found(self) -> Self {
+        let Self::ForeignEnded { rule, pid, top_pid, age_ms, command, signal: _ } = self else {
+            return self;
+        };
+        Self::ForeignFound { rule, pid, top_pid, age_ms, command }
     }
 
     /// Whether it says that something is left that should have been cleared.

@@ -1,5 +1,6 @@
 //! What `/proc` says about processes. Everything here may be gone a moment later.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::ops::Range;
 
@@ -231,6 +232,18 @@ pub fn words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
     Some((words, name(pid)?))
 }
 
+/// Returns the words of a process's command line joined by blanks, as far as `buffer` has room.
+/// `None` when the process is gone.
+#[must_use]
+pub fn joined_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
+    let len = read_into(&format!("/proc/{pid}/cmdline"), buffer)?.len();
+    let words = &mut buffer[..len];
+    let len = if words.ends_with(b"\0") { len - 1 } else { len };
+    let words = &mut words[..len];
+    words.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+    Some(String::from_utf8_lossy(words))
+}
+
 /// Returns the name of a process, at most 15 bytes of it.
 #[must_use]
 pub fn name(pid: i32) -> Option<String> {
@@ -376,7 +389,10 @@ mod tests {
         assert!(is_running(own));
         assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
         assert!(command_line(own.pid, 256).expect("is there").contains("siding"));
+        let mut buffer = [0; 4096];
+        let joined = joined_words(own.pid, &mut buffer).expect("is there").into_owned();
         let (words, name) = words(own.pid, 4096).expect("is there");
+        assert_eq!(joined, words.join(" "));
         assert!(words[0].contains("siding") && name.contains("siding"), "{words:?} {name}");
         assert_eq!(only_uid(own.pid), Some(crate::sys::process::effective_uid()));
         assert!(boot_id().expect("is there").0.len() >= 32);

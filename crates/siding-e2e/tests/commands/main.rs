@@ -24,6 +24,7 @@ mod reap;
 mod session;
 mod show;
 mod support;
+mod unattended;
 mod wait;
 mod wait_for;
 mod webhook;

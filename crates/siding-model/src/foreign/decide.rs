@@ -6,7 +6,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::facts::{Process, Spared, Tree, Verdicts, Viewer, Why};
-use super::rule::Rule;
+use super::rule::{Rule, socket_names};
 use crate::process::ProcRef;
 
 /// The process that takes in orphans when nobody else does.
@@ -34,12 +34,17 @@ const WRAPPERS: &[&str] = &[
     "nice", "ionice", "stdbuf", "bwrap", "socat", "unshare", "setpriv", "xargs",
 ];
 
+/// The relays of the built-in rules. They read no terminal, so the one that their host was started
+/// from does not keep them.
+const RELAYS: &[&str] = &["socat"];
+
 /// Decides which trees go by which rule, and why others that fit a pattern stay.
 ///
 /// A tree goes when a process of it fits a rule and is old enough, the topmost process is as old,
 /// all of it is the viewer's and of nobody's terminal, no host lives above it or in it, siding
 /// keeps nothing of it, and what is above it is init or another process that takes in orphans.
-/// Younger processes below an old one go with it.
+/// Younger processes below an old one go with it. A tree that a built-in rule chose stays as long
+/// as a process outside of all such trees names one of its socket files.
 #[must_use]
 pub fn decide(processes: &[Process], rules: &[Rule], viewer: Viewer) -> Verdicts {
     let look = Look::new(processes, rules, viewer);
@@ -64,8 +69,11 @@ pub fn decide(processes: &[Process], rules: &[Rule], viewer: Viewer) -> Verdicts
             }
         }
     }
+    look.spare_used(processes, &mut verdicts);
     // What one rule spares another may take.
-    verdicts.spared.retain(|spared| !taken.contains(&spared.process.pid));
+    let chosen: HashSet<ProcRef> =
+        verdicts.trees.iter().flat_map(|tree| tree.members.clone()).collect();
+    verdicts.spared.retain(|spared| !chosen.contains(&spared.process));
     verdicts
 }
 
@@ -134,8 +142,7 @@ impl<'a> Look<'a> {
             if parent.process.pid == INIT || parent.is_program(REAPERS) {
                 break;
             }
-            let carries = parent.is_program(WRAPPERS)
-                || self.rules.iter().any(|(_, pattern)| fits(pattern, parent));
+            let carries = parent.is_program(WRAPPERS) || self.fits_any(parent);
             if !carries {
                 let (pid, name) = (parent.process.pid, parent.name.clone());
                 return Err(Why::Below { pid, name });
@@ -148,6 +155,53 @@ impl<'a> Look<'a> {
             self.may_go(rule, member)?;
         }
         Ok(members.iter().map(|member| member.process).collect())
+    }
+
+    fn fits_any(&self, process: &Process) -> bool {
+        self.rules.iter().any(|(_, pattern)| fits(pattern, process))
+    }
+
+    /// Takes trees of built-in rules out again whose socket files are named outside of all trees.
+    ///
+    /// Repeated until nothing changes: the processes of a tree that stays count as outside.
+    fn spare_used(&self, processes: &[Process], verdicts: &mut Verdicts) {
+        let is_built_in = |tree: &Tree| {
+            self.rules.iter().any(|(rule, _)| rule.name == tree.rule && rule.is_built_in())
+        };
+        if !verdicts.trees.iter().any(is_built_in) {
+            return;
+        }
+        let Some(finder) = socket_names() else { return };
+        let names = |one: &Process| -> Vec<String> {
+            finder.find_iter(&one.argv.join(" ")).map(|name| name.as_str().to_owned()).collect()
+        };
+        loop {
+            let inside: HashSet<ProcRef> =
+                verdicts.trees.iter().flat_map(|tree| tree.members.iter().copied()).collect();
+            let outside = processes.iter().filter(|one| !inside.contains(&one.process));
+            let used: HashMap<String, i32> = outside
+                .flat_map(|one| names(one).into_iter().map(|name| (name, one.process.pid)))
+                .collect();
+            let user = |tree: &Tree| {
+                let members = tree.members.iter().filter_map(|member| self.by_pid.get(&member.pid));
+                let mut own = members.flat_map(|member| names(member));
+                own.find_map(|name| Some((*used.get(&name)?, name)))
+            };
+            let found = verdicts.trees.iter().enumerate().filter(|(_, tree)| is_built_in(tree));
+            let Some((at, (pid, socket))) =
+                found.into_iter().find_map(|(at, tree)| Some((at, user(tree)?)))
+            else {
+                return;
+            };
+            let Tree { rule, members, .. } = verdicts.trees.remove(at);
+            let fitting = members.into_iter().filter(|member| {
+                self.by_pid.get(&member.pid).is_some_and(|one| self.fits_any(one))
+            });
+            verdicts.spared.extend(fitting.map(|process| {
+                let why = Why::InUse { pid, socket: socket.clone() };
+                Spared { rule: rule.clone(), process, why }
+            }));
+        }
     }
 
     /// Returns a process and all below it, parents before children.
@@ -175,7 +229,8 @@ impl<'a> Look<'a> {
         if member.is_marked {
             return Err(Why::Marked { pid });
         }
-        if member.has_terminal {
+        let is_relay = || rule.is_built_in() && member.is_program(RELAYS) && self.fits_any(member);
+        if member.has_terminal && !is_relay() {
             return Err(Why::Terminal { pid });
         }
         no_host(rule, member)

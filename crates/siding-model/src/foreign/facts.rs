@@ -131,6 +131,14 @@ pub enum Why {
         /// That process.
         pid: i32,
     },
+    /// A process outside of every orphaned tree still names its socket file.
+    #[error("{pid}, which is no orphan, names its socket `{socket}`")]
+    InUse {
+        /// That process.
+        pid: i32,
+        /// The name of the socket file.
+        socket: String,
+    },
     /// The one who asks lives below it.
     #[error("this command was started from its tree")]
     Caller,

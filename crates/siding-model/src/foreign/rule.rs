@@ -9,9 +9,16 @@ const CLAUDE_SANDBOX: &str = "claude-sandbox";
 
 /// Command lines of its helpers (anthropics/claude-code#51932): the relays between the sandbox and
 /// the host's proxies, and the shells and `bwrap` around them, which have the relays' command or
-/// the sockets among their arguments.
-const CLAUDE_SANDBOX_PATTERN: &str =
-    r"^(\S*/)?(socat|bwrap|(ba|da|z)?sh .*socat) .*claude-(http|socks)-[^\s/]*\.sock";
+/// the sockets among their arguments. Claude Code 2.1.330 runs one relay outside of the sandbox
+/// (`socat UNIX-LISTEN:/tmp/claude-http-….sock,fork TCP:localhost:…`), which outlives it.
+const CLAUDE_SANDBOX_PATTERN: &str = concat!(
+    r"^(\S*/)?(socat|bwrap|(ba|da|z)?sh .*socat) ",
+    r".*(claude-(http|socks)-[^\s/]*|srt-mux-[0-9]+-[0-9]+)\.sock"
+);
+
+/// Names of the socket files in those command lines.
+const CLAUDE_SOCKET_PATTERN: &str =
+    r#"(claude-(http|socks)-[^\s/,:;"']*?|srt-mux-[0-9]+-[0-9]+)\.sock"#;
 
 /// Longest name of a rule, in bytes: it stands in every line about a process.
 const NAME_MAX: usize = 40;
@@ -90,8 +97,27 @@ impl Rule {
         Self::built_in().into_iter().find(|rule| rule.name == name)
     }
 
+    /// Whether it is exactly one of the built-in rules.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        Self::built_in().contains(self)
+    }
+
     /// Returns its pattern, ready to be used. `.` takes every character: a shell's text has lines.
     pub(super) fn compiled(&self) -> Option<Regex> {
         regex::RegexBuilder::new(&self.pattern).dot_matches_new_line(true).build().ok()
     }
+}
+
+/// Whether a command line, its words joined by blanks, may fit a built-in rule. A quick test by which
+/// nearly every process is passed over without compiling a pattern.
+#[must_use]
+pub fn may_fit_built_in(command_line: &str) -> bool {
+    command_line.contains(".sock")
+        && (command_line.contains("claude-") || command_line.contains("srt-mux-"))
+}
+
+/// Returns a finder for the socket files that the built-in rules are about.
+pub(super) fn socket_names() -> Option<Regex> {
+    Regex::new(CLAUDE_SOCKET_PATTERN).ok()
 }

@@ -9,7 +9,7 @@ use super::nearest::nearest;
 use super::origin::{Origin, Place};
 use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
 use super::webhook::Webhook;
-use crate::foreign::Rule;
+use crate::foreign::{ForeignReap, Rule};
 use crate::limits::OnLimit;
 use crate::net::NetPolicy;
 use crate::signal::Signal;
@@ -56,6 +56,8 @@ macro_rules! settings {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Settings {
             $($(#[doc = $doc])+ pub $name: $type,)+
+            /// The hard cap as it would be without project files.
+            pub(super) cap_without_projects: Duration,
             /// Where each value comes from, in the order of [`Key::ALL`].
             pub(super) places: Vec<Place>,
             pub(super) locks: Vec<Lock>,
@@ -67,6 +69,7 @@ macro_rules! settings {
             fn default() -> Self {
                 Self {
                     $($name: $builtin,)+
+                    cap_without_projects: HARD_CAP,
                     places: vec![Origin::BuiltIn.into(); Key::ALL.len()],
                     locks: Vec::new(),
                     warnings: Vec::new(),
@@ -122,13 +125,16 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// The built-in upper bound of every task's life.
+const HARD_CAP: Duration = secs(14_400);
+
 settings! {
     /// How long a caller is kept waiting before its command goes on in the background.
     BlockingBudget blocking_budget: Duration = secs(15), any;
     /// How long a task may live when nobody asked for more or less.
     MaxElapsed max_elapsed: Duration = secs(1_800), above_zero;
     /// Upper bound of every task's life. Only the system file can raise it.
-    MaxElapsedHardCap max_elapsed_hard_cap: Duration = secs(14_400), above_zero;
+    MaxElapsedHardCap max_elapsed_hard_cap: Duration = HARD_CAP, above_zero;
     /// Signal that asks a task to end, by name or number.
     KillSignal kill_signal: Signal = Signal::TERM, ending;
     /// Time between that signal and the kill. Zero kills at once.
@@ -199,6 +205,8 @@ settings! {
     ReapSockets reap_sockets: Vec<SocketPattern> = SocketPattern::built_in(), any;
     /// Rules for what other programs left behind, for `siding reap --foreign`.
     ReapForeign reap_foreign: Vec<Rule> = Rule::built_in(), any;
+    /// What session starts and the timer do with what the built-in rules find: `off`, `report` or `end`. The built-in `end` only reports the first time.
+    ForeignReap foreign_reap: ForeignReap = ForeignReap::End, any;
     /// Address that `siding notices --notify` sends notices to, or `off`.
     NotifyWebhook notify_webhook: Webhook = Webhook::OFF, any;
 }
@@ -221,6 +229,7 @@ impl Key {
                 | Self::RetentionBytes
                 | Self::ReapSockets
                 | Self::ReapForeign
+                | Self::ForeignReap
                 | Self::NotifyWebhook
         )
     }

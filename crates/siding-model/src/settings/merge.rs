@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::keys::{Key, Layer, Settings};
 use super::origin::{Origin, Place};
 use super::value::{RawValue, ValueError};
+use crate::foreign::ForeignReap;
 use crate::limits::Limits;
 use crate::span;
 
@@ -199,6 +200,9 @@ impl Settings {
             settings.refuse_raise(&mut layer);
             settings.refuse_opening(&mut layer);
             settings.apply(layer);
+            if !matches!(settings.origin(Key::MaxElapsedHardCap), Origin::Project { .. }) {
+                settings.cap_without_projects = settings.max_elapsed_hard_cap;
+            }
         }
         settings.hold_cap();
         settings
@@ -219,6 +223,20 @@ impl Settings {
             output_rate: self.max_output_rate.0.0,
             on_limit: self.on_limit,
         }
+    }
+
+    /// Returns the age from which foreign orphans may be ended: the hard cap, which a project's file
+    /// cannot lower here, because the orphans may be another project's.
+    #[must_use]
+    pub const fn foreign_min_age(&self) -> Duration {
+        self.cap_without_projects
+    }
+
+    /// Returns what a run of the reaper that nobody asked for does about foreign orphans.
+    #[must_use]
+    pub fn foreign_reap_in_force(&self, is_reported: bool) -> ForeignReap {
+        let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;
+        self.foreign_reap.in_force(is_chosen, is_reported)
     }
 
     /// Returns who set a key.

@@ -3,6 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::foreign::ForeignReap;
 use crate::limits::{Limits, OnLimit};
 use crate::net::NetPolicy;
 use crate::signal::Signal;
@@ -103,8 +104,9 @@ fn the_built_in_values_are_the_documented_ones() {
             "retention_bytes=2GiB",
             "notify_desktop=false",
             "notify_bell=false",
-            "reap_sockets=/tmp/claude-http-*.sock, /tmp/claude-socks-*.sock",
+            "reap_sockets=/tmp/claude-http-*.sock, /tmp/claude-socks-*.sock, /tmp/srt-mux-*.sock",
             "reap_foreign=claude-sandbox",
+            "foreign_reap=end",
             "notify_webhook=off",
         ]
     );
@@ -327,6 +329,26 @@ fn only_the_system_file_raises_the_cap() {
     let settings =
         Settings::merge([layer(&user(), &[(cap, "1h")]), layer(&project(), &[(cap, "2h")])]);
     assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(3600));
+}
+
+#[test]
+fn a_project_cannot_have_younger_processes_of_others_ended() {
+    let (cap, ends) = (Key::MaxElapsedHardCap, Key::ForeignReap);
+    let hour = Duration::from_secs(3600);
+    assert_eq!(Settings::default().foreign_min_age(), 4 * hour);
+    let settings =
+        Settings::merge([layer(&user(), &[(cap, "1h")]), layer(&project(), &[(cap, "1m")])]);
+    assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(60));
+    assert_eq!(settings.foreign_min_age(), hour);
+    let lower = layer(&variable(cap), &[(cap, "2s")]);
+    let settings = Settings::merge([layer(&project(), &[(cap, "1m")]), lower]);
+    assert_eq!(settings.foreign_min_age(), Duration::from_secs(2));
+    // Nor does it decide that anything is ended.
+    let settings = Settings::merge([layer(&project(), &[(ends, "end")])]);
+    assert_eq!(settings.foreign_reap_in_force(false), ForeignReap::Report);
+    assert_eq!(warnings(&settings).len(), 1);
+    let settings = Settings::merge([layer(&user(), &[(ends, "end")])]);
+    assert_eq!(settings.foreign_reap_in_force(false), ForeignReap::End);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::foreign::BadRule;
+use crate::foreign::{BadRule, ForeignReap};
 use crate::limits::OnLimit;
 use crate::net::BadPolicy;
 use crate::signal::{BadSignal, Signal};
@@ -322,6 +322,12 @@ impl Word for OnLimit {
     const WORDS: &'static [(&'static str, Self)] =
         &[("notice", Self::Notice), ("stop", Self::Stop)];
     const ALLOWED: &'static str = "`notice` or `stop`";
+}
+
+impl Word for ForeignReap {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("report", Self::Report), ("end", Self::End)];
+    const ALLOWED: &'static str = "`off`, `report` or `end`";
 }
 
 impl Word for OnLeaderExit {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use siding_model::foreign::{Process, Rule, Verdicts, Viewer, Why, decide};
+use siding_model::foreign::{Process, Rule, Verdicts, Viewer, Why, decide, may_fit_built_in};
 use siding_model::process::ProcRef;
 
 const OWN: u32 = 1000;
@@ -167,8 +167,10 @@ fn the_shells_around_the_relays_fit_by_themselves() {
         "/bin/bash -c socat TCP-LISTEN:1 UNIX-CONNECT:/tmp/claude-http-1.sock &\n sleep",
         "/usr/bin/socat UNIX-LISTEN:/tmp/x/claude-socks-9f.sock,fork TCP:localhost:1",
         "bwrap --bind /tmp/claude-http-1.sock /tmp/claude-http-1.sock -- bash",
+        "socat UNIX-LISTEN:/tmp/srt-mux-8085-0.sock,fork TCP:localhost:1",
     ] {
         assert_eq!(chosen(&look(&table(vec![process(40, 1, line)]))), [40], "{line}");
+        assert!(may_fit_built_in(line), "{line}");
     }
 }
 
@@ -185,6 +187,52 @@ fn a_young_one_waits_and_a_young_child_goes_with_its_parents() {
     let own = Rule { min_age: Some(Duration::from_secs(60)), ..Rule::built_in().remove(0) };
     let viewer = Viewer { pid: VIEWER, uid: OWN, min_age: CAP };
     assert_eq!(chosen(&decide(&all, &[own], viewer)).len(), 6);
+}
+
+/// Seen after `kill -9` of Claude Code 2.1.330: the relay outside of the sandbox, alone.
+const RELAY: &str = "socat UNIX-LISTEN:/tmp/claude-http-3126da26c2ffdd25.sock,fork,reuseaddr \
+    TCP:localhost:41211,keepalive,keepidle=10,keepintvl=5,keepcnt=3";
+
+#[test]
+fn the_relay_that_outlives_its_host_goes_also_at_the_terminal_of_the_host() {
+    let mut all = table(vec![process(50, 1, RELAY)]);
+    assert_eq!(chosen(&look(&all)), [50]);
+    find(&mut all, 50).has_terminal = true;
+    assert_eq!(chosen(&look(&all)), [50], "a relay reads no terminal");
+    // By a rule of a user's own, a terminal is a reason to stay.
+    let own = Rule { name: "own".to_owned(), ..Rule::built_in().remove(0) };
+    let viewer = Viewer { pid: VIEWER, uid: OWN, min_age: CAP };
+    assert!(decide(&all, &[own], viewer).trees.is_empty());
+    // Young, or below a host that lives, whatever that is called.
+    find(&mut all, 50).age = CAP - Duration::from_secs(1);
+    assert!(matches!(spared(&all)[0], Why::TooYoung { pid: 50, .. }));
+    for host in ["claude", "node /x/cli.js", "/versions/2.1.330 -p"] {
+        let mut all = table(vec![process(50, 60, RELAY)]);
+        all.push(process(60, 1, host));
+        let _stays = spared(&all);
+    }
+}
+
+/// A relay whose parent has gone may still serve a sandbox of a live session.
+#[test]
+fn a_relay_stays_while_a_live_process_names_its_socket() {
+    let mut all = table(vec![process(50, 1, RELAY)]);
+    all.push(process(60, 1, "claude"));
+    let bind = "bwrap --bind /tmp/claude-http-3126da26c2ffdd25.sock /tmp/x -- bash";
+    all.push(process(61, 60, bind));
+    let verdicts = look(&all);
+    assert!(verdicts.trees.is_empty(), "{verdicts:?}");
+    let why = verdicts.spared.iter().find(|spared| spared.process.pid == 50);
+    let why = &why.expect("a reason").why;
+    assert!(matches!(why, Why::InUse { pid: 61, .. }), "{why}");
+    // Once that session is over too, both go, although each names the socket.
+    all.retain(|one| one.process.pid != 60);
+    find(&mut all, 61).ppid = 1;
+    assert_eq!(chosen(&look(&all)), [50, 61]);
+    // Another socket is none of its business.
+    find(&mut all, 61).argv[2] = "/tmp/claude-http-0000.sock".to_owned();
+    find(&mut all, 61).age = Duration::ZERO;
+    assert_eq!(chosen(&look(&all)), [50]);
 }
 
 /// Any machine: each process below an earlier one, an unseen one or itself later.
@@ -242,7 +290,8 @@ proptest! {
             prop_assert!(by_pid[&tree.members[0].pid].age >= CAP);
             for member in &tree.members {
                 let one = by_pid[&member.pid];
-                prop_assert!(one.uid == Some(OWN) && !one.is_marked && !one.has_terminal);
+                let reads_terminal = one.has_terminal && one.argv[0] != "socat";
+                prop_assert!(one.uid == Some(OWN) && !one.is_marked && !reads_terminal);
                 prop_assert!(!above(VIEWER).contains(&member.pid));
                 for pid in above(member.pid) {
                     let is_host = |one: &&Process| one.argv.iter().any(|word| word.ends_with("claude"));

@@ -23,10 +23,11 @@ pub(super) enum Answer {
 }
 
 /// An answer, and the notices that it tells.
-#[derive(Debug)]
 pub(super) struct Told<'r> {
     answer: Answer,
     acks: Option<Acks<'r>>,
+    /// What else is recorded once the host has the answer.
+    then: Option<Box<dyn FnOnce() + 'r>>,
 }
 
 /// Notices to be acknowledged once they were read.
@@ -40,14 +41,19 @@ pub(super) struct Acks<'r> {
 
 impl From<Answer> for Told<'_> {
     fn from(answer: Answer) -> Self {
-        Self { answer, acks: None }
+        Self { answer, acks: None, then: None }
     }
 }
 
 impl<'r> Told<'r> {
     /// Returns an answer that tells notices.
     pub(super) const fn with(answer: Answer, acks: Acks<'r>) -> Self {
-        Self { answer, acks: Some(acks) }
+        Self { answer, acks: Some(acks), then: None }
+    }
+
+    /// Adds what is recorded once the host has the answer.
+    pub(super) fn then(self, record: impl FnOnce() + 'r) -> Self {
+        Self { then: Some(Box::new(record)), ..self }
     }
 
     /// Returns the answer.
@@ -59,6 +65,9 @@ impl<'r> Told<'r> {
     pub(super) fn acknowledge(self) {
         if let Some(acks) = self.acks {
             let _told_again = acks.acknowledge();
+        }
+        if let Some(record) = self.then {
+            record();
         }
     }
 }

@@ -10,7 +10,7 @@ use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_model::id::SessionId;
 
-use super::Answer;
+use super::answer::{Answer, Told};
 use super::conversation::Conversation;
 use super::host::Host;
 use super::news::escaped;
@@ -26,7 +26,7 @@ const ENV_FILE: &str = "CLAUDE_ENV_FILE";
 const CODEX_ENV_FILE: &str = "CODEX_ENV_FILE";
 
 /// Opens the session, clears what earlier ones left, and answers what there is to know.
-pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, Failure> {
+pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>, Failure> {
     // First, so that what a resumed conversation left is its own again.
     conversation.open()?;
     session::note_hooks(&conversation.root, &conversation.session)?;
@@ -44,26 +44,28 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
     if let Some(left) = predecessors::left(&conversation.root)? {
         text.push_str(&left);
     }
-    if let Some(cleared) = cleared(steps) {
+    let report = reap::report(&steps, &settings);
+    text.push_str(report.as_deref().unwrap_or_default());
+    if let Some(cleared) = cleared(&steps) {
         text.push_str(&format!("siding cleared what earlier crashes left: {cleared}.\n"));
     }
     if let Some(running) = reminder::list(conversation)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
     if text.is_empty() {
-        return Ok(Answer::Nothing);
+        return Ok(Answer::Nothing.into());
     }
-    Ok(Answer::Context(format!(
-        "siding reports (automated, not from the user):\n{}",
-        escaped(&text)
-    )))
+    let text = format!("siding reports (automated, not from the user):\n{}", escaped(&text));
+    let told = Told::from(Answer::Context(text));
+    // The report counts once the host has it.
+    Ok(told.then(move || reap::note_report(&conversation.root, &settings, &steps)))
 }
 
 /// Returns what the reaper did that a conversation wants to know.
-fn cleared(mut steps: Vec<Step>) -> Option<String> {
-    // What is told with its conversation is no news.
-    steps.retain(|step| !matches!(step, Step::Leaving { .. }));
-    reap::summary(&steps)
+fn cleared(steps: &[Step]) -> Option<String> {
+    // What is told with its conversation, or reported by itself, is no news.
+    let is_news = |step: &&Step| !matches!(step, Step::Leaving { .. } | Step::ForeignFound { .. });
+    reap::summary(&steps.iter().filter(is_news).cloned().collect::<Vec<_>>())
 }
 
 /// Lets the host's shells have themselves adopted.

@@ -1,10 +1,11 @@
 //! What the reaper did, in words.
 
-mod foreign;
+pub(in crate::cmd) mod foreign;
 
 use std::collections::BTreeMap;
 
 use siding_core::reap::{self, Step};
+use siding_model::settings::Settings;
 use siding_model::size::Bytes;
 use siding_model::text::one_line;
 
@@ -16,8 +17,11 @@ const INDENT: usize = 16;
 const COMMAND: usize = 100;
 
 /// Returns all steps, one paragraph each, and a summary.
-pub(super) fn all(steps: &[Step], dry_run: bool) -> String {
+pub(super) fn all(steps: &[Step], settings: &Settings, dry_run: bool) -> String {
     let mut text: String = steps.iter().map(|step| line(step, dry_run)).collect();
+    if steps.iter().any(|step| matches!(step, Step::ForeignFound { .. })) {
+        text.push_str(&format!("{}\n", print::wrapped(&foreign::next(settings), 0, print::WIDTH)));
+    }
     let done = if dry_run { "would do" } else { "done" };
     match summary(steps) {
         Some(summary) => {
@@ -56,6 +60,7 @@ fn noun(kind: &str) -> &str {
         "unclaimed" => "stale claims",
         "socket_removed" => "dead sockets removed",
         "socket_left" => "dead sockets LEFT",
+        "foreign_found" => "foreign orphans found",
         "foreign_ended" => "foreign orphans ended",
         "foreign_left" => "foreign orphans STILL ALIVE",
         "foreign_spared" => "left alone",
@@ -141,6 +146,7 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
         Step::SocketRemoved { .. }
         | Step::SocketLeft { .. }
         | Step::ForeignEnded { .. }
+        | Step::ForeignFound { .. }
         | Step::ForeignLeft { .. }
         | Step::ForeignSpared { .. }
         | Step::ForeignFailed { .. } => return foreign::said(step, &verb),
@@ -168,12 +174,12 @@ mod tests {
         };
         let closed = Step::Closed { task_id: id(), outcome: None };
         assert_eq!(
-            all(&[closed, stray], false),
+            all(&[closed, stray], &Settings::default(), false),
             "b-4k7q0n2m8x5t  recorded its end, which no shim saw\n\
              b-4k7q0n2m8x5t  ended stray 77 by SIGTERM: sleep 1000\n\
              done: ends recorded 1, strays ended 1\n"
         );
-        assert_eq!(all(&[], true), "nothing to clear\n");
+        assert_eq!(all(&[], &Settings::default(), true), "nothing to clear\n");
     }
 
     #[test]
@@ -183,7 +189,7 @@ mod tests {
             path: None,
             why: "the journal is damaged at record 7 (byte 12345): the line is damaged".to_owned(),
         };
-        let text = all(&[aside], true);
+        let text = all(&[aside], &Settings::default(), true);
         assert!(text.starts_with("b-4k7q0n2m8x5t  would set aside: the journal"), "{text}");
         assert!(text.ends_with("would do: set aside 1\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

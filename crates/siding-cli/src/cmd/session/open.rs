@@ -17,8 +17,8 @@ use crate::{print, render};
 /// Opens a session, or gives it one more owner.
 ///
 /// Its tasks are stopped when its last owner has ended, after a short grace (session_grace) in which a
-/// resumed conversation may open it again under a new owner. Also clears what earlier crashes
-/// left, as `siding reap` does.
+/// resumed conversation may open it again under a new owner. Also clears what earlier crashes and
+/// dead agents left, as `siding reap` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ impl Args {
         let settings = context::settings()?;
         let session = session::open(&root, &self.id, self.owner_pid)?;
         descriptor::raise_open_limit();
-        let reaped = reap::quietly(&root, &settings).unwrap_or_else(|failure| {
+        let reaped = reap::for_session(&root, &settings).unwrap_or_else(|failure| {
             // The session is open all the same.
             failure.report();
             Vec::new()
@@ -54,8 +54,9 @@ impl Args {
             .collect();
         if self.json {
             let mut view = SessionView::new(&session, &context::boot()?, running);
-            view.reaped = Some(reaped);
+            view.reaped = Some(reaped.clone());
             render::json::print(&view)?;
+            reap::note_report(&root, &settings, &reaped);
             return Ok(ExitCode::SUCCESS);
         }
         let owner = one_line(&tree::command_of(self.owner_pid), 100);
@@ -71,7 +72,11 @@ impl Args {
             let cleared = format!("cleared what earlier crashes left: {summary}");
             text += &(print::wrapped(&cleared, 0, print::WIDTH) + "\n");
         }
+        if let Some(report) = reap::report(&reaped, &settings) {
+            text += &report;
+        }
         print::text(&text)?;
+        reap::note_report(&root, &settings, &reaped);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use siding_core::reap::Step;
+use siding_model::settings::{Key, Origin, Settings};
 use siding_model::span;
 use siding_model::text::one_line;
 
@@ -10,6 +11,9 @@ use super::{COMMAND, INDENT};
 
 /// Longest path that is shown.
 const PATH: usize = 120;
+
+/// Processes that a report names; the others are counted.
+const REPORTED: usize = 5;
 
 /// Returns what a step is about, and what is said about it. `verb` gives what was done, or would.
 pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
@@ -29,6 +33,10 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
             let command = one_line(command, COMMAND);
             let done = verb("ended", "end");
             (subject(rule), format!("{done} {pid}{tree}{by}, {age} old: {command}"))
+        }
+        Step::ForeignFound { rule, pid, top_pid, age_ms, command } => {
+            let found = found(*pid, *top_pid, *age_ms, command);
+            (subject(rule), format!("found {found}"))
         }
         Step::ForeignLeft { rule, pid, command, why } => {
             (subject(rule), format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND)))
@@ -53,6 +61,47 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
         | Step::AsideExpired { .. }
         | Step::Unclaimed { .. }
         | Step::Failed { .. } => unreachable!("it is about a task"),
+    }
+}
+
+/// Returns a process that is only reported.
+fn found(pid: i32, top_pid: i32, age_ms: u64, command: &str) -> String {
+    let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
+    let age = span::human(Duration::from_millis(age_ms));
+    format!("{pid}{tree}, {age} old: {}", one_line(command, COMMAND))
+}
+
+/// Returns the report of foreign orphans for an agent or a person, `None` without any.
+pub(in crate::cmd) fn report(steps: &[Step], settings: &Settings) -> Option<String> {
+    let lines: Vec<String> = steps.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let mut text = "Processes of an agent session that is gone still run:\n".to_owned();
+    lines.iter().take(REPORTED).for_each(|line| text.push_str(line));
+    if lines.len() > REPORTED {
+        let more = lines.len() - REPORTED;
+        text.push_str(&format!("- and {more} more: siding reap --foreign --dry-run\n"));
+    }
+    Some(text + &next(settings) + "\n")
+}
+
+fn line(step: &Step) -> Option<String> {
+    let Step::ForeignFound { rule, pid, top_pid, age_ms, command } = step else { return None };
+    Some(format!("- {} (rule {rule})\n", found(*pid, *top_pid, *age_ms, command)))
+}
+
+/// Returns what happens next to processes that were only reported, and how to change that.
+pub(super) fn next(settings: &Settings) -> String {
+    if *settings.origin(Key::ForeignReap) == Origin::BuiltIn {
+        "This first time they are only reported. The next session start, or the timer, ends them; \
+         `siding reap --foreign` ends them now. `foreign_reap = \"off\"` in your settings \
+         (~/.config/siding/config.toml) keeps them, `\"report\"` only reports them each time."
+            .to_owned()
+    } else {
+        "They are only reported, because `foreign_reap` is `report`. `siding reap --foreign` ends \
+         them now; `foreign_reap = \"end\"` in your settings ends such processes from now on."
+            .to_owned()
     }
 }
 

@@ -1,0 +1,81 @@
+//! Foreign orphans in a run that nobody asked for: at the start of a session, and by the timer.
+//!
+//! Only built-in rules run here. Whether they end or only report is decided by
+//! [`ForeignReap`]; `foreign-reports` in the state directory is the record that a report was given.
+
+use std::io;
+use std::os::fd::AsFd as _;
+
+use siding_model::foreign::{ForeignReap, Report, Reports, Rule};
+use siding_model::settings::Settings;
+
+use super::super::Step;
+use super::{Orphans, foreign};
+use crate::store::Root;
+use crate::sys::file::{self, Open};
+use crate::sys::{clock, machine};
+
+/// Name of the record below the root (`docs/format.md`).
+const REPORTS: &str = "foreign-reports";
+/// Length in bytes up to which the record is read: one line for each machine and set of rules.
+const REPORTS_MAX: usize = 256 << 10;
+
+/// Ends the foreign orphans of the built-in rules, or reports them as [`Step::ForeignFound`], as the
+/// settings say. A process that fits a rule and stays is not mentioned: each live session has some.
+///
+/// The caller that has shown a report notes that by [`note_foreign_report`].
+#[must_use]
+pub fn foreign_unattended(root: &Root, settings: &Settings, dry_run: bool) -> Vec<Step> {
+    let rules = built_in(settings);
+    let orphans = Orphans { rules: &rules, min_age: settings.foreign_min_age() };
+    if rules.is_empty() || settings.foreign_reap == ForeignReap::Off || !orphans.may_exist() {
+        return Vec::new();
+    }
+    let is_reported = || reports(root).cover(&machine::name(), &rules);
+    let reports_only = match settings.foreign_reap_in_force(is_reported()) {
+        ForeignReap::Off => return Vec::new(),
+        ForeignReap::Report => true,
+        ForeignReap::End => false,
+    };
+    let mut steps = foreign(root, orphans, dry_run || reports_only);
+    steps.retain(|step| !matches!(step, Step::ForeignSpared { .. }));
+    if reports_only {
+        steps = steps.into_iter().map(Step::into_found).collect();
+    }
+    steps
+}
+
+/// Writes the record that a report was given on this machine, if these steps have one. Later runs may
+/// end what the rules find then.
+///
+/// # Errors
+///
+/// The operating system's: then the report is given again.
+pub fn note_foreign_report(root: &Root, settings: &Settings, steps: &[Step]) -> io::Result<()> {
+    let rules = built_in(settings);
+    let has_report = steps.iter().any(|step| matches!(step, Step::ForeignFound { .. }));
+    if !has_report || reports(root).cover(&machine::name(), &rules) {
+        return Ok(());
+    }
+    let report = Report::new(clock::wall().rfc3339(), machine::name(), &rules);
+    let record = file::open_at(root, REPORTS, Open::Append)?;
+    // A newline before it ends a line that a crash has torn.
+    let mut line = if file::facts(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };
+    line.extend(serde_json::to_vec(&report)?);
+    line.push(b'\n');
+    if file::write(&record, &line)? != line.len() {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    file::sync_data(&record)
+}
+
+fn built_in(settings: &Settings) -> Vec<Rule> {
+    settings.reap_foreign.iter().filter(|rule| rule.is_built_in()).cloned().collect()
+}
+
+fn reports(root: &Root) -> Reports {
+    let read = file::open_at(root, REPORTS, Open::Read)
+        .and_then(|record| file::read_whole(record.as_fd(), REPORTS_MAX));
+    // Without a readable record the report is given again.
+    read.map(|bytes| Reports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+}
