@@ -257,6 +257,7 @@ fn spec(
         stall_after_ms: millis(settings.stall_after),
         deadline_notice_ms: millis(settings.deadline_notice),
         limits: settings.limits(),
+        watch: settings.thresholds(),
         // What runs already has the network that its host gave it.
         net: NetPolicy::Host,
         // It claims no command.

@@ -195,6 +195,7 @@ mod tests {
             keep_tail: 0,
             stall_after_ms: 45_000,
             deadline_notice_ms: 0,
+            watch: siding_model::limits::Thresholds::default(),
             limits: siding_model::limits::Limits::default(),
             net: siding_model::net::NetPolicy::Host,
             same_key: String::new(),

@@ -119,6 +119,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         wait_for: Vec::new(),
         stall_after_ms: 45_000,
         deadline_notice_ms: 0,
+        watch: siding_model::limits::Thresholds::default(),
         limits: siding_model::limits::Limits::default(),
         net: siding_model::net::NetPolicy::Host,
     }

@@ -11,6 +11,7 @@ pub mod adopt;
 pub mod advice;
 mod deadline_notice;
 pub mod evidence;
+pub mod failure_class;
 pub mod foreign;
 pub mod history;
 pub mod id;

@@ -5,7 +5,7 @@ pub mod own_command;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Kind, SessionId, TaskId};
-use crate::limits::Limits;
+use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
 use crate::outcome::Placement;
@@ -138,6 +138,9 @@ pub struct TaskSpec {
     /// What it may use, and what happens when it uses more.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
+    /// From which use on it is told of while nobody waits for it.
+    #[serde(default, skip_serializing_if = "Thresholds::is_none")]
+    pub watch: Thresholds,
     /// What of the network it may reach.
     #[serde(default, skip_serializing_if = "NetPolicy::is_host")]
     pub net: NetPolicy,

@@ -69,6 +69,11 @@ impl Hosted {
         hosted
     }
 
+    /// Whether the task's output goes to the file.
+    pub(crate) const fn sees_output(&self) -> bool {
+        self.is_hosts
+    }
+
     /// Returns the length of the file.
     pub(crate) fn bytes(&self) -> u64 {
         let facts = self.file.as_ref().and_then(|file| file::facts(file).ok());

@@ -104,7 +104,7 @@ impl Keeper {
             self.look_at_hosts_output(now);
             has_used |= self.look_for_ready(now);
             has_used |= self.look_for_a_stall(now);
-            self.look_at_the_meter(now);
+            has_used |= self.look_at_the_meter(now);
             if self.state.is_live() {
                 return if has_used { Turn::Spent } else { Turn::Live };
             }
@@ -210,18 +210,19 @@ impl Keeper {
     }
 
     /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
-    /// was asked to.
-    fn look_at_the_meter(&mut self, now: Mono) {
+    /// was asked to. Returns whether memory was used that will not be needed soon.
+    fn look_at_the_meter(&mut self, now: Mono) -> bool {
         let seen = self.stall.take_uses();
         let Self { root, dir, state, pump, kin, .. } = self;
-        let breaches = self.meter.look(&Scene { root, dir, state, pump, kin }, seen, now);
-        breaches.into_iter().for_each(|breach| self.limit_passed(breach));
+        let look = self.meter.look(&Scene { root, dir, state, pump, kin }, seen, now);
+        look.breaches.into_iter().for_each(|breach| self.limit_passed(breach));
+        look.is_last_for_long
     }
 
     fn limit_passed(&mut self, breach: Breach) {
-        let which = breach.which;
+        let (which, is_limit) = (breach.which, !breach.watchdog);
         self.record(vec![Record::Limit(Box::new(breach))]);
-        if self.state.spec.limits.on_limit == OnLimit::Stop {
+        if is_limit && self.state.spec.limits.on_limit == OnLimit::Stop {
             self.happen(&Event::LimitPassed { which });
         }
     }

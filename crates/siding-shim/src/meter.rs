@@ -1,8 +1,9 @@
 //! The meter: what the task uses, and whether that passes a limit.
 //!
-//! A task without limits is looked at only when the shim is awake anyway, so that an idle one costs
-//! nothing; what its processes had used when they ended the kernel tells for free. One with limits
-//! is looked at in time. A look lets go of all it needs but the numbers of the last one.
+//! A task without limits is looked at when the shim is awake anyway, and once nobody waits for it by
+//! its watchdog, the more rarely the less it does, so that an idle one costs next to nothing; what its
+//! processes had used when they ended the kernel tells for free. One with limits is looked at in time.
+//! A look lets go of all it needs but the numbers of the last one.
 
 use siding_core::cgroup::{Group, Memory};
 use siding_core::probe::{self, Wanted};
@@ -10,8 +11,9 @@ use siding_core::sys::{clock, machine, process};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::{
-    Breach, Gauges, Ledger, Limits, OnLimit, Pace, Peaks, ProcessUse, Usage,
+    Breach, Gauges, Ledger, Limits, OnLimit, Pace, Peaks, ProcessUse, Usage, Watchdog,
 };
+use siding_model::outcome::Placement;
 use siding_model::process::Mono;
 use siding_model::text;
 
@@ -26,6 +28,8 @@ const LATELY_MS: u64 = 2 * RARELY_MS;
 /// One part in this many of the machine's memory is a process that the kernel ends for want of it:
 /// it takes the largest.
 const LARGE: u64 = 4;
+/// Time to the next look of a watchdog from which on memory is given back, in milliseconds.
+const LONG_MS: u64 = 10_000;
 /// Columns of a process's name in a sentence.
 const NAME: usize = 60;
 
@@ -34,6 +38,8 @@ const NAME: usize = 60;
 pub(crate) struct Meter {
     limits: Limits,
     gauges: Gauges,
+    /// Watches what has no limit, once nobody waits for the task.
+    watchdog: Option<Box<Watchdog>>,
     ledger: Ledger,
     pace: Pace,
     peaks: Peaks,
@@ -42,6 +48,15 @@ pub(crate) struct Meter {
     /// The task's group, where it counts memory.
     group: Option<Group>,
     kills: Kills,
+}
+
+/// What a look came to.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// What is to be put on record.
+    pub(crate) breaches: Vec<Breach>,
+    /// Whether it was for the watchdog alone, and the next one is far away.
+    pub(crate) is_last_for_long: bool,
 }
 
 /// The kernel's count of kills for want of memory, at the look before the last and at the last, with
@@ -76,6 +91,7 @@ impl Meter {
         Self {
             limits,
             gauges: Gauges::new(limits, now, written, &state.breaches),
+            watchdog: None,
             ledger: Ledger::default(),
             pace: Pace::new(now),
             peaks: Peaks::default(),
@@ -87,39 +103,67 @@ impl Meter {
 
     /// Returns when to come back to [`Self::look`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<Mono> {
-        (!self.limits.is_none() && runs(state)).then(|| self.pace.due())
+        let for_limits = (!self.limits.is_none()).then(|| self.pace.due());
+        let watchdog = self.watchdog.as_ref();
+        // Not before a look would be taken, or the shim would spin until then.
+        let for_watchdog = watchdog.map(|watchdog| watchdog.due().max(self.pace.soonest()));
+        [for_limits, for_watchdog].into_iter().flatten().min().filter(|_| runs(state))
+    }
+
+    /// Begins to watch a task once nobody waits for it.
+    fn arm(&mut self, state: &TaskState, now: Mono) {
+        let is_left_alone =
+            state.life.placement() != Placement::Foreground || state.adopted.is_some();
+        if self.watchdog.is_none() && is_left_alone && !state.spec.watch.is_none() {
+            let watchdog = Watchdog::new(state.spec.watch, now, &state.breaches);
+            self.watchdog = Some(Box::new(watchdog));
+        }
     }
 
     /// Looks, when it is time to or the shim is awake anyway. `seen` is what another look has just
-    /// found. Returns what is to be put on record.
+    /// found.
     pub(crate) fn look(
         &mut self,
         scene: &Scene<'_>,
         seen: Option<Vec<ProcessUse>>,
         now: Mono,
-    ) -> Vec<Breach> {
+    ) -> Look {
+        self.arm(scene.state, now);
         if !self.pace.may(now) || !runs(scene.state) {
-            return Vec::new();
+            return Look::default();
         }
         let began = clock::thread_cpu_us();
-        let rarely = self.is_rare(now);
+        let is_for_watchdog =
+            seen.is_none() && self.watchdog.as_ref().is_some_and(|one| one.due() <= now);
         let wanted = self.wanted(now);
+        let mut processes = seen.unwrap_or_else(|| scene.uses(wanted));
+        let rarely = self.is_thorough_look_due(&processes, now);
         if rarely {
             self.rarely_at = now;
             self.kills.looked(now, oom_kills(self.group.as_ref()));
+            if !wanted.fds {
+                probe::count_descriptors(&mut processes);
+            }
         }
         let connections = rarely || self.limits.need_connections();
-        let processes = seen.unwrap_or_else(|| scene.uses(wanted));
         let usage = self.measure(scene, processes, connections, now);
-        let mut moves = false;
+        let name = |pid| text::one_line(&scene.command(pid), NAME);
         let mut breaches = Vec::new();
+        if let Some(watchdog) = &mut self.watchdog {
+            breaches = watchdog.read(&usage, &self.ledger, &name);
+        }
+        let mut moves = false;
         if !self.limits.is_none() {
-            let name = |pid| text::one_line(&scene.command(pid), NAME);
             let reading = self.gauges.read(usage, &self.ledger, &name);
-            (moves, breaches) = (reading.moves, reading.breaches);
+            moves = reading.moves;
+            breaches.extend(reading.breaches);
         }
         self.pace.looked(now, clock::thread_cpu_us().saturating_sub(began), moves);
-        breaches
+        let is_far = |watchdog: &Watchdog| watchdog.due().ms_since(now) >= LONG_MS;
+        let is_last_for_long = is_for_watchdog
+            && self.limits.is_none()
+            && self.watchdog.as_deref().is_some_and(is_far);
+        Look { breaches, is_last_for_long }
     }
 
     /// Looks for somebody who asks how much the task uses.
@@ -184,8 +228,14 @@ impl Meter {
             ended_cpu_ms: process::ended_use().cpu_ms,
             output_bytes: scene.pump.bytes(),
             connections: connections.flatten(),
+            written_bytes: None,
             processes,
         };
+        let spins =
+            |watchdog: &Watchdog| watchdog.suspects_spin(now, usage.cpu_ms(), usage.output_bytes);
+        if self.watchdog.as_deref().is_some_and(spins) {
+            usage.written_bytes = probe::written_bytes(&usage.processes, !scene.pump.sees_output());
+        }
         usage.shared_once_bytes = self.shared_once(&usage);
         if let Some(connections) = &usage.connections {
             self.ledger.take(now, connections);
@@ -215,9 +265,17 @@ impl Meter {
     /// Returns what a look of somebody else has to ask for, to be of use here.
     pub(crate) fn wanted(&self, now: Mono) -> Wanted {
         Wanted {
-            runnable: self.limits.cpu_spin_ms > 0,
+            runnable: self.limits.cpu_spin_ms > 0
+                || self.watchdog.as_deref().is_some_and(Watchdog::wants_runnable),
             fds: !self.limits.is_none() || self.peaks.fds.is_none() || self.is_rare(now),
         }
+    }
+
+    /// Whether it is time for what costs more, of a task that has these processes.
+    fn is_thorough_look_due(&self, processes: &[ProcessUse], now: Mono) -> bool {
+        let Some(watchdog) = &self.watchdog else { return self.is_rare(now) };
+        let living: u64 = processes.iter().map(|one| one.cpu_ms).sum();
+        watchdog.is_thorough_look_due(now, living.saturating_add(process::ended_use().cpu_ms))
     }
 
     /// Whether it is time for what is not looked at each time.

@@ -64,6 +64,14 @@ impl Pump {
         }
     }
 
+    /// Whether all that the task writes to its standard output is counted.
+    pub(crate) const fn sees_output(&self) -> bool {
+        match self {
+            Self::Fifo(_) => true,
+            Self::Hosted(hosted) => hosted.sees_output(),
+        }
+    }
+
     /// Returns when to come back to [`Self::rest`].
     pub(crate) const fn wake_at(&self) -> Option<Mono> {
         match self {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use siding_core::doctor::{self, Check, State, Verdict, Weight};
 use siding_core::settings::{self, Environment};
 use siding_core::store::Root;
+use siding_model::failure_class::{ArmingSetting, FailureClass, failure_classes};
 
 use crate::context;
 use crate::exit;
@@ -19,18 +20,25 @@ use crate::{print, render};
 
 /// Name of the check of the host's own settings files.
 const HOST_SETTINGS: &str = "host settings";
+/// Layer of a value that nobody set.
+const BUILT_IN: &str = "built-in";
+/// What arms the guard.
+const RULES: &str = "rules of `siding guard rules`";
+
 /// Exit code when siding works and a guarantee is weaker.
 const WEAKER: u8 = 1;
 
 /// Says what this machine offers, and which guarantee is weaker without.
 ///
 /// Tries each thing in the state directory itself where that does no harm. With --host it looks at
-/// what `siding install` put into an agent instead, and says which command repairs it.
+/// what `siding install` put into an agent instead, and says which command repairs it. With --watch it
+/// prints which failure classes are watched for in the tasks that are started here and now.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding doctor
   siding doctor --host claude-code
+  siding doctor --watch
   siding doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
 Exit codes: 0 when every guarantee holds, 1 when one is weaker, 125 when siding
@@ -39,7 +47,10 @@ pub(crate) struct Args {
     /// Look at siding in this agent instead of at the machine
     #[arg(long, value_enum, value_name = "HOST")]
     host: Option<Host>,
-    /// Print the verdict and all checks as JSON
+    /// Show what is watched for: each failure class, its detector, and the setting that arms it
+    #[arg(long, conflicts_with = "host")]
+    watch: bool,
+    /// Print the verdict and all checks, or the failure classes, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -59,6 +70,13 @@ struct Examination {
     repairs: Option<BTreeMap<&'static str, String>>,
 }
 
+/// What `--watch --json` prints. `docs/schema/doctor_watch.schema.json` is the contract.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "doctor_watch")]
+struct WatchTable {
+    classes: Vec<FailureClass>,
+}
+
 /// What a verdict is about.
 #[derive(Debug, Clone, Copy)]
 enum About {
@@ -68,6 +86,15 @@ enum About {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.watch {
+            let classes = failure_classes(&context::legal_settings());
+            if self.json {
+                render::json::print(&WatchTable { classes })?;
+            } else {
+                print::text(&watch_words(&classes))?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let path = Root::default_path();
         // Mistakes in settings are the business of `config check`; the shell is wanted here.
         let shell = context::legal_settings().shell;
@@ -117,6 +144,31 @@ fn host_settings() -> Check {
     };
     let without = "deadline, cap, signal and grace are not those that the host's file was to set";
     Check { name: HOST_SETTINGS, state, weight: Weight::Comfort, found, without }
+}
+
+/// Returns one row a failure class: whether its detector is armed, what it looks at, what it does,
+/// and the settings that arm it.
+fn watch_words(classes: &[FailureClass]) -> String {
+    let width = classes.iter().map(|one| one.class.chars().count()).max().unwrap_or(0);
+    let column = "armed".len() + 2 + width + 2;
+    let mut text = String::new();
+    for FailureClass { class, detector, armed, action, settings } in classes {
+        let armed = if *armed { "armed" } else { "off" };
+        let row = print::wrapped(&format!("{detector}: {action}"), column, print::WIDTH);
+        text.push_str(&format!("{armed:<5}  {class:<width$}  {}\n", row.trim_start()));
+        let setting = |one: &ArmingSetting| match one.origin {
+            BUILT_IN => format!("{} = {}", one.key, one.value),
+            layer => format!("{} = {} ({layer})", one.key, one.value),
+        };
+        let by = settings.iter().map(setting).collect::<Vec<_>>().join(", ");
+        let by = if by.is_empty() { RULES.to_owned() } else { by };
+        text.push_str(&format!("{}\n", print::wrapped(&by, column, print::WIDTH)));
+    }
+    text.push_str("\n");
+    let note = "Tasks that are watched are those in the background and those that were adopted. `0` \
+                turns a detector off.";
+    text.push_str(&format!("{}\n", print::wrapped(note, 0, print::WIDTH)));
+    text
 }
 
 /// Returns one row a check; what is not as it should be says what is weaker.
@@ -189,7 +241,21 @@ mod tests {
     }
 
     #[test]
+    fn every_failure_class_has_its_row_with_what_arms_it() {
+        let settings = siding_model::settings::Settings::default();
+        let classes = failure_classes(&settings);
+        let text = watch_words(&classes);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for one in &classes {
+            let word = if one.armed { "armed  " } else { "off    " };
+            assert!(text.contains(&format!("{word}{} ", one.class)), "{}: {text}", one.class);
+        }
+        assert!(text.contains("watch_fds = 4096, max_fds = 0\n"), "{text}");
+    }
+
+    #[test]
     fn the_committed_schema_is_that_of_the_code() {
         crate::render::schema::assert_committed::<Examination>("doctor");
+        crate::render::schema::assert_committed::<WatchTable>("doctor_watch");
     }
 }

@@ -57,7 +57,8 @@ pub(super) mod tests {
         }
         let (which, detail) = (Limit::Fds, String::new());
         let (value, limit, remote) = (2, 1, None);
-        view.breaches = vec![Breach { at: Mono(1), which, value, limit, remote, detail }];
+        view.breaches =
+            vec![Breach { at: Mono(1), which, value, limit, remote, detail, watchdog: false }];
         assert_eq!(mark(&view), Some("stopped"), "it goes no further by itself");
         view.attention = Some(stalled(Verdict::Quiet));
         assert_eq!(mark(&view), Some("over limit"));

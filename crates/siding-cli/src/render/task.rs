@@ -342,7 +342,8 @@ mod tests {
         let detail = "max-fds: 4,096 open descriptors, limit 1,000".to_owned();
         let (value, limit, remote) = (4_096, 1_000, None);
         let which = Limit::Fds;
-        view.breaches = vec![Breach { at: Mono(1), which, value, limit, remote, detail }];
+        view.breaches =
+            vec![Breach { at: Mono(1), which, value, limit, remote, detail, watchdog: false }];
         let text = task(&view, Colour::Off);
         for line in [
             "b-4k7q0n2m8x5t  stopped at its limit max-fds",

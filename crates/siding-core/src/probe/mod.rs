@@ -19,4 +19,7 @@ mod usage;
 pub use explain::links;
 pub use objects::Given;
 pub use sample::{below, of_processes, unmoved};
-pub use usage::{Wanted, connections, shared_once, uses_below, uses_in, uses_of};
+pub use usage::{
+    Wanted, connections, count_descriptors, shared_once, uses_below, uses_in, uses_of,
+    written_bytes,
+};

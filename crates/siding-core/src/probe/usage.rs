@@ -1,5 +1,7 @@
 //! What a task's processes use.
 
+use std::collections::HashSet;
+
 use siding_model::evidence::{ProcessFacts, Sample};
 use siding_model::limits::{Connection, ProcessUse};
 use siding_model::process::ProcRef;
@@ -84,21 +86,91 @@ pub fn shared_once(uses: &[ProcessUse]) -> u64 {
     uses.iter().map(of).sum()
 }
 
+/// Counts the open descriptors of these processes.
+pub fn count_descriptors(uses: &mut [ProcessUse]) {
+    for one in uses {
+        one.fds = procfs::open_descriptors(one.process.pid);
+    }
+}
+
+/// Returns how many bytes these processes have written: to disks, or with `anywhere` to whatever takes
+/// them. `None` where that may not be read.
+#[must_use]
+pub fn written_bytes(uses: &[ProcessUse], anywhere: bool) -> Option<u64> {
+    let count = if anywhere { procfs::written_bytes } else { procfs::stored_bytes };
+    uses.iter().map(|one| count(one.process.pid)).sum()
+}
+
 /// Returns the TCP connections of these processes, and those that nobody holds any more but that
 /// `is_known`, by their cookies. `None` where the kernel does not tell.
 #[must_use]
 pub fn connections(uses: &[ProcessUse], is_known: impl Fn(u64) -> bool) -> Option<Vec<Connection>> {
-    let all = diag::connections().ok()?;
+    let (listening, all): (Vec<_>, Vec<_>) =
+        diag::connections().ok()?.into_iter().partition(|one| one.is_listening);
     if all.is_empty() {
         return Some(Vec::new());
     }
     let pids: Vec<i32> = uses.iter().map(|one| one.process.pid).collect();
     let held = sockets::held(&pids);
-    let of_task = all.into_iter().filter_map(|one| {
+    let ports: HashSet<u16> = listening.iter().map(|one| one.local.port()).collect();
+    let is_held = |one: &&diag::Connection| held.contains_key(&one.inode);
+    let ends: HashSet<_> = all.iter().filter(is_held).map(|one| (one.local, one.remote)).collect();
+    let of_task = all.iter().filter_map(|one| {
         let holder = held.get(&one.inode).copied();
         let pid = holder.or_else(|| is_known(one.cookie).then_some(0))?;
-        let (cookie, sent) = (one.cookie, one.sent);
-        Some(Connection { cookie, remote: one.remote.to_string(), sent, pid })
+        Some(Connection {
+            cookie: one.cookie,
+            remote: one.remote.ip().to_string(),
+            sent: one.sent,
+            pid,
+            received: one.received,
+            is_accepted: ports.contains(&one.local.port()),
+            is_internal: ends.contains(&(one.remote, one.local)),
+        })
     });
     Some(of_task.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn of_this_process() -> Vec<Connection> {
+        let pid = i32::try_from(std::process::id()).expect("a pid is small");
+        let uses = uses_of(&[pid], Wanted { runnable: false, fds: false });
+        connections(&uses, |_| false).expect("the kernel tells")
+    }
+
+    #[test]
+    fn who_began_a_connection_is_known_and_whether_it_stays_within_the_task() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let mut ours =
+            TcpStream::connect(listener.local_addr().expect("it has one")).expect("connects");
+        let (theirs, _) = listener.accept().expect("it comes");
+        ours.write_all(b"some bytes").expect("they are sent");
+        let found = of_this_process();
+        let (accepted, begun): (Vec<_>, Vec<_>) = found.iter().partition(|one| one.is_accepted);
+        assert!(begun.iter().any(|one| one.is_internal && one.sent >= 10), "{found:?}");
+        assert!(accepted.iter().any(|one| one.is_internal && one.received == 10), "{found:?}");
+        assert!(found.iter().all(|one| one.remote == "127.0.0.1"), "{found:?}");
+        drop(theirs);
+        let open = of_this_process();
+        assert!(open.iter().all(|one| !one.is_accepted), "nobody holds it: {open:?}");
+        assert!(open.iter().any(|one| !one.is_internal && one.pid > 0), "{open:?}");
+    }
+
+    #[test]
+    fn what_is_written_to_a_pipe_is_not_stored() {
+        let pid = i32::try_from(std::process::id()).expect("a pid is small");
+        let uses = uses_of(&[pid], Wanted { runnable: false, fds: false });
+        let (_read, mut write) = std::io::pipe().expect("a pipe");
+        let before = (written_bytes(&uses, true), written_bytes(&uses, false));
+        write.write_all(&[0; 4_096]).expect("it has room");
+        let after = (written_bytes(&uses, true), written_bytes(&uses, false));
+        assert!(after.0 >= before.0.map(|bytes| bytes + 4_096), "{before:?} {after:?}");
+        assert_eq!(before.1.is_some(), after.1.is_some());
+    }
 }

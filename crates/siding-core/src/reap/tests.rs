@@ -100,6 +100,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         keep_tail: 1 << 20,
         stall_after_ms: 45_000,
         deadline_notice_ms: 0,
+        watch: siding_model::limits::Thresholds::default(),
         limits: siding_model::limits::Limits::default(),
         net: siding_model::net::NetPolicy::Host,
         same_key: "0123456789abcdef".to_owned(),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
 use siding_model::process::ProcRef;
@@ -87,6 +88,12 @@ pub fn spec_as(
         stall_after_ms: millis(settings.stall_after),
         deadline_notice_ms: millis(settings.deadline_notice),
         limits: settings.limits(),
+        // What siding itself runs as a task, an agent above all, talks to its model all the time.
+        watch: if task_id.kind() == Kind::LocalBash {
+            settings.thresholds()
+        } else {
+            Thresholds::default()
+        },
         net: settings.net.clone(),
         keep_head: settings.output_keep_head.0,
         keep_tail: settings.output_keep_tail.0,

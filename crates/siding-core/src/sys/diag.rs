@@ -2,7 +2,7 @@
 //! about connections of another network namespace.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
@@ -15,11 +15,17 @@ pub struct Connection {
     pub cookie: u64,
     /// Number of its socket, zero once nobody holds it.
     pub inode: u64,
-    /// Address of the other end.
-    pub remote: IpAddr,
+    /// Address and port of this end.
+    pub local: SocketAddr,
+    /// Address and port of the other end.
+    pub remote: SocketAddr,
+    /// Whether it is no connection but a socket that listens.
+    pub is_listening: bool,
     /// Bytes that the other end has confirmed (`tcpi_bytes_acked`, since Linux 4.1). Who began the
     /// connection has one more, for its beginning.
     pub sent: u64,
+    /// Bytes that have come from the other end (`tcpi_bytes_received`, since Linux 4.1).
+    pub received: u64,
 }
 
 /// `SOCK_DIAG_BY_FAMILY` (linux/sock_diag.h).
@@ -31,22 +37,30 @@ const TCP: u8 = 6;
 /// `INET_DIAG_INFO`: the attribute with a `struct tcp_info` (linux/inet_diag.h).
 const INFO: u16 = 2;
 /// States in which a connection sends, or has sent what is not confirmed yet: established, fin_wait1
-/// and 2, close_wait, last_ack, closing (include/net/tcp_states.h).
-const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+/// and 2, close_wait, last_ack, closing (include/net/tcp_states.h). And that of a socket that listens,
+/// which tells who began a connection.
+const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTENING | 1 << 11;
+const LISTENING: u8 = 10;
 /// Lengths of `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 const HEADER: usize = 16;
 const REQUEST: usize = 56;
 const MESSAGE: usize = 72;
-/// Places in `struct inet_diag_msg`: the remote's address, the cookie, the inode.
+/// Places in `struct inet_diag_msg`: the state, the ports and addresses of both ends, the cookie, the
+/// inode.
+const STATE: usize = 1;
+const LOCAL_PORT: usize = 4;
+const REMOTE_PORT: usize = 6;
+const LOCAL: usize = 8;
 const REMOTE: usize = 24;
 const COOKIE: usize = 44;
 const INODE: usize = 68;
-/// Place of `tcpi_bytes_acked` in `struct tcp_info` (linux/tcp.h).
+/// Places of `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info` (linux/tcp.h).
 const ACKED: usize = 120;
+const RECEIVED: usize = 128;
 /// Room for one answer; the kernel fills at most 32 KiB of it.
 const BUFFER: usize = 32 << 10;
 
-/// Returns all TCP connections of this network namespace.
+/// Returns all TCP connections of this network namespace, and its sockets that listen.
 ///
 /// # Errors
 ///
@@ -104,22 +118,32 @@ fn take(mut bytes: &[u8], found: &mut Vec<Connection>) -> bool {
 }
 
 fn connection(message: &[u8]) -> Option<Connection> {
-    let remote = match i32::from(*message.first()?) {
-        libc::AF_INET => IpAddr::V4(Ipv4Addr::from(array::<4>(message, REMOTE)?)),
-        _ => IpAddr::V6(Ipv6Addr::from(array::<16>(message, REMOTE)?)).to_canonical(),
+    let is_v4 = i32::from(*message.first()?) == libc::AF_INET;
+    let address = |at| {
+        Some(if is_v4 {
+            IpAddr::V4(Ipv4Addr::from(array::<4>(message, at)?))
+        } else {
+            IpAddr::V6(Ipv6Addr::from(array::<16>(message, at)?)).to_canonical()
+        })
     };
+    let port = |at| array(message, at).map(u16::from_be_bytes);
+    let local = SocketAddr::new(address(LOCAL)?, port(LOCAL_PORT)?);
+    let remote = SocketAddr::new(address(REMOTE)?, port(REMOTE_PORT)?);
     let mut attributes = message.get(MESSAGE..)?;
-    let mut sent = 0;
+    let (mut sent, mut received) = (0, 0);
     while let Some(length) = attributes.get(..2).map(|two| u16::from_ne_bytes([two[0], two[1]])) {
         let length = usize::from(length);
         let Some(attribute) = attributes.get(4..length) else { break };
         if attributes[2..4] == INFO.to_ne_bytes() {
             sent = array(attribute, ACKED).map_or(0, u64::from_ne_bytes);
+            received = array(attribute, RECEIVED).map_or(0, u64::from_ne_bytes);
         }
         attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     let cookie = u64::from_ne_bytes(array(message, COOKIE)?);
-    Some(Connection { cookie, inode: u64::from(number(message, INODE)?), remote, sent })
+    let inode = u64::from(number(message, INODE)?);
+    let is_listening = *message.get(STATE)? == LISTENING;
+    Some(Connection { cookie, inode, local, remote, is_listening, sent, received })
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -156,8 +180,12 @@ mod tests {
             // One more for the beginning; the last confirmation may be on its way.
             let found = of(&sender).expect("is found");
             assert!((65_536..=70_001).contains(&found.sent), "{found:?}");
-            assert_eq!(found.remote, address.ip());
-            assert_eq!(of(&receiver).expect("is found").sent, 0);
+            assert_eq!((found.remote, found.received), (address, 0));
+            let other = of(&receiver).expect("is found");
+            assert_eq!((other.sent, other.received), (0, 70_000));
+            assert_eq!((other.local, other.remote), (found.remote, found.local));
+            let listens = |one: &Connection| one.is_listening && one.local == address;
+            assert!(connections().expect("may be asked").iter().any(listens));
         }
     }
 

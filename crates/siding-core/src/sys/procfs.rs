@@ -272,10 +272,22 @@ pub fn directory(pid: i32) -> Option<String> {
 /// like. `None` when this process may not look.
 #[must_use]
 pub fn written_bytes(pid: i32) -> Option<u64> {
+    io_count(pid, "wchar: ")
+}
+
+/// Returns how many bytes a process, with all that it has waited for, has had written to disks. `None`
+/// when this process may not look.
+#[must_use]
+pub fn stored_bytes(pid: i32) -> Option<u64> {
+    io_count(pid, "write_bytes: ")
+}
+
+/// Returns a number of `/proc/PID/io` (proc_pid_io(5)).
+fn io_count(pid: i32, name: &str) -> Option<u64> {
     let mut buffer = [0; 512];
     let text = read_into(&format!("/proc/{pid}/io"), &mut buffer)?;
     let text = std::str::from_utf8(text).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("wchar: "))?.parse().ok()
+    text.lines().find_map(|line| line.strip_prefix(name))?.parse().ok()
 }
 
 /// Returns the command line of a process, words joined by spaces, at most `max` bytes of it. A

@@ -97,6 +97,7 @@ impl Client {
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             stall_after_ms: 45_000,
             deadline_notice_ms: 0,
+            watch: siding_model::limits::Thresholds::default(),
             limits: siding_model::limits::Limits::default(),
             net: siding_model::net::NetPolicy::Host,
             same_key: format!("{:016x}", task_id.birthmark().0),

@@ -118,6 +118,7 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         keep_tail: settings.output_keep_tail.0,
         stall_after_ms: 45_000,
         deadline_notice_ms: 0,
+        watch: siding_model::limits::Thresholds::default(),
         limits: siding_model::limits::Limits::default(),
         net: siding_model::net::NetPolicy::Host,
         same_key: format!("{number:016x}"),

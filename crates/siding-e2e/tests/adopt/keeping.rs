@@ -210,3 +210,17 @@ fn only_a_shell_is_answered_before_all_is_known() {
     assert_eq!(shims(&sandbox), []);
     other.process().kill();
 }
+
+/// SPEC §3.1b: what was adopted is watched as well, though its host waits for it.
+#[test]
+fn an_adopted_command_is_watched() {
+    let sandbox = sandbox();
+    let leak = sandbox.puppet_line(&["hold-fds", "600", "hang"]);
+    let call = kept(&sandbox, &format!("exec {leak}")).env("SIDING_WATCH_FDS", "400");
+    let kept = start(&sandbox, call);
+    eventually("the leak is told", || {
+        journal(&sandbox, &kept.id).contains("\"detail\":\"watch_fds: ")
+    });
+    kept.shell.process().kill();
+    let _ended = ended(&sandbox, &kept.id);
+}

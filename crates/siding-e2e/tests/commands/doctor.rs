@@ -71,6 +71,38 @@ fn what_is_missing_is_said_with_what_is_weaker() {
     assert!(out.ends_with("siding works here; what is said above is weaker.\n"), "{out}");
 }
 
+/// SPEC §3.1b: each class of the failure table, its detector, and the setting that arms it.
+#[test]
+fn what_is_watched_for_is_told_with_the_setting_that_arms_it() {
+    let sandbox = sandbox();
+    let done = sandbox.siding(&["doctor", "--watch"]).run().expect_code(0);
+    let out = done.out();
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+    for class in [
+        "armed  explicit destruction ",
+        "armed  privileged bypass ",
+        "off    unauthorized egress ",
+        "armed  silent stuck process ",
+        "armed  busy loop without output ",
+        "armed  descriptor leak ",
+        "armed  socket-file accumulation ",
+        "armed  exfiltration in the background ",
+        "off    memory ",
+    ] {
+        assert!(out.contains(class), "no {class} in {out}");
+    }
+    assert!(out.contains("watch_cpu_spin = 5m, max_cpu_spin = 0s\n"), "{out}");
+    let call = sandbox.siding(&["doctor", "--watch", "--json"]).env("SIDING_WATCH_FDS", "0");
+    let classes = call.run().expect_code(0).json()["classes"].clone();
+    let leak = classes
+        .as_array()
+        .and_then(|all| all.iter().find(|one| one["class"] == "descriptor leak").cloned());
+    let leak = leak.unwrap_or_else(|| panic!("{classes}"));
+    assert_eq!((&leak["armed"], &leak["action"]), (&false.into(), &"notice".into()));
+    let first = &leak["settings"][0];
+    assert_eq!((&first["key"], &first["origin"]), (&"watch_fds".into(), &"environment".into()));
+}
+
 #[test]
 fn a_place_that_cannot_hold_state_breaks_it() {
     let sandbox = sandbox();

@@ -5,6 +5,7 @@
 mod columns;
 mod completions;
 mod config;
+mod deadline_notice;
 mod doctor;
 mod extend;
 mod foreign;

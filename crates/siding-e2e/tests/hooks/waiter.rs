@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 
-use crate::support::{background, begin, ended, event, facts, finish, hook, prepared, sandbox};
+use crate::support::{
+    SESSION, background, begin, ended, event, facts, finish, hook, prepared, sandbox,
+};
 
 /// Waits until somebody waits for this sandbox's news, and returns who.
 #[track_caller]
@@ -33,6 +35,22 @@ fn news_wakes_an_idle_host_and_is_told_by_that() {
     let said = woken.err();
     assert!(said.contains(&id) && said.contains("not input from the user"), "{said}");
     assert_eq!(facts(&sandbox, "user-prompt-submit", json!({})), "", "told twice");
+    finish(&sandbox);
+}
+
+/// SPEC 5.1, 5.2: a deadline that is near wakes too, while it can be moved.
+#[test]
+fn a_near_deadline_wakes_an_idle_host() {
+    let sandbox = sandbox();
+    begin(&sandbox);
+    let waiting = prepared(&sandbox, &["await-notice"], json!({})).spawn();
+    let _pid = waiter(&sandbox);
+    let head = ["run", "--background", "--session", SESSION, "--timeout", "10m", "--json"];
+    let call = sandbox.siding(&[&head[..], &["--", "sleep 300"]].concat());
+    let started = call.env("SIDING_DEADLINE_NOTICE", "9m59s").run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("an id");
+    let said = waiting.wait().expect_code(2).err();
+    assert!(said.contains(&format!("`siding extend {id} 10m`")), "{said}");
     finish(&sandbox);
 }
 

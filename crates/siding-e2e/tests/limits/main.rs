@@ -6,3 +6,4 @@ mod output;
 mod stopping;
 mod support;
 mod tree;
+mod watchdog;

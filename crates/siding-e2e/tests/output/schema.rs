@@ -14,6 +14,7 @@ const TASK: &str = include_str!("../../../../docs/schema/task.schema.json");
 const WAIT: &str = include_str!("../../../../docs/schema/wait.schema.json");
 const REAP: &str = include_str!("../../../../docs/schema/reap.schema.json");
 const DOCTOR: &str = include_str!("../../../../docs/schema/doctor.schema.json");
+const DOCTOR_WATCH: &str = include_str!("../../../../docs/schema/doctor_watch.schema.json");
 const INSTALL: &str = include_str!("../../../../docs/schema/install.schema.json");
 const SETTING: &str = include_str!("../../../../docs/schema/setting.schema.json");
 const SESSION: &str = include_str!("../../../../docs/schema/session.schema.json");
@@ -191,6 +192,7 @@ fn all_other_answers_are_as_promised() {
     };
     check(&Schema::new(DOCTOR), &["doctor", "--json"]);
     check(&Schema::new(DOCTOR), &["doctor", "--host", "claude-code", "--json"]);
+    check(&Schema::new(DOCTOR_WATCH), &["doctor", "--watch", "--json"]);
     let install = Schema::new(INSTALL);
     check(&install, &["install", "claude-code", "--dry-run", "--json"]);
     check(&install, &["install", "codex", "--json"]);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Limit;
 use crate::process::Mono;
+use crate::settings::Key;
 use crate::{size, span};
 
 /// A limit that was passed, once for each time it happened. Holds all that a notice says.
@@ -26,6 +27,9 @@ pub struct Breach {
     pub remote: Option<String>,
     /// One sentence for a person: the limit's name, both numbers, and who is behind it.
     pub detail: String,
+    /// Whether it is a watchdog's threshold and no limit: the task goes on, whatever `on_limit` says.
+    #[serde(default)]
+    pub watchdog: bool,
 }
 
 /// Who is behind a breach.
@@ -37,6 +41,13 @@ pub(super) struct Part {
     pub(super) pid: i32,
     /// Its name.
     pub(super) command: String,
+}
+
+impl Part {
+    /// A process that is behind all of it. Its name is not known yet.
+    pub(super) const fn by(pid: i32) -> Self {
+        Self { share: None, pid, command: String::new() }
+    }
 }
 
 impl Breach {
@@ -51,12 +62,7 @@ impl Breach {
         let (value, limit) = numbers;
         let with = if which == Limit::Sent { "to" } else { "with" };
         let to = remote.as_ref().map_or_else(String::new, |remote| format!(" {with} {remote}"));
-        let who = part.map_or_else(String::new, |part| {
-            let Part { share, pid, command } = part;
-            let of = if which == Limit::Memory { "of it" } else { "of them" };
-            let share = share.map(|share| format!("{} {of} in", amount(which, share)));
-            format!("; {} pid {pid} ({command})", share.as_deref().unwrap_or("by"))
-        });
+        let who = behind(which, part);
         let detail = format!(
             "{}: {} {}{to}, limit {}{who}",
             which.flag(),
@@ -64,7 +70,35 @@ impl Breach {
             what(which, value),
             amount(which, limit)
         );
-        Self { at, which, value, limit, remote, detail }
+        Self { at, which, value, limit, remote, detail, watchdog: false }
+    }
+
+    /// Puts in words what a watchdog has found. `numbers` are that and the threshold of `setting`.
+    pub(super) fn of_watchdog(
+        at: Mono,
+        (which, setting): (Limit, Key),
+        numbers: (u64, u64),
+        remote: Option<String>,
+        part: Option<&Part>,
+    ) -> Self {
+        let (value, limit) = numbers;
+        let to = remote.as_ref().map_or_else(String::new, |remote| format!(" to {remote}"));
+        let noun = match which {
+            Limit::ConnectionAge => "of sending over one connection",
+            Limit::Memory
+            | Limit::Processes
+            | Limit::Fds
+            | Limit::CpuSpin
+            | Limit::Sent
+            | Limit::OutputRate => what(which, value),
+        };
+        let detail = format!(
+            "{setting}: {} {noun}{to}, told from {} on{}",
+            amount(which, value),
+            amount(which, limit),
+            behind(which, part)
+        );
+        Self { at, which, value, limit, remote, detail, watchdog: true }
     }
 
     /// Says that the machine has only so many bytes of memory left, and that the task has so many.
@@ -83,7 +117,7 @@ impl Breach {
             amount(which, used),
             most.unwrap_or_default(),
         );
-        Self { at, which, value: available, limit, remote: None, detail }
+        Self { at, which, value: available, limit, remote: None, detail, watchdog: false }
     }
 
     /// Whether it is the machine that has too little left. Every other limit is passed upwards.
@@ -103,8 +137,17 @@ impl Breach {
             amount(which, limit),
             thousands(processes)
         );
-        Self { at, which, value: limit, limit, remote: None, detail }
+        Self { at, which, value: limit, limit, remote: None, detail, watchdog: false }
     }
+}
+
+/// Returns who is behind a breach, as the end of its sentence.
+fn behind(which: Limit, part: Option<&Part>) -> String {
+    part.map_or_else(String::new, |Part { share, pid, command }| {
+        let of = if which == Limit::Memory { "of it" } else { "of them" };
+        let share = share.map(|share| format!("{} {of} in", amount(which, share)));
+        format!("; {} pid {pid} ({command})", share.as_deref().unwrap_or("by"))
+    })
 }
 
 /// Returns what stands behind the number.

@@ -2,6 +2,7 @@
 
 use super::asked::{Limits, OnLimit};
 use super::breach::{Breach, Part};
+use super::episodes::{BACK_PERCENT, Episodes, share};
 use super::ledger::Ledger;
 use super::machine::Shortage;
 use super::pace::QUICK_MS;
@@ -11,13 +12,8 @@ use crate::process::Mono;
 
 /// From how much of a core on a task computes, in percent.
 const SPIN_PERCENT: u64 = 90;
-/// How far it must have come back before a limit counts as kept again, in percent of it.
-const BACK_PERCENT: u64 = 90;
 /// Seconds of output at the limit's rate that may come at once.
 const BURST_S: u64 = 10;
-/// Breaches of one limit that are told of one task. A value that swings around its limit for hours
-/// must not fill the journal.
-pub(super) const MOST_TOLD: u8 = 16;
 
 /// What is measured against the limits of one task, over a row of looks.
 #[derive(Debug, Clone)]
@@ -28,10 +24,7 @@ pub struct Gauges {
     spins_since: Option<Mono>,
     /// Output above the rate, in bytes.
     bucket: u64,
-    /// Passed, and not kept again since. For [`Limit::Sent`] there are the remotes instead.
-    over: Vec<Limit>,
-    remotes_told: Vec<String>,
-    told: [u8; Limit::ALL.len()],
+    episodes: Episodes,
     shortage: Shortage,
 }
 
@@ -66,17 +59,13 @@ impl Gauges {
     #[must_use]
     pub fn new(limits: Limits, now: Mono, written: u64, told: &[Breach]) -> Self {
         let told = if limits.on_limit == OnLimit::Stop { &[] } else { told };
-        let own = told.iter().filter(|breach| !breach.is_of_machine());
-        let over = own.map(|breach| breach.which).filter(|which| *which != Limit::Sent);
-        let sent = told.iter().filter(|breach| breach.which == Limit::Sent);
+        let own = told.iter().filter(|breach| !breach.watchdog && !breach.is_of_machine());
         Self {
             limits,
             before: Usage { at: now, output_bytes: written, ..Usage::default() },
             spins_since: None,
             bucket: 0,
-            over: over.collect(),
-            remotes_told: sent.filter_map(|breach| breach.remote.clone()).collect(),
-            told: [0; Limit::ALL.len()],
+            episodes: Episodes::new(own, |which| which == Limit::Sent),
             shortage: Shortage::new(told),
         }
     }
@@ -208,26 +197,12 @@ impl Gauges {
 
     /// Whether a limit is passed that was not before, and notes it.
     fn is_news(&mut self, which: Limit, gauge: &Gauge, limit: u64) -> bool {
-        if gauge.value <= limit {
-            if gauge.value < share(limit, BACK_PERCENT) {
-                self.over.retain(|over| *over != which);
+        match &gauge.remote {
+            Some(remote) if which == Limit::Sent => {
+                self.episodes.is_new_remote(which, remote, gauge.value, limit)
             }
-            return false;
+            Some(_) | None => self.episodes.is_news(which, gauge.value, limit),
         }
-        let is_known = match &gauge.remote {
-            Some(remote) if which == Limit::Sent => self.remotes_told.contains(remote),
-            Some(_) | None => self.over.contains(&which),
-        };
-        let told = &mut self.told[which as usize];
-        if is_known || *told >= MOST_TOLD {
-            return false;
-        }
-        *told += 1;
-        match (&gauge.remote, which) {
-            (Some(remote), Limit::Sent) => self.remotes_told.push(remote.clone()),
-            (Some(_) | None, _) => self.over.push(which),
-        }
-        true
     }
 }
 
@@ -240,8 +215,4 @@ fn oldest(usage: &Usage, ledger: &Ledger) -> Gauge {
         remote: Some(one.remote.clone()),
         part: Some(Part { share: None, pid: one.pid, command: String::new() }),
     })
-}
-
-const fn share(of: u64, percent: u64) -> u64 {
-    of / 100 * percent + of % 100 * percent / 100
 }

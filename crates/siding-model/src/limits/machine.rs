@@ -2,7 +2,7 @@
 
 use super::asked::Limits;
 use super::breach::{Breach, Part};
-use super::gauges::MOST_TOLD;
+use super::episodes::MAX_TOLD;
 use super::usage::Usage;
 
 /// How much more than was asked for must be left before the machine counts as well again, in
@@ -41,7 +41,7 @@ impl Shortage {
             self.is_told &= available < enough;
             return (None, available < enough);
         };
-        if used < least || self.is_told || self.times >= MOST_TOLD {
+        if used < least || self.is_told || self.times >= MAX_TOLD {
             return (None, used >= least);
         }
         self.is_told = true;

@@ -38,8 +38,14 @@ impl Pace {
 
     /// Whether a look in passing would not be too early.
     #[must_use]
-    pub const fn may(&self, now: Mono) -> bool {
-        now.ms_since(self.looked) >= self.least_ms
+    pub fn may(&self, now: Mono) -> bool {
+        now >= self.soonest()
+    }
+
+    /// Returns before when any look would be too early.
+    #[must_use]
+    pub const fn soonest(&self) -> Mono {
+        self.looked.plus_ms(self.least_ms)
     }
 
     /// Notes a look that took so much processor time, and whether the task moved since the one before.

@@ -22,6 +22,9 @@ pub struct Usage {
     pub ended_cpu_ms: u64,
     /// Output so far, in bytes.
     pub output_bytes: u64,
+    /// Bytes that its processes have written to disks, or anywhere where siding does not see their
+    /// output. `None` when nobody asked.
+    pub written_bytes: Option<u64>,
     /// Its TCP connections; `None` when nobody looked.
     pub connections: Option<Vec<Connection>>,
 }
@@ -43,7 +46,7 @@ pub struct ProcessUse {
 }
 
 /// One TCP connection of a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Connection {
     /// The kernel's name for it, never used twice in a boot.
     pub cookie: u64,
@@ -53,6 +56,12 @@ pub struct Connection {
     pub sent: u64,
     /// Who holds it; zero once nobody does.
     pub pid: i32,
+    /// Bytes that have come from the other end.
+    pub received: u64,
+    /// Whether the other end began it: its local port is one on which somebody listens.
+    pub is_accepted: bool,
+    /// Whether the task holds the other end too.
+    pub is_internal: bool,
 }
 
 /// Bytes sent to one remote.

@@ -21,7 +21,7 @@ use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
 use crate::record::Record;
 
-use super::words::{self, expiring, ready, stalled};
+use super::words::{self, expiring, passed, ready, stalled};
 use super::{NoticeId, Shown};
 
 /// How long the caller of a foreground task has to take its result before others are told, in
@@ -283,9 +283,10 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         .map(|news| (*at, news)),
         Record::Stalled(found) => Some((found.at, stalled(&found.evidence))),
         // A task that is ended for it tells with its end.
-        Record::Limit(breach) => (state.spec.limits.on_limit == OnLimit::Notice).then(|| {
-            (breach.at, News::Limit { which: breach.which, says: breach.detail.clone() })
-        }),
+        Record::Limit(breach) => {
+            let ends_it = state.spec.limits.on_limit == OnLimit::Stop && !breach.watchdog;
+            (!ends_it).then(|| (breach.at, passed(breach, state)))
+        }
         Record::Denied { at, host } => {
             let says = format!("net: {host} was refused; the policy is {}", state.spec.net);
             Some((*at, News::Denied { says }))

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::story::{Certainty, News};
 use crate::evidence::{self, Evidence};
 use crate::journal::TaskState;
+use crate::limits::Breach;
 use crate::outcome::Outcome;
 use crate::process::Mono;
 use crate::span;
@@ -17,6 +18,17 @@ pub(super) fn ready(found: &Ready, state: &TaskState) -> News {
     let after_ms = found.at.ms_since(state.started);
     let evidence = fields(json!({ "after_ms": after_ms, "by": found.by }));
     News::Ready { says: found.says(state.started), evidence }
+}
+
+/// Returns that a limit was passed, or a watchdog's threshold.
+pub(super) fn passed(breach: &Breach, state: &TaskState) -> News {
+    let id = state.spec.task_id;
+    let next = if breach.watchdog {
+        format!("; it goes on: `siding why {id}` shows what it does, `siding stop {id}` ends it")
+    } else {
+        String::new()
+    };
+    News::Limit { which: breach.which, says: format!("{}{next}", breach.detail) }
 }
 
 /// Returns that a task's deadline is near, and what would move it.

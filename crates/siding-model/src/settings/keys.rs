@@ -179,6 +179,18 @@ settings! {
     MaxOutputRate max_output_rate: Rate = Rate(Bytes(0)), any;
     /// What happens when a task passes a limit: `notice` puts it on record, `stop` ends the task.
     OnLimit on_limit: OnLimit = OnLimit::Notice, any;
+    /// How long a task in the background may compute at nine tenths of a core without output before
+    /// that is told. `0s` never tells.
+    WatchCpuSpin watch_cpu_spin: Duration = secs(300), any;
+    /// How many descriptors the processes of a task in the background may have open together before
+    /// that is told; those with few do not count. `0` never tells.
+    WatchFds watch_fds: u32 = 4_096, any;
+    /// How old a TCP connection of a task in the background may be and still send before that is
+    /// told. `0s` never tells.
+    WatchConnectionAge watch_connection_age: Duration = secs(1_800), any;
+    /// How much a task in the background may send over TCP to one remote address before that is told.
+    /// `0` never tells.
+    WatchSent watch_sent: Bytes = Bytes::gib(1), any;
     /// What of the network a task may reach. A project can only make it stricter.
     Net net: NetPolicy = NetPolicy::Host, any;
     /// How much of a task's output is kept from its beginning.

@@ -7,7 +7,7 @@ use super::keys::{Key, Layer, Settings};
 use super::origin::{Origin, Place};
 use super::value::{RawValue, ValueError};
 use crate::foreign::ForeignReap;
-use crate::limits::Limits;
+use crate::limits::{Limits, Thresholds};
 use crate::span;
 
 /// A legal value and its place.
@@ -237,6 +237,19 @@ impl Settings {
     pub fn foreign_reap_in_force(&self, is_reported: bool) -> ForeignReap {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;
         self.foreign_reap.in_force(is_chosen, is_reported)
+    }
+
+    /// Returns from which use on a task without such a limit is told of.
+    #[must_use]
+    pub fn thresholds(&self) -> Thresholds {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let all = Thresholds {
+            cpu_spin_ms: ms(self.watch_cpu_spin),
+            fds: u64::from(self.watch_fds),
+            connection_age_ms: ms(self.watch_connection_age),
+            sent: self.watch_sent.0,
+        };
+        all.without_limited(&self.limits())
     }
 
     /// Returns who set a key.

@@ -14,8 +14,8 @@ use siding_model::lifecycle::{Event, Life, Phase, Tree};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::record::{
-    self, Accepted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor, WITH_READY,
-    WITH_EXPIRING, WITH_RESUMED,
+    self, Accepted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor, WITH_EXPIRING,
+    WITH_READY, WITH_RESUMED,
 };
 use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;

@@ -308,7 +308,7 @@ fn the_words_on_the_disk_are_pinned() {
             "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
              tail verdict",
             "resumed: at record",
-            "limit: at detail limit record remote value which",
+            "limit: at detail limit record remote value watchdog which",
             "ready: at by record",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",

@@ -193,7 +193,7 @@ fn a_burst_is_no_flood() {
 }
 
 fn connection(cookie: u64, remote: &str, sent: u64) -> Connection {
-    Connection { cookie, remote: remote.to_owned(), sent, pid: 5 }
+    Connection { cookie, remote: remote.to_owned(), sent, pid: 5, ..Connection::default() }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! - `fixtures`: journals of released formats, which must load for ever;
 //! - `wait`, `monitor`: when a wait is over, and which lines are told when;
 //! - `evidence`: what two samples of the kernel prove;
-//! - `limits`: what a row of looks proves, and what it does not;
+//! - `limits`, `watchdog`: what a row of looks proves, and what it does not;
 //! - `prompts`: what is told from the last lines of output;
 //! - `notices`: what is told, and that nothing a task writes can pass for it;
 //! - `foreign`: who is taken for an orphan of another program, and who never is;
@@ -32,4 +32,5 @@ mod sample;
 #[cfg(feature = "schema")]
 mod schema;
 mod wait;
+mod watchdog;
 mod wire;

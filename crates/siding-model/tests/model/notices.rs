@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::Map;
 use siding_model::journal::{self, TaskState};
 use siding_model::lifecycle::{Event, Phase, Tree};
+use siding_model::limits::{Breach, Limits, OnLimit};
 use siding_model::monitor::Monitor;
 use siding_model::notice::{
     Certainty, Consumer, Kind, News, Notice, NoticeId, NoticeOutput, NoticeView, Priority,
@@ -156,6 +157,22 @@ fn a_near_deadline_is_told_until_it_has_moved_or_the_task_is_being_ended() {
     assert_eq!(told(&story_with_deadline(spec, &ended)), [(3, Kind::Ended)]);
 }
 
+/// What a watchdog tells ends nothing, also where a limit would: then it is a notice of its own.
+#[test]
+fn a_watchdog_is_told_whatever_happens_at_a_limit() {
+    let limits = Limits { on_limit: OnLimit::Stop, ..spec().limits };
+    let spec = TaskSpec { limits, ..background() };
+    let limit = sample::breach(5_000);
+    let watchdog = Breach { watchdog: true, ..limit.clone() };
+    let told_of =
+        |breach: Breach| story(spec.clone(), &[event(1, LEADER), Record::Limit(Box::new(breach))]);
+    assert_eq!(told(&told_of(limit)), [], "its end will tell");
+    let story = told_of(watchdog);
+    assert_eq!(told(&story), [(2, Kind::Limit)]);
+    let News::Limit { says, .. } = &story.notices[0].news else { panic!("{story:?}") };
+    assert!(says.contains("; it goes on: `siding why b-"), "{says}");
+}
+
 #[test]
 fn a_deadline_at_the_cap_cannot_be_moved() {
     let says = |cap_ms| {
@@ -182,8 +199,7 @@ fn the_notice_of_a_deadline_is_due_once_for_each_deadline() {
     assert_eq!(due(spec.clone(), &[expiring(780_000, 900_000)]), None, "on record");
     let rescue = [expiring(780_000, 900_000), rescued(781_000)];
     assert_eq!(due(spec.clone(), &rescue), None, "on record for the next shim too");
-    let moved =
-        |ms| event(790_000, Event::Extended { deadline: sample::STARTED.plus_ms(ms) });
+    let moved = |ms| event(790_000, Event::Extended { deadline: sample::STARTED.plus_ms(ms) });
     let extended = [expiring(780_000, 900_000), moved(1_800_000)];
     assert_eq!(due(spec.clone(), &extended), after(1_680_000), "another deadline");
     assert_eq!(due(spec.clone(), &[event(5, stop("user"))]), None);

@@ -51,6 +51,7 @@ pub(crate) fn spec() -> TaskSpec {
         keep_tail: 63 << 20,
         stall_after_ms: 45_000,
         deadline_notice_ms: 0,
+        watch: siding_model::limits::Thresholds::default(),
         limits: Limits { fds: 1_000, ..Limits::default() },
         net: "ports:443".parse().expect("a policy"),
         same_key: "5f1c0a9d".to_owned(),
@@ -187,6 +188,7 @@ pub(crate) fn breach(ms: u64) -> Breach {
         remote: None,
         detail: "max-fds: 4,096 open descriptors, limit 1,000; 4,090 of them in pid 123 (node)"
             .to_owned(),
+        watchdog: false,
     }
 }
 

@@ -1,0 +1,190 @@
+//! The failure classes that siding watches for, and what arms the detector of each.
+//!
+//! The classes are those of the incident that siding exists for (issue #51932). Which detector is
+//! armed follows from the settings alone.
+
+use crate::limits::OnLimit;
+use crate::net::NetPolicy;
+use crate::settings::{Key, Settings};
+
+/// A class of failure, and whether its detector is armed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureClass {
+    /// The class.
+    pub class: &'static str,
+    /// What shows it.
+    pub detector: &'static str,
+    /// Whether the detector is armed.
+    pub armed: bool,
+    /// What happens when it finds something, or would if it were armed.
+    pub action: &'static str,
+    /// The settings that arm it.
+    pub settings: Vec<ArmingSetting>,
+}
+
+/// A setting that arms a detector.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ArmingSetting {
+    /// Its name.
+    pub key: &'static str,
+    /// Its value, as a file would have it.
+    pub value: String,
+    /// The layer that set it.
+    pub origin: &'static str,
+}
+
+/// Returns all classes, in the order of the failure table.
+#[must_use]
+pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
+    let mut classes = before_the_start(settings);
+    classes.extend(while_it_runs(settings));
+    classes
+}
+
+/// Returns what is judged before a command runs, or enforced from its start.
+fn before_the_start(settings: &Settings) -> Vec<FailureClass> {
+    let row = |class, detector, armed, action, keys: &[Key]| {
+        let settings = arming(settings, keys);
+        FailureClass { class, detector, armed, action, settings }
+    };
+    vec![
+        row("explicit destruction", "guard, on the parsed command", true, "deny", &[]),
+        row("privileged bypass", "guard, on the parsed command", true, "ask", &[]),
+        row(
+            "unauthorized egress",
+            "network policy, enforced by the kernel",
+            settings.net != NetPolicy::Host,
+            "deny",
+            &[Key::Net],
+        ),
+        row(
+            "silent stuck process",
+            "deadline, and evidence of a stall",
+            true,
+            if settings.stall_after.is_zero() {
+                "stop at the deadline"
+            } else {
+                "stop at the deadline, notice of a stall"
+            },
+            &[Key::MaxElapsed, Key::StallAfter],
+        ),
+    ]
+}
+
+/// Returns what is watched while a task runs, and cleared when nobody holds it.
+fn while_it_runs(settings: &Settings) -> Vec<FailureClass> {
+    let (limits, watch) = (settings.limits(), settings.thresholds());
+    let watched = |class, detector, is_limited: bool, is_watched: bool, keys: &[Key]| {
+        let ends = is_limited && limits.on_limit == OnLimit::Stop;
+        FailureClass {
+            class,
+            detector,
+            armed: is_limited || is_watched,
+            action: if ends { "stop" } else { "notice" },
+            settings: arming(settings, keys),
+        }
+    };
+    vec![
+        watched(
+            "busy loop without output",
+            "processor time grows, output does not",
+            limits.cpu_spin_ms > 0,
+            watch.cpu_spin_ms > 0,
+            &[Key::WatchCpuSpin, Key::MaxCpuSpin],
+        ),
+        watched(
+            "descriptor leak",
+            "open descriptors of the tree",
+            limits.fds > 0,
+            watch.fds > 0,
+            &[Key::WatchFds, Key::MaxFds],
+        ),
+        FailureClass {
+            class: "socket-file accumulation",
+            detector: "socket files that no process holds",
+            armed: !settings.reap_sockets.is_empty(),
+            action: "reap at session start",
+            settings: arming(settings, &[Key::ReapSockets]),
+        },
+        watched(
+            "exfiltration in the background",
+            "age of a connection that sends, bytes sent to each remote",
+            limits.need_connections(),
+            watch.connection_age_ms > 0 || watch.sent > 0,
+            &[Key::WatchConnectionAge, Key::WatchSent, Key::MaxConnectionAge, Key::MaxSent],
+        ),
+        watched(
+            "memory",
+            "memory of the tree, and what the machine has left",
+            limits.memory > 0 || limits.min_available > 0,
+            false,
+            &[Key::MaxMemory, Key::MinAvailable],
+        ),
+        watched(
+            "process count",
+            "living processes of the tree",
+            limits.processes > 0,
+            false,
+            &[Key::MaxProcesses],
+        ),
+        FailureClass {
+            class: "disk",
+            detector: "output kept",
+            armed: true,
+            action: "release the middle of the output",
+            settings: arming(settings, &[Key::OutputKeepHead, Key::OutputKeepTail]),
+        },
+    ]
+}
+
+fn arming(settings: &Settings, keys: &[Key]) -> Vec<ArmingSetting> {
+    let one = |key: &Key| ArmingSetting {
+        key: key.name(),
+        value: settings.value(*key).to_string(),
+        origin: settings.origin(*key).layer(),
+    };
+    keys.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::size::Bytes;
+
+    fn off(settings: &Settings) -> Vec<&'static str> {
+        let classes = failure_classes(settings);
+        classes.iter().filter(|one| !one.armed).map(|one| one.class).collect()
+    }
+
+    #[test]
+    fn all_but_what_needs_a_number_of_the_user_are_armed() {
+        let settings = Settings::default();
+        assert_eq!(off(&settings), ["unauthorized egress", "memory", "process count"]);
+        let no_watchdogs = Settings {
+            watch_cpu_spin: Duration::ZERO,
+            watch_fds: 0,
+            watch_connection_age: Duration::ZERO,
+            ..settings
+        };
+        let watchdogs = ["busy loop without output", "descriptor leak"];
+        let none = off(&no_watchdogs);
+        assert!(watchdogs.iter().all(|class| none.contains(class)), "{none:?}");
+        assert!(!none.contains(&"exfiltration in the background"), "bytes are counted still");
+    }
+
+    #[test]
+    fn a_limit_says_what_happens_at_it() {
+        let settings =
+            Settings { max_sent: Bytes::gib(2), on_limit: OnLimit::Stop, ..Settings::default() };
+        let actions: Vec<_> = failure_classes(&settings)
+            .into_iter()
+            .filter(|one| one.action == "stop")
+            .map(|one| one.class)
+            .collect();
+        assert_eq!(actions, ["exfiltration in the background"]);
+    }
+}
