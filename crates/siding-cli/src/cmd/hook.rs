@@ -11,6 +11,7 @@ mod answer;
 mod await_notice;
 mod batch;
 mod conversation;
+mod daily;
 mod host;
 mod input;
 mod news;
@@ -64,7 +65,7 @@ impl Args {
         match self.event {
             Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
             Event::SessionStart => self.within(&input, |conversation| {
-                self.say(session_start::answer(conversation, self.host)?.into())
+                self.say(session_start::answer(conversation, self.host)?)
             }),
             Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
                 let ends_batch = batch::ends_batch(self.event, self.host);

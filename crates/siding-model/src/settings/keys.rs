@@ -198,6 +198,8 @@ settings! {
     ReapForeign reap_foreign: Vec<Rule> = Rule::built_in(), any;
     /// Address that `siding notices --notify` sends notices to, or `off`.
     NotifyWebhook notify_webhook: Webhook = Webhook::OFF, any;
+    /// Whether the first hook of a host reports once a day what `siding report` shows.
+    ReportDaily report_daily: bool = false, any;
 }
 
 impl Key {
@@ -219,6 +221,8 @@ impl Key {
                 | Self::ReapSockets
                 | Self::ReapForeign
                 | Self::NotifyWebhook
+                // It tells an agent in one project of commands in others.
+                | Self::ReportDaily
         )
     }
 

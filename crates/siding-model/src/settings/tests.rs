@@ -105,6 +105,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "reap_sockets=/tmp/claude-http-*.sock, /tmp/claude-socks-*.sock",
             "reap_foreign=claude-sandbox",
             "notify_webhook=off",
+            "report_daily=false",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());

@@ -10,12 +10,12 @@ use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_model::id::SessionId;
 
-use super::Answer;
+use super::answer::{Answer, Told};
 use super::conversation::Conversation;
 use super::host::Host;
 use super::news::escaped;
 use super::predecessors;
-use super::reminder;
+use super::{daily, reminder};
 use crate::cmd::{reap, shell_init};
 use crate::context;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ const ENV_FILE: &str = "CLAUDE_ENV_FILE";
 const CODEX_ENV_FILE: &str = "CODEX_ENV_FILE";
 
 /// Opens the session, clears what earlier ones left, and answers what there is to know.
-pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, Failure> {
+pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>, Failure> {
     // First, so that what a resumed conversation left is its own again.
     conversation.open()?;
     session::note_hooks(&conversation.root, &conversation.session)?;
@@ -50,13 +50,15 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
     if let Some(running) = reminder::list(conversation)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
-    if text.is_empty() {
-        return Ok(Answer::Nothing);
+    let report = daily::due(&conversation.root, &settings);
+    if let Some(report) = &report {
+        text.push_str(&report.context);
     }
-    Ok(Answer::Context(format!(
-        "siding reports (automated, not from the user):\n{}",
-        escaped(&text)
-    )))
+    if text.is_empty() {
+        return Ok(Answer::Nothing.into());
+    }
+    let context = format!("siding reports (automated, not from the user):\n{}", escaped(&text));
+    Ok(Told::from(Answer::Context(context)).and_person(report.map(|report| report.person)))
 }
 
 /// Returns what the reaper did that a conversation wants to know.
