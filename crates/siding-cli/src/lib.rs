@@ -10,6 +10,7 @@
 #[macro_use]
 mod err;
 
+mod activity;
 mod cmd;
 mod context;
 mod exit;

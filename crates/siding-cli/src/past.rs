@@ -1,8 +1,8 @@
 //! What earlier runs tell. Whatever is wrong with the history, nothing else fails.
 
 use siding_core::store::Root;
-use siding_history::{Done, History, HistoryError};
-use siding_model::history::Expectation;
+use siding_history::{Done, Filter, History, HistoryError};
+use siding_model::history::{Expectation, Run};
 use siding_model::report::TaskView;
 
 use crate::failure::Failure;
@@ -59,6 +59,11 @@ pub(crate) fn ask<T>(
         render::say(&format!("{error}; only tasks that are still kept are counted"));
         History::in_memory().and_then(|mut history| answer(&mut history)).map_err(Failure::new)
     })
+}
+
+/// Returns the newest runs of all commands, none where the history cannot be used.
+pub(crate) fn runs_in_passing(root: &Root, most: usize) -> Vec<Run> {
+    on_the_way(root, |history| history.runs(&Filter::default(), most)).unwrap_or_default()
 }
 
 /// Asks in passing: whoever looks at a task is not told what is wrong with the history.

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod activity;
 pub mod adopt;
 pub mod cgroup;
 pub mod doctor;

@@ -41,6 +41,9 @@ use crate::store::{Root, StoreError};
 use crate::sys::procfs;
 use crate::tree::Marks;
 
+pub(crate) use leftovers::stored_bytes;
+pub(crate) use log::LOGS;
+
 pub use foreign::{Orphans, foreign, foreign_unattended, note_foreign_report};
 pub use leases::await_leaving;
 pub use sockets::sockets;

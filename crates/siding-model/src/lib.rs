@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod adopt;
 pub mod advice;
 mod deadline_notice;

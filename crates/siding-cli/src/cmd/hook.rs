@@ -12,6 +12,7 @@ mod attendance;
 mod await_notice;
 mod batch;
 mod conversation;
+mod daily;
 mod host;
 mod input;
 mod news;

@@ -21,6 +21,7 @@ mod notices;
 mod output;
 mod ps;
 mod reap;
+pub(crate) mod report;
 mod run;
 mod session;
 pub(crate) mod shell_init;
@@ -76,6 +77,7 @@ enum Command {
     Extend(extend::Args),
     History(history::Args),
     Stats(stats::Args),
+    Report(report::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -175,6 +177,7 @@ impl Cli {
             Command::Extend(args) => args.run(),
             Command::History(args) => args.run(),
             Command::Stats(args) => args.run(),
+            Command::Report(args) => args.run(),
             Command::Reap(args) => args.run(),
             Command::Session(args) => args.run(),
             Command::Guard(args) => args.run(),

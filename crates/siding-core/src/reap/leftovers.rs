@@ -88,7 +88,7 @@ fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<Ended<Task
         Standing::Ended { at, session, news, .. } => Some(Ended {
             id: *id,
             at: *at,
-            bytes: Bytes(stored(root, *id)),
+            bytes: Bytes(stored_bytes(root, *id)),
             owner_live: kept.contains(id),
             untold: sessions.untold(session, news),
         }),
@@ -129,7 +129,7 @@ impl Sessions<'_> {
 }
 
 /// Returns what the files of a task take on the disk.
-fn stored(root: &Root, id: TaskId) -> u64 {
+pub(crate) fn stored_bytes(root: &Root, id: TaskId) -> u64 {
     let Ok(dir) = root.task(id) else { return 0 };
     let names = file::entries(&dir).unwrap_or_default();
     names.iter().filter_map(|name| file::facts_at(&dir, name).ok()).map(|facts| facts.stored).sum()

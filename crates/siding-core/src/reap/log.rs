@@ -12,6 +12,8 @@ use crate::sys::file::{self, Open};
 /// (`docs/format.md`).
 const NAME: &str = "reaped.log";
 const BEFORE: &str = "reaped.log.1";
+/// Both, the newer one first.
+pub(crate) const LOGS: [&str; 2] = [NAME, BEFORE];
 
 /// Length in bytes from which on a new log is begun: about 4,000 lines.
 const MAX: u64 = 1 << 20;

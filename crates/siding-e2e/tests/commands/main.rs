@@ -22,6 +22,7 @@ mod output;
 mod ps;
 mod ready;
 mod reap;
+mod report;
 mod session;
 mod show;
 mod support;

@@ -3,6 +3,7 @@
 
 mod answers;
 mod batch;
+mod daily;
 mod news;
 mod prompt;
 mod start;

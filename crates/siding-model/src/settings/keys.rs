@@ -221,6 +221,8 @@ settings! {
     ForeignReap foreign_reap: ForeignReap = ForeignReap::End, any;
     /// Address that `siding notices --notify` sends notices to, or `off`.
     NotifyWebhook notify_webhook: Webhook = Webhook::OFF, any;
+    /// Whether the first hook of a host reports once a day what `siding report` shows.
+    ReportDaily report_daily: bool = false, any;
 }
 
 impl Key {
@@ -243,6 +245,8 @@ impl Key {
                 | Self::ReapForeign
                 | Self::ForeignReap
                 | Self::NotifyWebhook
+                // It tells an agent in one project of commands in others.
+                | Self::ReportDaily
         )
     }
 

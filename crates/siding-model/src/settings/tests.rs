@@ -112,6 +112,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "reap_foreign=claude-sandbox",
             "foreign_reap=end",
             "notify_webhook=off",
+            "report_daily=false",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());

@@ -11,6 +11,7 @@
 //! - `foreign`: who is taken for an orphan of another program, and who never is;
 //! - `wire`, `report`, `schema`: what leaves the program.
 
+mod activity;
 mod damage;
 mod evidence;
 mod fixtures;

@@ -12,6 +12,13 @@ pub(super) enum Answer {
     Nothing,
     /// Facts for the agent.
     Context(String),
+    /// Facts for the agent, and a line for the person.
+    ContextAndPerson {
+        /// The facts.
+        context: String,
+        /// The line.
+        person: String,
+    },
     /// A line for the person.
     Person(String),
     /// The person is to decide about the tool's call, for this reason.
@@ -54,6 +61,17 @@ impl<'r> Told<'r> {
     /// Adds what is recorded once the host has the answer.
     pub(super) fn then(self, record: impl FnOnce() + 'r) -> Self {
         Self { then: Some(Box::new(record)), ..self }
+    }
+
+    /// Adds a line for the person to facts.
+    pub(super) fn and_person(mut self, line: Option<String>) -> Self {
+        self.answer = match (self.answer, line) {
+            (Answer::Context(context), Some(person)) => {
+                Answer::ContextAndPerson { context, person }
+            }
+            (answer, _) => answer,
+        };
+        self
     }
 
     /// Returns the answer.

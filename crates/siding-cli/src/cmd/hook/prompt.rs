@@ -6,8 +6,8 @@ use siding_core::session;
 use super::answer::Told;
 use super::conversation::Conversation;
 use super::news::{News, escaped};
-use super::{reminder, running};
-use crate::context::Task;
+use super::{daily, reminder, running};
+use crate::context::{self, Task};
 use crate::failure::Failure;
 
 /// Tells what is new, and reminds of what runs.
@@ -18,8 +18,14 @@ pub(super) fn answer(conversation: &Conversation) -> Result<Told<'_>, Failure> {
         true => reminder::outlived(conversation, news.as_ref())?,
         false => None,
     };
-    let reminder: String = unseen.into_iter().chain(outlived).collect();
-    Ok(reminder::answer(news, (!reminder.is_empty()).then_some(reminder)))
+    // A conversation may be open for days.
+    let (report, headline) = match daily::due(&conversation.root, &context::legal_settings()) {
+        Some(report) => (Some(escaped(&report.context)), Some(report.person)),
+        None => (None, None),
+    };
+    let reminder: String = unseen.into_iter().chain(outlived).chain(report).collect();
+    let answer = reminder::answer(news, (!reminder.is_empty()).then_some(reminder));
+    Ok(answer.and_person(headline))
 }
 
 /// Returns a reminder of what the agent has started in the background since the last prompt and has

@@ -15,7 +15,7 @@ use super::conversation::Conversation;
 use super::host::Host;
 use super::news::escaped;
 use super::predecessors;
-use super::reminder;
+use super::{daily, reminder};
 use crate::cmd::{reap, shell_init};
 use crate::context;
 use crate::failure::Failure;
@@ -52,12 +52,16 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
     if let Some(running) = reminder::list(conversation)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
+    let daily = daily::due(&conversation.root, &settings);
+    if let Some(daily) = &daily {
+        text.push_str(&daily.context);
+    }
     if text.is_empty() {
         return Ok(Answer::Nothing.into());
     }
-    let text = format!("siding reports (automated, not from the user):\n{}", escaped(&text));
-    let told = Told::from(Answer::Context(text));
-    // The report counts once the host has it.
+    let context = format!("siding reports (automated, not from the user):\n{}", escaped(&text));
+    let told = Told::from(Answer::Context(context)).and_person(daily.map(|daily| daily.person));
+    // The report of foreign orphans counts once the host has it.
     Ok(told.then(move || reap::note_report(&conversation.root, &settings, &steps)))
 }
 

@@ -40,6 +40,11 @@ pub(super) fn said(answer: &Answer, host: Host, event: Event) -> Said {
     match (answer, host) {
         (Answer::Nothing, _) => Said { stdout: None, stderr: None, blocks: false },
         (Answer::Context(text), _) => json(specific(json!({ "additionalContext": text }))),
+        (Answer::ContextAndPerson { context, person }, _) => {
+            let mut both = specific(json!({ "additionalContext": context }));
+            both["systemMessage"] = person.as_str().into();
+            json(both)
+        }
         (Answer::Person(text), _) => person(text),
         (Answer::Ask(why), Host::ClaudeCode) => {
             json(specific(json!({ "permissionDecision": "ask", "permissionDecisionReason": why })))

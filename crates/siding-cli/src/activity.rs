@@ -1,0 +1,42 @@
+//! Gathering what a report of a period tells: journals, the history, and the log of the reaper.
+
+use std::collections::HashSet;
+
+use siding_core::activity;
+use siding_core::listing;
+use siding_core::store::Root;
+use siding_model::activity::{ActivityReport, ActivityTask, Period};
+use siding_model::history::Run;
+use siding_model::id::TaskId;
+use siding_model::size::Bytes;
+
+use crate::failure::Failure;
+
+/// Most runs that are asked of the history: more than a busy week has.
+pub(crate) const RUNS_MAX: usize = 20_000;
+
+/// Returns the report of a period. `remembered` are runs of the history: those of tasks that are no
+/// longer kept count too. A task that cannot be read is named on stderr and left out.
+pub(crate) fn gather(
+    root: &Root,
+    period: Period,
+    remembered: &[Run],
+    retention_bytes: Bytes,
+) -> Result<ActivityReport, Failure> {
+    let mut ids = root.all_tasks()?;
+    ids.extend(root.live_tasks()?);
+    ids.sort_unstable();
+    ids.dedup();
+    let mut tasks = Vec::new();
+    for (id, task) in listing::views(root, &ids, |view| ActivityTask::of_view(&view))? {
+        match task {
+            Ok(task) => tasks.extend(task),
+            Err(error) => errln!("siding: task {id} is left out: {error}"),
+        }
+    }
+    let kept: HashSet<TaskId> = tasks.iter().map(|task| task.task_id).collect();
+    let removed = remembered.iter().filter(|run| !kept.contains(&run.task_id));
+    tasks.extend(removed.map(ActivityTask::of_run));
+    let disk = activity::disk_use(root, retention_bytes)?;
+    Ok(ActivityReport::new(period, tasks, &activity::reaped_processes(root), disk))
+}

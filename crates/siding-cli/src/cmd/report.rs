@@ -1,0 +1,89 @@
+//! `siding report`: what the tasks of a period did, on one screen.
+
+mod markdown;
+mod text;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::sys::clock;
+use siding_history::Filter;
+use siding_model::activity::Period;
+
+use crate::activity::{self, RUNS_MAX};
+use crate::context;
+use crate::failure::Failure;
+use crate::past;
+use crate::render::paint::Colour;
+use crate::render::{json, out};
+
+pub(crate) use text::{headline, screen};
+
+/// Shows what ran in the last 24 hours: how much failed, what was stopped or reaped and by which
+/// rule, what lingers, the slowest and the noisiest tasks, and the disk they take.
+///
+/// Tasks of all sessions and projects count, those that the retention has removed included, as far
+/// as the history remembers them. With report_daily the first hook of a host tells the same once a
+/// day.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding report                the last 24 hours, on one screen
+  siding report --since 7d     the last week
+  siding report --markdown     for a mail or a merge request
+  siding report --json         for a program, with longer lists
+
+TIME is how long a task took, or, where it has an ×, how many there were; of
+the noisiest it is what they wrote.")]
+pub(crate) struct Args {
+    /// How far back, as in `8h` or `7d`
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = super::span)]
+    since: Duration,
+    /// Print JSON
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.since.is_zero() {
+            return Err(Failure::new("--since 0s: no time to report on")
+                .with_hint("give a duration such as `24h` or `7d`"));
+        }
+        let root = context::root()?;
+        let settings = context::settings()?;
+        // Nothing is to count as running that does not.
+        let _failures_were_reported = context::recover_all(&root)?;
+        let until = clock::wall();
+        let back = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
+        let period = Period { since: until.plus_ms(back.saturating_neg()), until };
+        let runs = past::ask(&root, |history| history.runs(&Filter::default(), RUNS_MAX))?;
+        let report = activity::gather(&root, period, &runs, settings.retention_bytes)?;
+        if self.json {
+            json::print(&report)?;
+        } else if self.markdown {
+            out::print(&markdown::document(&report, self.since))?;
+        } else {
+            out::print(&screen(&report, self.since, Colour::of_stdout()))?;
+        }
+        if report.is_empty() && !self.json {
+            errln!("siding: --since looks further back; `siding run -- COMMAND` runs something");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::activity::ActivityReport;
+
+    use crate::render::schema;
+
+    #[test]
+    fn the_schema_is_the_committed_one() {
+        schema::assert_committed::<ActivityReport>("report");
+    }
+}

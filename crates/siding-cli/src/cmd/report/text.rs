@@ -1,0 +1,212 @@
+//! A report on one screen: 80 columns and 24 lines.
+
+use std::time::Duration;
+
+use siding_model::activity::{ActivityReport, ActivityTask, DiskUse};
+use siding_model::size::human as size;
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use crate::print::{WIDTH, wrapped};
+use crate::render::grid::{Side, grid};
+use crate::render::paint::Colour;
+use crate::render::short_outcome;
+
+/// Rows of a group that matters most, and of the others.
+const ROWS: usize = 3;
+const ROWS_FEW: usize = 2;
+/// Columns of a rule's name.
+const RULE_COLUMNS: usize = 16;
+/// A day, in seconds.
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// The cells of a row before its command.
+type Cells = [String; 4];
+
+/// Returns the report as a screen of text.
+pub(crate) fn screen(report: &ActivityReport, since: Duration, colour: Colour) -> String {
+    let mut text = wrapped(&headline(report, since), 0, WIDTH);
+    text.push('\n');
+    let rows = rows(report);
+    if !rows.is_empty() {
+        let titles =
+            [("", Side::Left), ("HOW", Side::Left), ("TIME", Side::Right), ("TASK", Side::Left)];
+        text.push_str(&grid(titles, "COMMAND", &rows, colour));
+    }
+    if report.disk.tasks > 0 {
+        text.push_str(&disk_line(&report.disk));
+    }
+    text
+}
+
+/// Returns one line: how many tasks ran, and how they ended.
+pub(crate) fn headline(report: &ActivityReport, since: Duration) -> String {
+    let counts = &report.counts;
+    let period = period_words(since);
+    if counts.ran == 0 {
+        return format!("last {period}: nothing ran");
+    }
+    let parts = [
+        (counts.succeeded, "succeeded"),
+        (counts.failed, "failed"),
+        (counts.stopped, "stopped"),
+        (counts.timed_out, "timed out"),
+        (counts.limit, "over a limit"),
+        (counts.lost, "lost"),
+        (counts.running, "running"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
+    let tasks = if counts.ran == 1 { "task" } else { "tasks" };
+    format!("last {period}: {} {tasks}, {}", counts.ran, parts.join(", "))
+}
+
+/// Returns a period as people say it: `24 hours`, `7 days`.
+fn period_words(since: Duration) -> String {
+    let seconds = since.as_secs();
+    match seconds / DAY_SECONDS {
+        1 if seconds == DAY_SECONDS => "24 hours".to_owned(),
+        days if days > 1 && seconds.is_multiple_of(DAY_SECONDS) => format!("{days} days"),
+        _ => human(since),
+    }
+}
+
+/// Returns a line on the disk.
+pub(super) fn disk_line(disk: &DiskUse) -> String {
+    let tasks = if disk.tasks == 1 { "task" } else { "tasks" };
+    format!(
+        "disk: {} in {} kept {tasks}; ended ones may take {}\n",
+        size(disk.bytes),
+        disk.tasks,
+        size(disk.max_bytes)
+    )
+}
+
+/// Returns how long a task took.
+pub(super) fn time(task: &ActivityTask) -> String {
+    task.elapsed_ms.map_or_else(|| "-".to_owned(), |ms| human(Duration::from_millis(ms)))
+}
+
+/// Returns how a task ended or stands, in a word or two.
+pub(super) fn standing(task: &ActivityTask) -> String {
+    task.outcome.as_ref().map_or_else(|| task.phase.as_str().to_owned(), short_outcome)
+}
+
+fn rows(report: &ActivityReport) -> Vec<(Cells, String)> {
+    let times = |count: usize| format!("{count}×");
+    let rule = |rule: &str| one_line(rule, RULE_COLUMNS);
+    let row = |task: &ActivityTask, how: String, time: String| {
+        (["".to_owned(), how, time, task.task_id.to_string()], task.command.clone())
+    };
+    let plain = |task: &ActivityTask| row(task, standing(task), time(task));
+    let size_of = |task: &ActivityTask| size(task.output_bytes.unwrap_or(0));
+    let mut rows = Vec::new();
+    let mut group = |label: &str, mut of_group: Vec<(Cells, String)>| {
+        if let Some((cells, _)) = of_group.first_mut() {
+            label.clone_into(&mut cells[0]);
+        }
+        rows.append(&mut of_group);
+    };
+    group("needs input", report.needs_input.iter().take(ROWS).map(plain).collect());
+    group("failed", report.failed.iter().take(ROWS).map(plain).collect());
+    let stopped = report.stopped_by.iter().take(ROWS);
+    let stopped = stopped.map(|cause| row(&cause.last, rule(&cause.rule), times(cause.tasks)));
+    group("stopped by", stopped.collect());
+    let reaped = report.reaped.iter().take(ROWS_FEW).map(|reaped| {
+        let cells = ["".to_owned(), rule(&reaped.rule), times(reaped.processes), "-".to_owned()];
+        (cells, reaped.command.clone())
+    });
+    group("reaped by", reaped.collect());
+    group("lingering", report.lingering.iter().take(ROWS_FEW).map(plain).collect());
+    group("slowest", report.slowest.iter().take(ROWS).map(plain).collect());
+    let noisiest = report.noisiest.iter().take(ROWS);
+    group("noisiest", noisiest.map(|task| row(task, standing(task), size_of(task))).collect());
+    rows
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use siding_model::activity::{ActivityCounts, Period, ReapRule, StopCause};
+    use siding_model::outcome::Outcome;
+    use siding_model::process::Wall;
+    use siding_model::report::PhaseName;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(DAY_SECONDS);
+
+    pub(in crate::cmd::report) fn full(command: &str) -> ActivityReport {
+        let task = ActivityTask {
+            task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
+            command: command.to_owned(),
+            cwd: "/p".to_owned(),
+            phase: PhaseName::Ended,
+            outcome: Some(Outcome::Exited { code: 7 }),
+            ended_at: Some("2026-11-22T03:00:00.000Z".to_owned()),
+            elapsed_ms: Some(192_000),
+            output_bytes: Some(5 << 20),
+            needs_input: false,
+        };
+        let list = || vec![task.clone(); 20];
+        let cause = StopCause { rule: "deadline".to_owned(), tasks: 3, last: task.clone() };
+        let reaped = ReapRule {
+            rule: command.to_owned(),
+            processes: 2,
+            last_at: "2026-11-22T03:00:00.000Z".to_owned(),
+            command: command.to_owned(),
+        };
+        let period = Period { since: Wall(0), until: Wall(1) };
+        let counts = ActivityCounts {
+            ran: 42,
+            running: 4,
+            ended: 38,
+            succeeded: 30,
+            failed: 5,
+            stopped: 2,
+            timed_out: 1,
+            ..ActivityCounts::default()
+        };
+        ActivityReport {
+            counts,
+            failed: list(),
+            stopped_by: vec![cause; 9],
+            reaped: vec![reaped; 9],
+            lingering: list(),
+            needs_input: list(),
+            slowest: list(),
+            noisiest: list(),
+            disk: DiskUse { tasks: 38, bytes: 212 << 20, max_bytes: 2 << 30 },
+            ..ActivityReport::new(period, Vec::new(), &[], DiskUse::default())
+        }
+    }
+
+    #[test]
+    fn the_fullest_report_is_one_screen() {
+        for command in ["npm test", &"\u{1b}[2J\u{65e5}long\n".repeat(60)] {
+            let text = screen(&full(command), DAY, Colour::Off);
+            assert!(text.lines().count() <= 24, "{text}");
+            for line in text.lines() {
+                assert_eq!(line, one_line(line, 80), "{text}");
+            }
+        }
+        let text = screen(&full("npm test"), DAY, Colour::Off);
+        let expected = "\
+last 24 hours: 42 tasks, 30 succeeded, 5 failed, 2 stopped, 1 timed out, 4
+running
+             HOW ";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn an_empty_report_says_so() {
+        let period = Period { since: Wall(0), until: Wall(1) };
+        let empty = ActivityReport::new(period, Vec::new(), &[], DiskUse::default());
+        assert_eq!(screen(&empty, DAY, Colour::Off), "last 24 hours: nothing ran\n");
+    }
+
+    #[test]
+    fn periods_are_told_in_words() {
+        let words = |hours: u64| period_words(Duration::from_secs(hours * 3600));
+        assert_eq!([24, 48, 168, 8].map(words), ["24 hours", "2 days", "7 days", "8h"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! What a report of a period needs besides the tasks' journals: the log of the reaper, the disk, and
+//! when a daily report was last given.
+
+use std::io;
+use std::os::fd::AsFd as _;
+
+use serde::Deserialize;
+use siding_model::activity::{DiskUse, Period, ReapedProcess};
+use siding_model::process::Wall;
+use siding_model::size::Bytes;
+
+use crate::reap;
+use crate::store::{Root, StoreError};
+use crate::sys::file;
+
+/// When a daily report was last given, below the root: milliseconds since 1970, one line of a fixed
+/// width, so that writing it is one step.
+const DAILY: &str = "daily-report";
+/// Digits of that line.
+const DAILY_DIGITS: usize = 20;
+/// Longest log of the reaper that is read, in bytes: twice as long as one becomes.
+const LOG_MAX_BYTES: usize = 2 << 20;
+
+/// Claims the daily report: returns the period to report where one is due, to one caller of however
+/// many ask concurrently. It counts as given from here on.
+///
+/// # Errors
+///
+/// The operating system's: then nothing counts as given.
+pub fn claim_daily_report(root: &Root, now: Wall) -> io::Result<Option<Period>> {
+    let fd = file::open_or_make(root, DAILY)?;
+    file::lock(&fd)?;
+    let mut line = [0; DAILY_DIGITS];
+    let count = file::read_at(fd.as_fd(), &mut line, 0)?;
+    let last = std::str::from_utf8(&line[..count]).ok().and_then(|text| text.parse().ok());
+    let due = Period::of_daily_report(last.map(Wall), now);
+    if due.is_some() {
+        let line = format!("{:0DAILY_DIGITS$}\n", now.0);
+        file::write_all_at(&fd, line.as_bytes(), 0)?;
+    }
+    Ok(due)
+}
+
+/// A line of `reaped.log`, as far as a report needs it.
+#[derive(Deserialize)]
+struct Line {
+    at: String,
+    rule: String,
+    pid: i32,
+    start_ticks: u64,
+    command: String,
+}
+
+/// Returns the signals that the reaper has sent to processes of other programs, as far back as its
+/// log goes. A line that cannot be read is left out, and so is a log that cannot be opened.
+#[must_use]
+pub fn reaped_processes(root: &Root) -> Vec<ReapedProcess> {
+    let text = |name| {
+        let fd = file::open_at(root, name, file::Open::Read).ok()?;
+        let bytes = file::read_whole(fd.as_fd(), LOG_MAX_BYTES).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let texts: Vec<String> = reap::LOGS.into_iter().filter_map(text).collect();
+    let read = |line: &str| {
+        let Line { at, rule, pid, start_ticks, command } = serde_json::from_str(line).ok()?;
+        Some(ReapedProcess { at, rule, process: (pid, start_ticks), command })
+    };
+    texts.iter().flat_map(|text| text.lines()).filter_map(read).collect()
+}
+
+/// Returns what all kept tasks take on the disk. `max` is what ended ones may take.
+///
+/// # Errors
+///
+/// [`StoreError::Io`].
+pub fn disk_use(root: &Root, max: Bytes) -> Result<DiskUse, StoreError> {
+    let ids = root.all_tasks()?;
+    let bytes = ids.iter().map(|id| reap::stored_bytes(root, *id)).sum();
+    Ok(DiskUse { tasks: ids.len(), bytes, max_bytes: max.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 60 * 60 * 1000;
+
+    fn root() -> (tempfile::TempDir, Root) {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+        (temporary, root)
+    }
+
+    #[test]
+    fn one_of_many_callers_gets_the_daily_report() {
+        let (_temporary, root) = root();
+        let start = Wall(1_763_764_872_345);
+        let claims = |now: Wall| -> usize {
+            std::thread::scope(|scope| {
+                let claim = || claim_daily_report(&root, now).expect("claimed").into_iter().count();
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+            })
+        };
+        let given = [0, 1, 19, 21, 22, 45].map(|hours| claims(start.plus_ms(hours * HOUR_MS)));
+        assert_eq!(given, [1, 0, 0, 1, 0, 1]);
+        std::fs::write(root.path().join(DAILY), "damaged").expect("own file");
+        assert_eq!(claims(start.plus_ms(46 * HOUR_MS)), 1);
+    }
+
+    #[test]
+    fn both_logs_of_the_reaper_are_read_and_damaged_lines_left_out() {
+        let (_temporary, root) = root();
+        assert_eq!(reaped_processes(&root), []);
+        let line = |pid| {
+            format!(
+                r#"{{"at":"2026-11-22T03:00:00.000Z","rule":"r","pid":{pid},"start_ticks":8,"new":1,
+                "command":"socat"}}"#
+            )
+            .replace('\n', "")
+        };
+        let [now, before] = reap::LOGS.map(|name| root.path().join(name));
+        std::fs::write(before, format!("{}\n", line(1))).expect("own file");
+        std::fs::write(now, format!("torn {{\n{}\n{}", line(2), line(3))).expect("own file");
+        let mut pids: Vec<i32> =
+            reaped_processes(&root).iter().map(|signal| signal.process.0).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [1, 2, 3]);
+    }
+}

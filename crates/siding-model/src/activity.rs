@@ -1,0 +1,367 @@
+//! What the tasks of a period of time did, in short: `siding report`.
+//!
+//! The committed schema is `docs/schema/report.schema.json`. Fields may be added, never renamed,
+//! removed or given another meaning.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::evidence::Verdict;
+use crate::history::Run;
+use crate::id::TaskId;
+use crate::outcome::{LeaderEnd, Outcome};
+use crate::process::Wall;
+use crate::report::{PhaseName, TaskView};
+use crate::text::{cut_head, visible};
+
+/// Most entries of each list; the counts are of all.
+const LISTED_MAX: usize = 20;
+/// Longest command, in bytes.
+const COMMAND_MAX_BYTES: usize = 1 << 10;
+/// Milliseconds between two daily reports. Less than a day: a person who begins a little earlier than
+/// the day before has one too.
+const DAILY_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
+/// Milliseconds that a daily report tells of, when the last one is not longer ago.
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// What happened in a period of time, as `siding report --json` prints it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "report"))]
+pub struct ActivityReport {
+    /// Beginning of the period, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub since: String,
+    /// Its end, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub until: String,
+    /// How many tasks there were, by how they ended.
+    pub counts: ActivityCounts,
+    /// Tasks that failed, the newest first; at most 20, as in every list here.
+    pub failed: Vec<ActivityTask>,
+    /// What ended tasks that did not end by themselves, the most frequent first.
+    pub stopped_by: Vec<StopCause>,
+    /// Rules by which processes of other programs were ended, the most frequent first.
+    pub reaped: Vec<ReapRule>,
+    /// Tasks whose shell has ended while processes that it started live, the oldest first.
+    pub lingering: Vec<ActivityTask>,
+    /// Running tasks that wait for an answer, the oldest first.
+    pub needs_input: Vec<ActivityTask>,
+    /// Tasks that took longest.
+    pub slowest: Vec<ActivityTask>,
+    /// Tasks that wrote most.
+    pub noisiest: Vec<ActivityTask>,
+    /// What all kept tasks take on the disk.
+    pub disk: DiskUse,
+}
+
+/// How many tasks there were, by how they ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ActivityCounts {
+    /// Tasks that ended in the period or run now.
+    pub ran: usize,
+    /// Tasks that run now, those that linger included.
+    pub running: usize,
+    /// Tasks that ended in the period: the sum of the following.
+    pub ended: usize,
+    /// They exited with 0.
+    pub succeeded: usize,
+    /// They exited with another code, died of a signal, or could not be started.
+    pub failed: usize,
+    /// They were stopped on request.
+    pub stopped: usize,
+    /// They were stopped at their deadline.
+    pub timed_out: usize,
+    /// They were stopped at a limit.
+    pub limit: usize,
+    /// Their end was not seen.
+    pub lost: usize,
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ActivityTask {
+    /// Name of the task.
+    pub task_id: TaskId,
+    /// The command, or the name of a task that is siding itself at other work; at most 1 KiB.
+    pub command: String,
+    /// Directory in which it started.
+    pub cwd: String,
+    /// Where it stands.
+    pub phase: PhaseName,
+    /// How it ended; null while it runs.
+    pub outcome: Option<Outcome>,
+    /// When it ended, RFC 3339; null while it runs.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub ended_at: Option<String>,
+    /// Awake time from start to end, or to now; null where nobody saw the end.
+    pub elapsed_ms: Option<u64>,
+    /// Bytes that it wrote; null for a task that is no longer kept.
+    pub output_bytes: Option<u64>,
+    /// Whether it waits for an answer.
+    pub needs_input: bool,
+}
+
+/// What ended tasks that did not end by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StopCause {
+    /// `deadline`, a limit such as `max-memory`, `out of memory` for the kernel, or whoever asked:
+    /// `user`, `session`, or what a host calls itself.
+    pub rule: String,
+    /// How many tasks.
+    pub tasks: usize,
+    /// The last one of them.
+    pub last: ActivityTask,
+}
+
+/// A rule of the reaper by which processes of other programs were ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReapRule {
+    /// Its name.
+    pub rule: String,
+    /// How many processes.
+    pub processes: usize,
+    /// When the last one was sent a signal, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub last_at: String,
+    /// Command line of the last one, shortened.
+    pub command: String,
+}
+
+/// What all kept tasks take on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DiskUse {
+    /// Tasks that are kept, running ones included.
+    pub tasks: usize,
+    /// Bytes that their directories take.
+    pub bytes: u64,
+    /// Bytes that ended tasks may take: `retention_bytes`.
+    pub max_bytes: u64,
+}
+
+/// A signal that the reaper sent to a process of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReapedProcess {
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+    /// The rule.
+    pub rule: String,
+    /// The process, and its start in clock ticks: a process may be sent several signals.
+    pub process: (i32, u64),
+    /// Its command line, shortened.
+    pub command: String,
+}
+
+/// A period of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    /// Its beginning.
+    pub since: Wall,
+    /// Its end.
+    pub until: Wall,
+}
+
+impl Period {
+    /// Returns the period of the daily report that is due, `None` when the last one is not long
+    /// enough ago: the last 24 hours, or all that happened since the last report.
+    #[must_use]
+    pub fn of_daily_report(last: Option<Wall>, now: Wall) -> Option<Self> {
+        // A clock that was set back makes none due twice.
+        let age = last.map(|last| now.0.saturating_sub(last.0).abs());
+        if age.is_some_and(|age| age < DAILY_INTERVAL_MS) {
+            return None;
+        }
+        let day_ago = now.plus_ms(-DAY_MS);
+        let since = last.filter(|last| *last < day_ago).unwrap_or(day_ago);
+        Some(Self { since, until: now })
+    }
+
+    /// Whether the period holds a moment, RFC 3339 in UTC with milliseconds.
+    #[must_use]
+    pub fn holds(&self, moment: &str) -> bool {
+        // All such texts have the same length, so they sort as the moments do.
+        self.since.rfc3339().as_str() <= moment
+    }
+}
+
+impl ActivityTask {
+    /// Returns a task that is kept.
+    #[must_use]
+    pub fn of_view(view: &TaskView) -> Self {
+        let asks = |verdict| {
+            matches!(verdict, Verdict::InputWait | Verdict::InputLikely | Verdict::PasswordLikely)
+        };
+        Self {
+            task_id: view.task_id,
+            command: shortened(view.what()),
+            cwd: view.cwd.clone(),
+            phase: view.phase,
+            outcome: view.outcome.clone(),
+            ended_at: view.ended_at.clone(),
+            elapsed_ms: Some(view.elapsed_ms),
+            output_bytes: Some(view.output.bytes),
+            needs_input: view.attention.as_ref().is_some_and(|quiet| asks(quiet.verdict)),
+        }
+    }
+
+    /// Returns a task that is only remembered.
+    #[must_use]
+    pub fn of_run(run: &Run) -> Self {
+        Self {
+            task_id: run.task_id,
+            command: shortened(&run.command),
+            cwd: run.cwd.clone(),
+            phase: PhaseName::Ended,
+            outcome: Some(run.outcome.clone()),
+            ended_at: Some(run.ended.rfc3339()),
+            elapsed_ms: run.ran_ms,
+            output_bytes: None,
+            needs_input: false,
+        }
+    }
+}
+
+fn shortened(command: &str) -> String {
+    let shown = visible(cut_head(command, COMMAND_MAX_BYTES));
+    cut_head(&shown, COMMAND_MAX_BYTES).to_owned()
+}
+
+impl ActivityReport {
+    /// Returns the report of a period. Tasks that ended before it, and signals sent before it, are
+    /// left out.
+    #[must_use]
+    pub fn new(
+        period: Period,
+        mut tasks: Vec<ActivityTask>,
+        signals: &[ReapedProcess],
+        disk: DiskUse,
+    ) -> Self {
+        tasks.retain(|task| task.ended_at.as_ref().is_none_or(|at| period.holds(at)));
+        // The newest first; what runs before all that has ended.
+        tasks.sort_by_key(|task| Reverse((task.ended_at.is_none(), task.ended_at.clone())));
+        let is = |phase| move |task: &&ActivityTask| task.phase == phase;
+        let list = |chosen: &mut dyn Iterator<Item = &ActivityTask>| -> Vec<ActivityTask> {
+            chosen.take(LISTED_MAX).cloned().collect()
+        };
+        let mut by_time: Vec<&ActivityTask> = tasks.iter().collect();
+        by_time.sort_by_key(|task| Reverse(task.elapsed_ms));
+        let mut by_output: Vec<&ActivityTask> =
+            tasks.iter().filter(|task| task.output_bytes.is_some_and(|bytes| bytes > 0)).collect();
+        by_output.sort_by_key(|task| Reverse(task.output_bytes));
+        Self {
+            since: period.since.rfc3339(),
+            until: period.until.rfc3339(),
+            counts: ActivityCounts::of(&tasks),
+            failed: list(&mut tasks.iter().filter(|task| has_failed(task))),
+            stopped_by: stop_causes(&tasks),
+            reaped: reap_rules(signals.iter().filter(|signal| period.holds(&signal.at))),
+            lingering: list(&mut by_time.iter().copied().filter(is(PhaseName::Lingering))),
+            needs_input: list(&mut by_time.iter().copied().filter(|task| task.needs_input)),
+            slowest: list(&mut by_time.iter().copied().filter(|task| task.elapsed_ms.is_some())),
+            noisiest: list(&mut by_output.into_iter()),
+            disk,
+        }
+    }
+
+    /// Whether nothing ran and nothing was reaped.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.counts.ran == 0 && self.reaped.is_empty()
+    }
+}
+
+impl ActivityCounts {
+    fn of(tasks: &[ActivityTask]) -> Self {
+        let mut counts = Self { ran: tasks.len(), ..Self::default() };
+        for task in tasks {
+            let count = match &task.outcome {
+                None => {
+                    counts.running += 1;
+                    continue;
+                }
+                Some(Outcome::Exited { code: 0 }) => &mut counts.succeeded,
+                Some(
+                    Outcome::Exited { .. }
+                    | Outcome::Signaled { .. }
+                    | Outcome::FailedToStart { .. },
+                ) => &mut counts.failed,
+                Some(Outcome::Stopped { .. }) => &mut counts.stopped,
+                Some(Outcome::Deadline { .. }) => &mut counts.timed_out,
+                Some(Outcome::Limit { .. }) => &mut counts.limit,
+                Some(Outcome::Lost { .. }) => &mut counts.lost,
+            };
+            *count += 1;
+            counts.ended += 1;
+        }
+        counts
+    }
+}
+
+fn has_failed(task: &ActivityTask) -> bool {
+    match &task.outcome {
+        Some(Outcome::Exited { code }) => *code != 0,
+        Some(Outcome::Signaled { .. } | Outcome::FailedToStart { .. } | Outcome::Lost { .. }) => {
+            true
+        }
+        Some(Outcome::Deadline { .. } | Outcome::Stopped { .. } | Outcome::Limit { .. }) | None => {
+            false
+        }
+    }
+}
+
+/// Returns what ended a task that did not end by itself.
+fn stop_rule(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Deadline { .. } => Some("deadline".to_owned()),
+        Outcome::Limit { which } => Some(which.flag().to_owned()),
+        Outcome::Stopped { by } => Some(visible(cut_head(by, COMMAND_MAX_BYTES))),
+        Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM => {
+            Some("out of memory".to_owned())
+        }
+        Outcome::Signaled { .. }
+        | Outcome::Exited { .. }
+        | Outcome::FailedToStart { .. }
+        | Outcome::Lost { .. } => None,
+    }
+}
+
+/// `tasks` are the newest first.
+fn stop_causes(tasks: &[ActivityTask]) -> Vec<StopCause> {
+    let mut causes: BTreeMap<String, StopCause> = BTreeMap::new();
+    for task in tasks {
+        let Some(rule) = task.outcome.as_ref().and_then(stop_rule) else { continue };
+        let first = || StopCause { rule: rule.clone(), tasks: 0, last: task.clone() };
+        causes.entry(rule.clone()).or_insert_with(first).tasks += 1;
+    }
+    let mut causes: Vec<StopCause> = causes.into_values().collect();
+    causes.sort_by_key(|cause| Reverse(cause.tasks));
+    causes.truncate(LISTED_MAX);
+    causes
+}
+
+fn reap_rules<'s>(signals: impl Iterator<Item = &'s ReapedProcess>) -> Vec<ReapRule> {
+    let mut rules: BTreeMap<&str, BTreeMap<(i32, u64), &ReapedProcess>> = BTreeMap::new();
+    for signal in signals {
+        rules.entry(&signal.rule).or_default().insert(signal.process, signal);
+    }
+    let rule = |(rule, processes): (&str, BTreeMap<_, &ReapedProcess>)| {
+        let last = processes.values().max_by_key(|signal| &signal.at)?;
+        Some(ReapRule {
+            rule: visible(cut_head(rule, COMMAND_MAX_BYTES)),
+            processes: processes.len(),
+            last_at: last.at.clone(),
+            command: shortened(&last.command),
+        })
+    };
+    let mut rules: Vec<ReapRule> = rules.into_iter().filter_map(rule).collect();
+    rules.sort_by_key(|rule| Reverse(rule.processes));
+    rules.truncate(LISTED_MAX);
+    rules
+}
