@@ -26,6 +26,7 @@ mod report;
 mod sight;
 mod spawn;
 mod stand_in;
+mod stream;
 mod tasks;
 mod team;
 mod watch_mcp;
@@ -57,12 +58,14 @@ use reminders::Reminders;
 pub use begin::{Begin, Whose};
 pub use error::AgentError;
 pub use interactive::interactive;
+pub use label::Label;
 pub use one_shot::one_shot;
 pub use permit::{Doubts, Guard, Permit};
 pub use report::{End, Report};
 pub use sight::Sight;
 pub use spawn::Bounds;
 pub use stand_in::{StoodIn, stand_in};
+pub use stream::StreamLine;
 
 /// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
 /// due waits meanwhile.
@@ -80,6 +83,8 @@ struct Agent {
     provider: Arc<dyn Provider>,
     /// Who labels what was done, if anybody does.
     labeller: Option<Arc<dyn Provider>>,
+    /// The labels so far.
+    labels: Vec<Label>,
     /// Ends the label that is being written.
     labelling: Cancel,
     calls: Arc<Calls>,
@@ -295,7 +300,10 @@ impl Agent {
                 }
                 self.happen(Event::Done(result), sight)?;
             }
-            Came::Label(label) => sight(Sight::Label(&label)),
+            Came::Label(label) => {
+                sight(Sight::Label(&label));
+                self.labels.push(label);
+            }
             Came::Message(letter) => self.receive(letter, sight)?,
             Came::News => self.has_news = true,
             Came::Question(question) => {

@@ -165,6 +165,7 @@ impl Begin {
             conversation,
             provider: self.provider,
             labeller: self.labeller,
+            labels: Vec::new(),
             labelling: Cancel::default(),
             calls,
             system: words::system(&cwd, &company, notes.as_deref()).into(),

@@ -7,6 +7,7 @@ use siding_tools::Receipt;
 use tokio::sync::oneshot;
 
 use super::Purpose;
+use super::label::Label;
 use super::mates::Letter;
 use crate::conversation::Request;
 use crate::message::{CallId, ToolResult};
@@ -27,7 +28,7 @@ pub(super) enum Came {
     /// A person is to say whether a command is run.
     Question(Question),
     /// A label for what was just done.
-    Label(String),
+    Label(Label),
     /// A teammate, or the lead, has something to say.
     Message(Letter),
     /// A teammate is to go.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use siding_model::text::{cut_head, one_line};
 use tokio::runtime::Runtime;
 
@@ -20,6 +22,15 @@ const SHOWN: usize = 300;
 /// Columns of a label.
 const COLUMNS: usize = 60;
 
+/// What a batch of calls has done, in few words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Label {
+    /// The words: past tense, as the subject of a commit.
+    pub text: String,
+    /// The calls of the batch.
+    pub calls: Vec<String>,
+}
+
 /// Asks for a label of the last batch of calls. It is sent when it is there; if it never is, or
 /// `cancel` is set before, nobody minds.
 pub(super) fn ask(
@@ -29,7 +40,7 @@ pub(super) fn ask(
     sender: &Sender<Came>,
     cancel: Cancel,
 ) {
-    let Some(text) = batch(messages) else { return };
+    let Some((text, calls)) = batch(messages) else { return };
     let (provider, sender) = (Arc::clone(provider), sender.clone());
     runtime.spawn_blocking(move || {
         let told = vec![Told::Prompt { text }];
@@ -42,28 +53,29 @@ pub(super) fn ask(
             cancel: &cancel,
         };
         if let Ok(answer) = provider.ask(&asking, &mut |_| {}) {
-            let label = one_line(text_of(&answer.said).trim(), COLUMNS);
-            if !label.is_empty() {
-                let _nobody = sender.send(Came::Label(label));
+            let text = one_line(text_of(&answer.said).trim(), COLUMNS);
+            if !text.is_empty() {
+                let _nobody = sender.send(Came::Label(Label { text, calls }));
             }
         }
     });
 }
 
-/// Returns the calls whose results end the conversation, each with its result.
-fn batch(messages: &[Message]) -> Option<String> {
+/// Returns the calls whose results end the conversation as text, each with its result, and their names.
+fn batch(messages: &[Message]) -> Option<(String, Vec<String>)> {
     let [.., Message::Assistant(said), Message::User { results, .. }] = messages else {
         return None;
     };
-    let mut text = String::new();
+    let (mut text, mut calls) = (String::new(), Vec::new());
     for one in said {
         let Said::Call(call) = one else { continue };
         let result = results.iter().find(|result| result.call == call.id)?;
+        calls.push(call.id.as_str().to_owned());
         let input = call.input.to_string();
         text.push_str(&format!("{} {}\n", call.name, cut_head(&input, SHOWN)));
         text.push_str(&format!("-> {}\n\n", cut_head(&result.text, SHOWN)));
     }
-    (!text.is_empty()).then_some(text)
+    (!text.is_empty()).then_some((text, calls))
 }
 
 #[cfg(test)]
@@ -84,7 +96,8 @@ mod tests {
         messages.push(Message::Assistant(vec![Said::Call(call)]));
         assert_eq!(batch(&messages), None, "no result yet");
         messages.push(Message::User { results: vec![result], told: Vec::new() });
-        let text = batch(&messages).expect("a batch");
+        let (text, calls) = batch(&messages).expect("a batch");
+        assert_eq!(calls, ["a"]);
         assert!(text.starts_with("bash {\"x\":1}\n-> yyy") && text.len() < 400, "{text}");
     }
 }

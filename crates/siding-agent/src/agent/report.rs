@@ -15,7 +15,7 @@ use siding_model::report::TaskView;
 use siding_tools::{Host, PROGRAM, Standing};
 
 use super::mates::Company;
-use super::{Agent, AgentError, tasks};
+use super::{Agent, AgentError, Label, tasks};
 use crate::conversation::Entry;
 use crate::message::{Message, Usage, text_of};
 use crate::transcript::Transcript;
@@ -67,6 +67,9 @@ pub struct Report {
     pub end: End,
     /// What the model said last.
     pub text: String,
+    /// What was done, in few words: a label for each batch of calls, where a small model wrote one in
+    /// time.
+    pub labels: Vec<Label>,
     /// What all its answers have cost.
     pub usage: Usage,
     /// What the answers of its subagents, and of theirs, have cost.
@@ -102,6 +105,7 @@ impl Agent {
             session_id: host.session.clone(),
             end,
             text: self.last_words(),
+            labels: std::mem::take(&mut self.labels),
             usage: self.conversation.spent(),
             usage_of_subagents: spent_by_subagents(&host)?,
             handed_up,

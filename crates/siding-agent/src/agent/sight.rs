@@ -2,6 +2,7 @@
 
 use siding_model::id::SessionId;
 
+use super::Label;
 use crate::conversation::Rest;
 use crate::message::{CallId, Said, Told, ToolCall, ToolResult, Usage};
 use crate::provider::Part;
@@ -26,7 +27,7 @@ pub enum Sight<'a> {
     /// The model could not be asked.
     Failed(&'a str),
     /// What was just done, in few words.
-    Label(&'a str),
+    Label(&'a Label),
     /// What an answer cost.
     Spent(Usage),
     /// What was said is being put in short.

@@ -1,6 +1,7 @@
 //! `siding agent`: a coding agent that no slow command holds up.
 
 mod show;
+mod stream;
 
 use std::path::{PathBuf, absolute};
 use std::process::ExitCode;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siding_agent::agent::{
-    AgentError, Begin, Bounds, Doubts, Guard, Permit, StoodIn, Whose, interactive, one_shot,
-    stand_in,
+    AgentError, Begin, Bounds, Doubts, Guard, Permit, StoodIn, StreamLine, Whose, interactive,
+    one_shot, stand_in,
 };
 use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
@@ -65,6 +66,7 @@ Examples:
   siding agent --model openai:NAME -p '…'   any server with that API
   siding agent --model script:FILE -p '…'   answers from a file, without a key
   siding agent --resume agent-4711-99 -p 'go on'
+  siding agent -p '…' --output-format stream-json   for a program
 
 Keys: $ANTHROPIC_API_KEY or $ANTHROPIC_AUTH_TOKEN, $OPENAI_API_KEY. Addresses
 of other servers: $ANTHROPIC_BASE_URL, $OPENAI_BASE_URL. Without --model it is
@@ -110,9 +112,23 @@ pub(crate) struct Args {
     /// The only tools that it has, with commas between them (default: all)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// Print what came of it as JSON, and nothing of what it does
-    #[arg(long)]
+    /// Print what came of it as JSON, and nothing of what it does: --output-format json
+    #[arg(long, conflicts_with = "output_format")]
     json: bool,
+    /// What -p prints
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    output_format: OutputFormat,
+}
+
+/// What an agent with a prompt prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OutputFormat {
+    /// The model's words on standard output, what it does on standard error.
+    Text,
+    /// One JSON object at the end.
+    Json,
+    /// A JSON object a line as it happens: words, calls, results, notices, labels, usage, the end.
+    StreamJson,
 }
 
 impl Args {
@@ -123,6 +139,8 @@ impl Args {
                 StoodIn::HostEnded => Ok(ExitCode::from(exit::NOT_DONE)),
             };
         }
+        let format = self.format();
+        let is_subagent = self.subagent.is_some();
         // Before any thread begins.
         let console = self.console()?;
         let root = context::root()?;
@@ -185,33 +203,43 @@ impl Args {
             },
             unasked,
         };
-        let (is_subagent, json) = (self.subagent.is_some(), self.json);
-        let report = match console {
-            Some(console) => interactive(begin, console)?,
-            None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| match json {
-                true => {}
-                false if is_subagent => show::show_subagent(sight),
-                false => show::show(sight),
-            })?,
+        let worked = match console {
+            Some(console) => interactive(begin, console),
+            None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| match format {
+                OutputFormat::Json => {}
+                OutputFormat::StreamJson => stream::print(&StreamLine::of(sight)),
+                OutputFormat::Text if is_subagent => show::show_subagent(sight),
+                OutputFormat::Text => show::show(sight),
+            }),
         };
-        match (json, is_subagent) {
-            (true, _) => json::print(&report)?,
-            (false, true) => show::tell_end_of_subagent(&report)?,
-            (false, false) => show::tell_end(&report),
+        let report = worked.map_err(Failure::from).inspect_err(|failure| {
+            if format == OutputFormat::StreamJson {
+                stream::print(&[StreamLine::Error { message: &failure.message() }]);
+            }
+        })?;
+        match format {
+            OutputFormat::Json => json::print(&report)?,
+            OutputFormat::StreamJson => stream::print(&[StreamLine::End(&report)]),
+            OutputFormat::Text if is_subagent => show::tell_end_of_subagent(&report)?,
+            OutputFormat::Text => show::tell_end(&report),
         }
         Ok(ExitCode::from(show::code(&report.end)))
     }
 }
 
 impl Args {
+    const fn format(&self) -> OutputFormat {
+        if self.json { OutputFormat::Json } else { self.output_format }
+    }
+
     /// Returns the terminal of the person to talk to: where no prompt was given. A conversation that is
     /// taken up goes on without one, where there is no terminal.
     fn console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);
         }
-        if self.json {
-            let is_alone = "--json prints what came of one prompt: give it with -p TEXT";
+        if self.format() != OutputFormat::Text {
+            let is_alone = "JSON is printed of one prompt: give it with -p TEXT";
             return self.resume.as_ref().map(|_| None).ok_or_else(|| Failure::new(is_alone));
         }
         match Console::open() {
@@ -291,6 +319,7 @@ mod tests {
     #[test]
     fn the_committed_schema_is_the_code() {
         schema::assert_committed::<Report>("agent");
+        schema::assert_committed::<StreamLine<'_>>("agent_stream");
     }
 
     #[test]

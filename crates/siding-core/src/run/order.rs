@@ -8,6 +8,7 @@ use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
 use siding_model::process::ProcRef;
+use siding_model::record;
 use siding_model::settings::Settings;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 use siding_model::wait::Condition;
@@ -179,6 +180,32 @@ fn same_key(command: &Command, cwd: &str) -> String {
     command.display().trim().hash(&mut hasher);
     cwd.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
+}
+
+/// Tells a task from one that runs the same text with other variables, from another input or in another
+/// shell: neither is a duplicate of the other. Of the variables only a checksum is kept.
+pub fn distinguish(spec: &mut TaskSpec, env: &[(String, String)], env_clear: bool) {
+    /// The shell of a text that was asked for no other: its key stays as it is.
+    const USUAL_SHELL: &str = "bash";
+    let mut differences = Vec::new();
+    let mut add = |name: &str, value: &str| {
+        differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
+    };
+    env.iter().for_each(|(name, value)| add(name, value));
+    if env_clear {
+        add("", "clear");
+    }
+    match spec.stdin {
+        Stdin::Null => {}
+        Stdin::Pipe => add("", "stdin"),
+    }
+    match &spec.command {
+        Command::Shell { shell, .. } if shell != USUAL_SHELL => add("", shell),
+        Command::Shell { .. } | Command::Argv { .. } => {}
+    }
+    if !differences.is_empty() {
+        spec.same_key.push_str(&format!("-{:08x}", record::checksum(&differences)));
+    }
 }
 
 fn millis(duration: Duration) -> u64 {

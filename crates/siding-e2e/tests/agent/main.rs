@@ -12,10 +12,13 @@ mod one_shot;
 mod permit;
 mod prompts;
 mod remote;
+mod stream;
 mod subagents;
 mod teammates;
 mod terminal;
 mod trouble;
+#[path = "../output/schema/validator.rs"]
+mod validator;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 

@@ -278,3 +278,27 @@ fn a_second_launch_is_told_of_the_first() {
     // What has ended stands in nobody's way.
     let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
 }
+
+/// A server on another port, with another input or in another shell is another command.
+#[test]
+fn another_environment_input_or_shell_is_no_duplicate() {
+    let sandbox = sandbox();
+    let text = until_file("go");
+    let _first = Task::start(&sandbox, &text);
+    let variants: [&[&str]; 6] = [
+        &["--env", "PORT=3000"],
+        &["--env", "PORT=3001"],
+        &["--env", "PORT=3001", "--env", "HOST=::1"],
+        &["--env-clear"],
+        &["--stdin", "pipe"],
+        &["--shell", "sh"],
+    ];
+    for flags in variants {
+        let args = [&["run", "--background", "--json"], flags, &["--", &text]].concat();
+        let begun = sandbox.siding(&args).run().expect_code(0).json();
+        assert!(begun["duplicate_of"].is_null(), "{flags:?}: {begun:#}");
+        let again = sandbox.siding(&args).run().expect_code(75).json();
+        assert_eq!(again["duplicate_of"], begun["task_id"], "{flags:?}");
+    }
+    let _ended = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
+}

@@ -83,6 +83,8 @@ pub struct Args {
 /// What was decided before anything was started.
 struct Plan {
     spec: TaskSpec,
+    /// The variables that the call sets.
+    env: Vec<(String, String)>,
     budget: Duration,
     output_max: usize,
     /// What the caller should know about what was decided.
@@ -101,10 +103,9 @@ pub(super) async fn call<C: Caller>(
         if !call.begins(plan.spec.task_id) {
             return Err(Refusal::Cancelled);
         }
-        let env: Vec<(String, String)> = args.env.clone().into_iter().collect();
         let duplicates =
             if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-        let given = Given { env: &env, env_clear: false, duplicates };
+        let given = Given { env: &plan.env, env_clear: false, duplicates };
         let begun = run::begin(&host.root, &plan.spec, &given, Shim::start(PROGRAM))?;
         Ok::<_, Refusal>((plan, begun))
     })?;
@@ -213,8 +214,12 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
         monitor: None,
         wait_for: conditions,
     };
+    let env: Vec<(String, String)> = args.env.clone().into_iter().collect();
+    let mut spec = order::spec(&host.root, &settings, order)?;
+    order::distinguish(&mut spec, &env, false);
     Ok(Plan {
-        spec: order::spec(&host.root, &settings, order)?,
+        spec,
+        env,
         budget,
         output_max: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
         notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),

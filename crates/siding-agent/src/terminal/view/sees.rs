@@ -63,7 +63,7 @@ impl View {
             Sight::Done(result) => self.done(result),
             Sight::Told(told) => self.told(told),
             Sight::Failed(why) => self.text(Paint::Bad, "! ", why),
-            Sight::Label(label) => self.line(Paint::Faint, format!("= {label}")),
+            Sight::Label(label) => self.line(Paint::Faint, format!("= {}", label.text)),
             Sight::Spent(usage) => self.spent = self.spent.and(usage),
             Sight::Question { call, command, why } => self.questions.push_back(Doubt {
                 call: call.clone(),

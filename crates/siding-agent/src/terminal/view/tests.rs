@@ -6,7 +6,7 @@ use siding_model::id::{Kind, TaskId};
 use siding_model::notice::teammate_xml;
 
 use super::*;
-use crate::agent::Sight;
+use crate::agent::{Label, Sight};
 use crate::conversation::Rest;
 use crate::message::{Said as Word, Stop, Told, ToolCall, ToolResult};
 use crate::provider::Part;
@@ -21,6 +21,10 @@ fn view() -> View {
 fn call(id: &str, command: &str) -> ToolCall {
     let input = json!({ "command": command });
     ToolCall { id: CallId::new(id), name: "bash".to_owned(), input }
+}
+
+fn label(text: &str) -> Label {
+    Label { text: text.to_owned(), calls: Vec::new() }
 }
 
 fn result(id: &str, text: &str) -> ToolResult {
@@ -92,7 +96,7 @@ fn a_turn_at_work_is_shown_from_its_prompt_to_its_end() {
     );
     assert_eq!(view.press(Key::Ctrl('b')), Some(Wish::SendAway));
     view.sees(Sight::Done(&result("a", "b-4k7q0n2m8x5t  running after 13s  npm test\nmore")));
-    view.sees(Sight::Label("Started the tests"));
+    view.sees(Sight::Label(&label("Started the tests")));
     view.sees(Sight::Rests(&Rest::Turn(Stop::EndTurn)));
     assert_eq!(
         printed(&mut view),
@@ -199,7 +203,7 @@ fn nothing_that_others_say_moves_the_cursor() {
     view.sees(Sight::Said(&[Word::Text { text: bad.to_owned() }]));
     view.sees(Sight::Done(&result("a", bad)));
     view.sees(Sight::Failed(bad));
-    view.sees(Sight::Label(bad));
+    view.sees(Sight::Label(&label(bad)));
     all.extend(printed(&mut view));
     for row in all {
         assert!(!row.chars().any(|c| c.is_control() || c == '\u{202e}'), "{row:?}");

@@ -36,7 +36,7 @@ pub(super) fn show(sight: Sight<'_>) {
             let first = result.text.lines().next().unwrap_or_default().replace('\t', " ");
             errln!("{}", one_line(&format!("{mark}{first}"), LINE));
         }
-        Sight::Label(label) => errln!("= {label}"),
+        Sight::Label(label) => errln!("= {}", label.text),
         Sight::Told(Told::Notice { id, .. }) => errln!("* news of {}", id.task),
         Sight::Told(Told::Message { from, .. }) => errln!("* message of {}", one_line(from, LINE)),
         Sight::Part(Part::Again { why, pause_ms }) => {

@@ -21,6 +21,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) spec: TaskSpec,
+    /// The variables that the call sets.
+    env: Vec<(String, String)>,
     /// How long the caller is kept waiting; `None` until the end.
     pub(super) budget: Option<Duration>,
     /// Why it is in the background once that time has passed.
@@ -64,9 +66,12 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         monitor: args.monitor.clone(),
         wait_for: args.wait_for.clone(),
     };
-    let spec = order::spec(root, &settings, order)?;
+    let env = args.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut spec = order::spec(root, &settings, order)?;
+    order::distinguish(&mut spec, &env, args.env_clear);
     Ok(Plan {
         spec,
+        env,
         budget: chosen.budget,
         hand_over: if timeout_as_budget(args).is_some() { Why::Timeout } else { Why::Budget },
         output_max_bytes: size(settings.output_max_bytes),
@@ -172,9 +177,8 @@ pub(super) fn begin(
     plan: &Plan,
     shim: io::Result<Shim>,
 ) -> Result<Begun, Failure> {
-    let env = args.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
     let duplicates = if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-    let given = Given { env: &env, env_clear: args.env_clear, duplicates };
+    let given = Given { env: &plan.env, env_clear: args.env_clear, duplicates };
     Ok(run::begin(root, &plan.spec, &given, shim)?)
 }
 

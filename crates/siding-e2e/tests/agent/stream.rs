@@ -1,0 +1,126 @@
+//! `--output-format stream-json`: what an agent does, as lines for a program.
+
+use serde_json::{Value, json};
+use siding_e2e::{Sandbox, eventually};
+
+use super::{agent, session_of};
+use crate::validator::Schema;
+
+const SCHEMA: &str = include_str!("../../../../docs/schema/agent_stream.schema.json");
+
+/// Reads lines, each of which must be as the schema promises.
+#[track_caller]
+fn lines(text: &str) -> Vec<Value> {
+    let schema = Schema::new(SCHEMA);
+    let read = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        schema.assert_valid(&line);
+        line
+    };
+    text.lines().map(read).collect()
+}
+
+fn kinds(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["type"].as_str().expect("a type")).collect()
+}
+
+/// A failed call, a background command whose end wakes the model, and a label for the calls.
+const WORK: &str = r#"
+    [[answer]]
+    text = "I begin."
+    [[answer.call]]
+    tool = "bash"
+    input = { command = "cat gate && echo made", run_in_background = true }
+    [[answer.call]]
+    tool = "read_file"
+    input = { path = "missing" }
+    [[answer]]
+    delay_ms = 1500
+    text = "I end my turn."
+    usage = { input = 12, output = 3 }
+    [[answer]]
+    expect = '(?s)^<task_notification>'
+    text = "It is made."
+"#;
+
+#[test]
+fn each_thing_that_happens_is_a_line_as_the_schema_promises() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = sandbox.path("gate");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, fifo, mode, 0).expect("own directory");
+    let labels = sandbox.path("labels.toml");
+    std::fs::write(&labels, "[[answer]]\ntext = \"Began a build\"\n").expect("written");
+    let small = format!("script:{}", labels.display());
+    let args = ["-p", "make it", "--output-format", "stream-json", "--small-model", &small];
+    let mut running = agent(&sandbox, WORK, &args).spawn();
+    eventually("the model has ended its turn", || running.out().contains("I end my turn."));
+    std::fs::write(&gate, "").expect("own file");
+    let done = running.wait().expect_code(0);
+    assert_eq!(done.err(), "", "a program reads one stream");
+    let lines = lines(&done.out());
+    let kinds = kinds(&lines);
+    assert_eq!((kinds[0], kinds[1], *kinds.last().expect("lines")), ("begin", "prompt", "end"));
+    let find =
+        |kind: &str| -> Vec<&Value> { lines.iter().filter(|line| line["type"] == kind).collect() };
+    let calls = find("call");
+    assert_eq!(
+        (&calls[0]["tool"], &calls[1]["input"]),
+        (&json!("bash"), &json!({ "path": "missing" }))
+    );
+    for call in &calls {
+        let results = find("result").into_iter().filter(|one| one["call_id"] == call["call_id"]);
+        let failed: Vec<_> = results.map(|result| &result["is_error"]).collect();
+        assert_eq!(failed, [&json!(call["tool"] == "read_file")], "one result for each call");
+    }
+    let [label] = find("label")[..] else { panic!("not one label: {kinds:?}") };
+    let ids: Vec<_> = calls.iter().map(|call| call["call_id"].clone()).collect();
+    assert_eq!((&label["text"], &label["calls"]), (&json!("Began a build"), &json!(ids)));
+    let [notice] = find("notice")[..] else { panic!("not one notice: {kinds:?}") };
+    assert!(notice["text"].as_str().is_some_and(|text| text.contains("completed")), "{notice}");
+    assert!(find("usage").iter().any(|usage| usage["input"] == 12), "{kinds:?}");
+    let end = lines.last().expect("lines");
+    assert_eq!((&end["end"]["kind"], &end["text"]), (&json!("done"), &json!("It is made.")));
+    assert_eq!(end["labels"], json!([{ "text": "Began a build", "calls": ids }]));
+    assert_eq!(end["session_id"], lines[0]["session_id"]);
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_whole_lines() {
+    let sandbox = Sandbox::new();
+    let much = format!("{}\\n", "x".repeat(60)).repeat(500);
+    let script = format!(
+        "[[answer]]\ntext = \"I write.\"\n[[answer.call]]\ntool = \"write_file\"\n\
+         input = {{ path = \"much\", content = \"{much}\" }}\n\
+         [[answer]]\n[[answer.call]]\ntool = \"bash\"\ninput = {{ command = \"sleep 300\" }}\n"
+    );
+    let args = ["-p", "go", "--output-format", "stream-json"];
+    let mut running = agent(&sandbox, &script, &args).spawn();
+    let session = session_of(&sandbox);
+    eventually("it waits for a command", || running.out().contains("sleep 300"));
+    running.process().kill();
+    let out = running.wait().out();
+    assert!(out.ends_with('\n'), "a line was cut: {out}");
+    let lines = lines(&out);
+    assert_eq!(lines[0]["session_id"], session);
+    assert!(!kinds(&lines).contains(&"end"), "{lines:?}");
+    let call = lines.iter().find(|line| line["tool"] == "write_file").expect("the long call");
+    assert!(call["input"]["content"].as_str().is_some_and(|text| text.len() > 30_000));
+}
+
+#[test]
+fn an_agent_that_cannot_go_on_says_so_in_its_last_line() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
+    let args = ["-p", "go", "--output-format", "stream-json"];
+    let done = agent(&sandbox, script, &args).run().expect_code(1);
+    let lines = lines(&done.out());
+    let end = lines.last().expect("lines");
+    assert_eq!((&end["type"], &end["end"]["kind"]), (&json!("end"), &json!("failed")));
+    assert!(end["end"]["why"].as_str().is_some_and(|why| why.contains("no such key")), "{end}");
+    let both = agent(&sandbox, script, &["-p", "go", "--json", "--output-format", "json"]).run();
+    assert!(both.err().contains("--output-format"), "{both}");
+}
