@@ -10,6 +10,7 @@
 pub mod adopt;
 pub mod advice;
 pub mod evidence;
+pub mod fnv;
 pub mod foreign;
 pub mod history;
 pub mod id;
