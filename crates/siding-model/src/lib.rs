@@ -13,6 +13,7 @@ pub mod advice;
 mod deadline_notice;
 pub mod evidence;
 pub mod failure_class;
+pub mod fnv;
 pub mod foreign;
 pub mod history;
 pub mod id;

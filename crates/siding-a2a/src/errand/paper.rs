@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use siding_model::fnv::Fnv1a;
 use siding_model::text::{one_line, visible};
 
 use crate::wire::{Artifact, Part};
@@ -26,26 +27,22 @@ pub(super) struct Paper {
 }
 
 /// How much of an artifact was written, and which text that was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Extent {
     bytes: usize,
-    hash: u64,
+    hash: Fnv1a,
 }
 
 impl Extent {
-    const NOTHING: Self = Self { bytes: 0, hash: 0xcbf2_9ce4_8422_2325 };
-
-    /// Returns it with more behind it (FNV-1a: it only tells two texts of one server apart).
+    /// Returns it with more behind it.
     fn and(self, text: &[u8]) -> Self {
-        let step =
-            |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        Self { bytes: self.bytes + text.len(), hash: text.iter().fold(self.hash, step) }
+        Self { bytes: self.bytes + text.len(), hash: self.hash.with(text) }
     }
 
     /// Returns what of `text` is new, if it begins with what was written.
     fn rest(self, text: &str) -> Option<&str> {
         let head = text.as_bytes().get(..self.bytes)?;
-        let is_same = Self::NOTHING.and(head) == self;
+        let is_same = Self::default().and(head) == self;
         is_same.then(|| text.get(self.bytes..)).flatten()
     }
 }
@@ -83,7 +80,7 @@ impl Paper {
         };
         let mut out = self.head(artifact, remark);
         self.pour(rest, &mut out);
-        self.note(&artifact.artifact_id, Extent::NOTHING.and(text.as_bytes()));
+        self.note(&artifact.artifact_id, Extent::default().and(text.as_bytes()));
         out
     }
 
@@ -92,7 +89,7 @@ impl Paper {
         let text = content(&artifact.parts);
         let mut out = self.head(artifact, "");
         self.pour(&text, &mut out);
-        let extent = self.extent(&artifact.artifact_id).unwrap_or(Extent::NOTHING);
+        let extent = self.extent(&artifact.artifact_id).unwrap_or(Extent::default());
         self.note(&artifact.artifact_id, extent.and(text.as_bytes()));
         out
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use siding_model::text::one_line;
+use toml::Spanned;
 
 use super::plan::Plan;
 use super::raw::RawFile;
@@ -50,9 +51,15 @@ pub(super) struct Mistake {
 }
 
 impl Mistake {
-    /// Says what is wrong with a step.
-    pub(super) fn of_step(offset: usize, id: &str, what: &str) -> Self {
-        Self { offset, what: format!("step `{id}`: {what}") }
+    /// Returns what makes a mistake of a text: at this value.
+    pub(super) fn at<T>(value: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
+        let offset = value.span().start;
+        move |what| Self { offset, what }
+    }
+
+    /// Names the step that it is in.
+    pub(super) fn in_step(self, id: &str) -> Self {
+        Self { what: format!("step `{id}`: {}", self.what), ..self }
     }
 }
 

@@ -1,8 +1,8 @@
 //! One step for each combination of values.
 
-use std::collections::BTreeMap;
-
+use super::file::Mistake;
 use super::plan::STEPS_MAX;
+use super::raw::RawMatrix;
 
 /// Most values of one key. The number of steps has a bound of its own.
 const VALUES_MAX: usize = 100;
@@ -92,26 +92,27 @@ fn variable(key: &str) -> String {
 /// # Errors
 ///
 /// What is wrong with the matrix; more than `most` combinations.
-pub(super) fn expand(
-    matrix: &BTreeMap<String, Vec<toml::Value>>,
-    most: usize,
-) -> Result<Vec<Combination>, String> {
-    if matrix.len() > KEYS_MAX {
-        return Err(format!("`matrix` has {} keys; at most {KEYS_MAX}", matrix.len()));
+pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>, Mistake> {
+    if let Some(last) = matrix.values().max_by_key(|values| values.span().start)
+        && matrix.len() > KEYS_MAX
+    {
+        let what = format!("`matrix` has {} keys; at most {KEYS_MAX}", matrix.len());
+        return Err(Mistake::at(last)(what));
     }
     let mut combinations = vec![Combination::default()];
     let mut variables: Vec<String> = Vec::new();
     for (key, values) in matrix {
-        check_key(key)?;
+        let wrong = Mistake::at(values);
+        check_key(key).map_err(&wrong)?;
         if variables.contains(&variable(key)) {
-            return Err(format!("`matrix`: two keys would both be `{}`", variable(key)));
+            return Err(wrong(format!("`matrix`: two keys would both be `{}`", variable(key))));
         }
         variables.push(variable(key));
-        let values = read(key, values)?;
+        let values = read(key, values.get_ref()).map_err(&wrong)?;
         if combinations.len().saturating_mul(values.len()) > most {
-            return Err(format!(
+            return Err(wrong(format!(
                 "`matrix` makes more than {most} steps; a workflow has at most {STEPS_MAX} in all"
-            ));
+            )));
         }
         let with = |before: &Combination| {
             let before = before.0.clone();

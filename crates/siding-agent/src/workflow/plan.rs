@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use siding_model::text::one_line;
+use toml::Spanned;
 
 use super::condition::Condition;
 use super::file::Mistake;
@@ -88,10 +89,18 @@ type Names = HashMap<String, Range<usize>>;
 
 /// A step before the names that it uses are looked up.
 struct Draft {
+    /// Where it begins in the file.
     offset: usize,
     step: Step,
-    needs: Vec<String>,
-    condition: Option<String>,
+    needs: Vec<Spanned<String>>,
+    condition: Option<Spanned<String>>,
+}
+
+impl Draft {
+    /// Returns where the file says which steps it needs.
+    fn needs_offset(&self) -> usize {
+        self.needs.first().map_or(self.offset, |need| need.span().start)
+    }
 }
 
 impl Plan {
@@ -112,20 +121,18 @@ impl Plan {
     }
 
     pub(super) fn of(file: RawFile) -> Result<Self, Mistake> {
-        let whole = |what: String| Mistake { offset: 0, what };
-        let timeout =
-            file.timeout.as_deref().map(|text| values::time(text).map_err(whole)).transpose()?;
-        let max_parallel =
-            file.max_parallel.map(|number| values::parallel(number).map_err(whole)).transpose()?;
-        values::check_env(&file.env).map_err(whole)?;
+        let timeout = read(file.timeout.as_ref(), |text| values::time(text))?;
+        let max_parallel = read(file.max_parallel.as_ref(), |number| values::parallel(*number))?;
+        values::check_env(&file.env)?;
         let (drafts, names) = drafts(&file)?;
         if drafts.is_empty() {
-            return Err(whole("it has no step: begin one with `[[step]]`".to_owned()));
+            let what = "it has no step: begin one with `[[step]]`".to_owned();
+            return Err(Mistake { offset: 0, what });
         }
         let mut steps =
             drafts.iter().map(|draft| resolve(draft, &names)).collect::<Result<Vec<_>, _>>()?;
         let order = graph::order(&steps).map_err(|at| Mistake {
-            offset: drafts[at[0]].offset,
+            offset: drafts[at[0]].needs_offset(),
             what: graph::circle(&steps, &at),
         })?;
         for &at in &order {
@@ -143,12 +150,15 @@ fn drafts(file: &RawFile) -> Result<(Vec<Draft>, Names), Mistake> {
     let mut names = Names::new();
     for raw in &file.step {
         let (offset, raw) = (raw.span().start, raw.get_ref());
-        let wrong = |what: String| Mistake::of_step(offset, &raw.id, &what);
-        values::check_id(&raw.id).map_err(|what| Mistake { offset, what })?;
+        let id = raw.id.get_ref();
+        let wrong = |what: String| Mistake::at(&raw.id)(what).in_step(id);
+        values::check_id(id).map_err(Mistake::at(&raw.id))?;
         let from = drafts.len();
         let left = STEPS_MAX.saturating_sub(from);
-        for combination in matrix::expand(&raw.matrix, left.max(1)).map_err(wrong)? {
-            let step = step(file, raw, &combination).map_err(wrong)?;
+        let combinations = matrix::expand(&raw.matrix, left.max(1));
+        for combination in combinations.map_err(|mistake| mistake.in_step(id))? {
+            let step = step(file, (offset, raw), &combination);
+            let step = step.map_err(|mistake| mistake.in_step(id))?;
             if drafts.len() >= STEPS_MAX {
                 return Err(wrong(format!("a workflow has at most {STEPS_MAX} steps")));
             }
@@ -157,74 +167,105 @@ fn drafts(file: &RawFile) -> Result<(Vec<Draft>, Names), Mistake> {
         }
         let range = from..drafts.len();
         for at in range.clone() {
-            let id = drafts[at].step.id.clone();
-            if id != raw.id && names.insert(id.clone(), at..at + 1).is_some() {
-                return Err(wrong(format!("`{id}` is there twice")));
+            let expanded = drafts[at].step.id.clone();
+            if expanded != *id && names.insert(expanded.clone(), at..at + 1).is_some() {
+                return Err(wrong(format!("`{expanded}` is there twice")));
             }
         }
-        if names.insert(raw.id.clone(), range).is_some() {
+        if names.insert(id.clone(), range).is_some() {
             return Err(wrong("another step has this id; each has its own".to_owned()));
         }
     }
     Ok((drafts, names))
 }
 
-/// Makes one step of what was written, but for the steps that it names.
-fn step(file: &RawFile, raw: &RawStep, combination: &Combination) -> Result<Step, String> {
-    let work = match (&raw.run, &raw.prompt) {
-        (Some(command), None) if raw.model.is_none() => {
-            values::not_empty("run", command)?;
-            combination.keep_out_of(command)?;
-            Work::Command(command.clone())
-        }
-        (Some(_), None) => return Err("`model` is for a step with `prompt`".to_owned()),
-        (None, Some(text)) => {
-            values::not_empty("prompt", text)?;
-            let model = raw.model.as_ref().or(file.model.as_ref());
-            Work::Prompt { text: combination.fill("prompt", text)?, model: model.cloned() }
-        }
-        (None, None) => {
-            return Err(
-                "it does nothing: write `run`, a command, or `prompt`, for an agent".to_owned()
-            );
-        }
-        (Some(_), Some(_)) => return Err("write `run` or `prompt`, not both".to_owned()),
-    };
+/// Makes one step of what was written, but for the steps that it names. `offset` is where it begins.
+fn step(
+    file: &RawFile,
+    (offset, raw): (usize, &RawStep),
+    combination: &Combination,
+) -> Result<Step, Mistake> {
+    let work = work(file, (offset, raw), combination)?;
     values::check_env(&raw.env)?;
     // The step's own win over those of all, and none of them over the values of the matrix.
     let mut env = file.env.clone();
     env.extend(raw.env.clone());
     let env = env.into_iter().map(|(name, value)| {
-        let value = combination.fill(&format!("env.{name}"), &value)?;
-        Ok::<_, String>((name, value))
+        let filled = combination.fill(&format!("env.{name}"), value.get_ref());
+        Ok::<_, Mistake>((name, filled.map_err(Mistake::at(&value))?))
     });
-    let env = env.chain(combination.variables().map(Ok)).collect::<Result<_, String>>()?;
+    let env = env.chain(combination.variables().map(Ok)).collect::<Result<_, Mistake>>()?;
     Ok(Step {
-        id: combination.id(&raw.id),
+        id: combination.id(raw.id.get_ref()),
         work,
         needs: Vec::new(),
         condition: Condition::default(),
-        timeout: raw.timeout.as_deref().map(values::time).transpose()?,
-        retries: values::retries(raw.retries)?,
-        cwd: raw.cwd.as_ref().map(|cwd| combination.fill("cwd", cwd)).transpose()?,
+        timeout: read(raw.timeout.as_ref(), |text| values::time(text))?,
+        retries: read(raw.retries.as_ref(), |number| values::retries(*number))?.unwrap_or(0),
+        cwd: read(raw.cwd.as_ref(), |cwd| combination.fill("cwd", cwd))?,
         env,
         layer: 0,
     })
+}
+
+/// Returns what a step does.
+fn work(
+    file: &RawFile,
+    (offset, raw): (usize, &RawStep),
+    combination: &Combination,
+) -> Result<Work, Mistake> {
+    match (&raw.run, &raw.prompt) {
+        (Some(command), None) => {
+            if let Some(model) = &raw.model {
+                return Err(Mistake::at(model)("`model` is for a step with `prompt`".to_owned()));
+            }
+            let (wrong, command) = (Mistake::at(command), command.get_ref());
+            values::not_empty("run", command).map_err(&wrong)?;
+            combination.keep_out_of(command).map_err(&wrong)?;
+            Ok(Work::Command(command.clone()))
+        }
+        (None, Some(text)) => {
+            let (wrong, text) = (Mistake::at(text), text.get_ref());
+            values::not_empty("prompt", text).map_err(&wrong)?;
+            let model = raw.model.as_ref().map(Spanned::get_ref).or(file.model.as_ref());
+            let text = combination.fill("prompt", text).map_err(&wrong)?;
+            Ok(Work::Prompt { text, model: model.cloned() })
+        }
+        (None, None) => {
+            let what = "it does nothing: write `run`, a command, or `prompt`, for an agent";
+            Err(Mistake { offset, what: what.to_owned() })
+        }
+        (Some(run), Some(prompt)) => {
+            // The line that was written second is the one too many.
+            let second = if run.span().start > prompt.span().start { run } else { prompt };
+            Err(Mistake::at(second)("write `run` or `prompt`, not both".to_owned()))
+        }
+    }
+}
+
+/// Reads a value that need not be there. What is wrong with it is wrong at its place.
+fn read<T, V>(
+    value: Option<&Spanned<T>>,
+    parse: impl Fn(&T) -> Result<V, String>,
+) -> Result<Option<V>, Mistake> {
+    value.map(|value| parse(value.get_ref()).map_err(Mistake::at(value))).transpose()
 }
 
 /// Finds the steps that a step names.
 fn resolve(draft: &Draft, names: &Names) -> Result<Step, Mistake> {
     let mut step = draft.step.clone();
     let id = step.id.clone();
-    let wrong = |what: String| Mistake::of_step(draft.offset, &id, &what);
+    let wrong = |value, what: String| Mistake::at::<String>(value)(what).in_step(&id);
     for need in &draft.needs {
-        let Some(found) = names.get(need) else {
+        let Some(found) = names.get(need.get_ref()) else {
             let mut known: Vec<&str> = names.keys().map(String::as_str).collect();
             known.sort_unstable();
             let known = one_line(&known.join(", "), LIST);
-            return Err(wrong(format!(
-                "it needs `{need}`, and there is no such step; there are {known}"
-            )));
+            let what = format!(
+                "it needs `{}`, and there is no such step; there are {known}",
+                need.get_ref()
+            );
+            return Err(wrong(need, what));
         };
         step.needs.extend(found.clone());
     }
@@ -235,9 +276,11 @@ fn resolve(draft: &Draft, names: &Names) -> Result<Step, Mistake> {
             let found: Vec<usize> = names.get(name)?.clone().collect();
             found.iter().all(|at| step.needs.contains(at)).then_some(found)
         };
-        step.condition = Condition::parse(text, find).map_err(wrong)?;
+        let condition = Condition::parse(text.get_ref(), find);
+        step.condition = condition.map_err(|what| wrong(text, what))?;
         if step.needs.is_empty() && step.condition.wants_needs() {
-            return Err(wrong("`if`: it needs no step, so none of those can fail".to_owned()));
+            let what = "`if`: it needs no step, so none of those can fail".to_owned();
+            return Err(wrong(text, what));
         }
     }
     Ok(step)

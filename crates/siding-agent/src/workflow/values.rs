@@ -1,9 +1,11 @@
 //! Single values of a file, and their bounds.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use siding_model::span;
+
+use super::file::Mistake;
+use super::raw::RawEnv;
 
 /// Most attempts beside the first.
 const RETRIES_MAX: i64 = 10;
@@ -34,10 +36,12 @@ pub(super) fn check_id(id: &str) -> Result<(), String> {
 }
 
 /// Refuses what cannot be a variable.
-pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), String> {
+pub(super) fn check_env(env: &RawEnv) -> Result<(), Mistake> {
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
-    match env.iter().find(|(name, value)| !is_name(name) || value.contains('\0')) {
-        Some((name, _)) => Err(format!("`env`: `{name}` cannot be set as a variable")),
+    match env.iter().find(|(name, value)| !is_name(name) || value.get_ref().contains('\0')) {
+        Some((name, value)) => {
+            Err(Mistake::at(value)(format!("`env`: `{name}` cannot be set as a variable")))
+        }
         None => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use siding_core::store::Root;
+use siding_model::fnv::Fnv1a;
 
 use super::error::InstallError;
 use super::file::Original;
@@ -84,11 +85,8 @@ impl Memory {
     }
 
     fn page(&self, file: &Path) -> PathBuf {
-        // FNV-1a (RFC 9923): a name that is short whatever the path is.
-        let bytes = file.as_os_str().as_encoded_bytes();
-        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        self.dir.join(format!("{hash:016x}.json"))
+        // A name that is short whatever the path is.
+        let hash = Fnv1a::default().with(file.as_os_str().as_encoded_bytes());
+        self.dir.join(format!("{}.json", hash.hex()))
     }
 }

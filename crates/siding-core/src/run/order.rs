@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use siding_model::fnv::Fnv1a;
 use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
@@ -175,11 +176,10 @@ fn parent(root: &Root) -> Option<TaskId> {
 /// Returns the name under which a second launch of the same command is noticed. Two commands with
 /// the same name are told apart by their journals.
 fn same_key(command: &Command, cwd: &str) -> String {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    command.display().trim().hash(&mut hasher);
-    cwd.hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
+    // No byte of UTF-8, so that no text and directory together are another pair.
+    const BETWEEN: &[u8] = &[0xff];
+    let text = command.display();
+    Fnv1a::default().with(text.trim().as_bytes()).with(BETWEEN).with(cwd.as_bytes()).hex()
 }
 
 /// Tells a task from one that runs the same text with other variables, from another input or in another
@@ -210,4 +210,18 @@ pub fn distinguish(spec: &mut TaskSpec, env: &[(String, String)], env_clear: boo
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key is a file name that the next build has to find: another one would start a command
+    /// beside the same one that runs already.
+    #[test]
+    fn the_key_of_a_command_is_the_same_in_every_build() {
+        let shell = |text: &str| Command::Shell { text: text.to_owned(), shell: "bash".to_owned() };
+        assert_eq!(same_key(&shell(" make test\n"), "/work"), "d584925b17579e66");
+        assert_ne!(same_key(&shell("make"), "/a"), same_key(&shell("make/"), "a"));
+    }
 }

@@ -20,7 +20,7 @@ fn a_mistake_is_told_before_anything_runs() {
     let refused = run(&sandbox, bad, &[]).run().expect_code(125);
     let err = refused.err();
     assert!(
-        err.contains("flow.toml:1: step `a`: it needs `b`") && err.contains("there are a"),
+        err.contains("flow.toml:4: step `a`: it needs `b`") && err.contains("there are a"),
         "{err}"
     );
     assert!(!sandbox.path("ran").exists() && sandbox.task_ids().is_empty());

@@ -6,6 +6,7 @@ use rmcp::model::{
     ResourceContents,
 };
 use rmcp::service::{Peer, RoleClient, ServiceError};
+use siding_model::fnv::Fnv1a;
 
 use super::What;
 
@@ -66,18 +67,11 @@ fn content(content: &ResourceContents) -> String {
     match content {
         ResourceContents::TextResourceContents { text, .. } => text.clone(),
         ResourceContents::BlobResourceContents { uri, blob, .. } => {
-            format!("{uri}: {:016x}, {} characters of base64", print(blob), blob.len())
+            let hash = Fnv1a::default().with(blob.as_bytes());
+            format!("{uri}: {}, {} characters of base64", hash.hex(), blob.len())
         }
         _ => String::new(),
     }
-}
-
-/// Returns a number by which two contents are told apart.
-fn print(content: &str) -> u64 {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Returns what a tool answered: its words, else its data.

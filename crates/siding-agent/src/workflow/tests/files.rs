@@ -97,7 +97,7 @@ fn mistakes_are_told_with_what_is_allowed() {
         assert!(told.starts_with("flow.toml:") && told.contains(part), "{told}\n{text}");
     }
     let second = format!("{}[[step]]\nid = \"b\"\nrun = \"x\"\nneeds = [\"c\"]\n", run(""));
-    assert!(wrong(&second).starts_with("flow.toml:5: step `b`"), "{}", wrong(&second));
+    assert!(wrong(&second).starts_with("flow.toml:8: step `b`"), "{}", wrong(&second));
 }
 
 #[test]
@@ -131,4 +131,43 @@ fn the_number_of_steps_is_bounded() {
     let text: String =
         (0..=1000).map(|number| format!("[[step]]\nid=\"s{number}\"\nrun=\"x\"\n")).collect();
     assert!(wrong(&text).contains("at most 1000 steps"), "{}", wrong(&text));
+}
+
+/// A step may be long: a mistake names its own line, and not that of `[[step]]`.
+#[test]
+fn a_mistake_names_its_own_line() {
+    // The line with the mark is the wrong one.
+    let marked = [
+        "max_parallel = 2\ntimeout = \"5\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
+        "timeout = \"5m\"\nmax_parallel = 0 #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
+        "[env]\nA = \"1\"\n\"a=b\" = \"2\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
+        "[[step]]\nrun = \"x\"\nid = \"-x\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nmodel = \"m\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nprompt = \"y\" #!",
+        "[[step]]\nid = \"a\"\nprompt = \"x\"\nrun = \"y\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nretries = 11 #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\ntimeout = \"0s\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nif = \"maybe()\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nif = \"failure()\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nneeds = [\n  \"a\", #!\n]",
+        "[[step]]\nid = \"b\"\nrun = \"x\"\n[[step]]\nid = \"a\"\nrun = \"x\"\nneeds = [\n  \"b\",\n  \"c\", #!\n]",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\n[[step]]\nrun = \"x\"\nid = \"a\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\n[step.env]\nA = \"1\"\n\"a=b\" = \"2\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\n[step.matrix]\nx = [1]\ny = [] #!",
+        "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nrun = \"echo {{x}}\" #!",
+        "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nprompt = \"{{y}}\" #!",
+        "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nrun = \"x\"\ncwd = \"{{y}}\" #!",
+        // What the parser of TOML finds.
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nneed = [\"b\"] #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nretries = \"two\" #!",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\nneeds = [\n  \"b\",\n  3, #!\n]",
+        "[[step]]\nid = \"a\"\nrun = \"x\"\n[step.matrix]\nx = 1 #!",
+        "on_failure = \"stop\"\nnames = \"x\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
+    ];
+    for text in marked {
+        let line = text.lines().position(|line| line.ends_with("#!")).expect("is marked") + 1;
+        let told = wrong(text);
+        assert!(told.starts_with(&format!("flow.toml:{line}: ")), "{told}\n{text}");
+    }
 }
