@@ -289,7 +289,12 @@ fn look_at_all(
     const UNSEEN: i32 = 512;
     let mut is_whole = true;
     let mut look_at = |pid| {
-        if let Some(mark) = procfs::birthmark(pid)
+        let Ok(mark) = procfs::read_birthmark(pid) else {
+            // It may be one of them.
+            is_whole = false;
+            return;
+        };
+        if let Some(mark) = mark
             && mark.task().is_some_and(|task| wanted(pid, task))
         {
             match living(pid, mark) {
