@@ -68,12 +68,10 @@ impl Marks {
         self.found.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes out the processes of a task that still live, each held by a descriptor.
+    /// Takes out the processes of a task.
     #[must_use]
-    pub fn take(&mut self, id: TaskId) -> Vec<PidFd> {
-        let found = self.found.remove(&id.birthmark().0).unwrap_or_default();
-        let held = found.into_iter().filter_map(|process| PidFd::open(process).ok());
-        held.filter(|held| !held.is_dead()).collect()
+    pub fn take(&mut self, id: TaskId) -> Vec<ProcRef> {
+        self.found.remove(&id.birthmark().0).unwrap_or_default()
     }
 
     /// Returns the tasks that have living processes.
