@@ -1,5 +1,6 @@
 //! Ending a task with everything it started.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io;
 use std::time::Duration;
@@ -26,6 +27,10 @@ const BEYOND_GRACE: Duration = Duration::from_secs(30);
 const BIRTH_LOOKS: u32 = 200;
 const BIRTH_PAUSE: Duration = Duration::from_millis(5);
 
+/// Lists of a stopped agent's tasks that are taken at most. Each but the last finds a task that was
+/// born since the one before.
+const LISTS: u32 = 16;
+
 /// How a task is to be ended.
 #[derive(Debug, Clone, Copy)]
 pub struct How<'h> {
@@ -51,22 +56,44 @@ pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(),
     }
     // Only now it can start no more.
     let carrier = Carrier::find(root, id);
-    let left = running(root, |spec| {
-        let is_its = match &carrier {
-            Some(carrier) => carrier.has(spec),
-            None => spec.session_id == session::of_subagent(id),
-        };
-        is_its && !spec.keep
-    })?;
-    let stops =
-        lanes::map(&left.specs, lanes::WAITING, |spec| stop(root, program, spec.task_id, how));
-    // All of them, whatever comes of one.
-    let unread = left.unread.into_iter().map(|(_, error)| Err(error));
-    // One that is damaged is most likely another's, and whoever recovers it says so.
-    let unread = unread.filter(|result| {
-        !matches!(result, Err(WatchError::Journal { source: ReadError::Content(_), .. }))
-    });
-    stops.into_iter().chain(unread).fold(Ok(()), Result::and)
+    let left = || {
+        running(root, |spec| {
+            let is_its = match &carrier {
+                Some(carrier) => carrier.has(spec),
+                None => spec.session_id == session::of_subagent(id),
+            };
+            is_its && !spec.keep
+        })
+    };
+    stop_left(left, |specs| {
+        lanes::map(specs, lanes::WAITING, |spec| stop(root, program, spec.task_id, how))
+    })
+}
+
+/// Stops the tasks that `list` finds, until a list has no new one: a `siding run` inside one of them
+/// may have handed a further task to its shim just before it was ended itself.
+fn stop_left(
+    list: impl Fn() -> Result<Running, StoreError>,
+    stop: impl Fn(&[TaskSpec]) -> Vec<Result<(), WatchError>>,
+) -> Result<(), WatchError> {
+    let (mut known, mut result) = (HashSet::new(), Ok(()));
+    for _ in 0..LISTS {
+        let mut left = list()?;
+        left.specs.retain(|spec| known.insert(spec.task_id));
+        left.unread.retain(|(id, _)| known.insert(*id));
+        let stops = if left.specs.is_empty() { Vec::new() } else { stop(&left.specs) };
+        // All of them, whatever comes of one.
+        let unread = left.unread.into_iter().map(|(_, error)| Err(error));
+        // One that is damaged is most likely another's, and whoever recovers it says so.
+        let unread = unread.filter(|result| {
+            !matches!(result, Err(WatchError::Journal { source: ReadError::Content(_), .. }))
+        });
+        result = stops.into_iter().chain(unread).fold(result, Result::and);
+        if left.specs.is_empty() {
+            break;
+        }
+    }
+    result
 }
 
 /// Tasks that have not ended.
@@ -175,6 +202,8 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use siding_model::id::SessionId;
     use siding_model::outcome::Placement;
     use siding_model::process::{Mono, ProcRef};
@@ -214,6 +243,36 @@ mod tests {
             spec,
         };
         (id, Record::Accepted(Box::new(accepted)))
+    }
+
+    /// Its mark is made after the first list, by a command that the first stop ends.
+    #[test]
+    fn a_task_that_another_one_starts_while_it_is_stopped_is_stopped_too() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Root::open(&temporary.path().join("state")).expect("is made");
+        let specs: Vec<TaskSpec> = (0..3)
+            .map(|_| {
+                let (_, record) = record(&root, SessionId::implicit());
+                let Record::Accepted(accepted) = record else { panic!("{record:?}") };
+                accepted.spec
+            })
+            .collect();
+        let (alive, stopped) = (RefCell::new(vec![specs[0].clone()]), RefCell::new(Vec::new()));
+        let list = || Ok(Running { specs: alive.borrow().clone(), unread: Vec::new() });
+        let stop = |found: &[TaskSpec]| {
+            // The first does not end, and is not tried for ever.
+            let next = specs.get(stopped.borrow().len() + 1).cloned();
+            *alive.borrow_mut() = next.into_iter().chain([specs[0].clone()]).collect();
+            stopped.borrow_mut().extend(found.iter().map(|spec| spec.task_id));
+            let source = io::ErrorKind::TimedOut.into();
+            let is_first = found[0].task_id == specs[0].task_id;
+            let id = found[0].task_id;
+            vec![if is_first { Err(WatchError::Io { id, doing: "stop", source }) } else { Ok(()) }]
+        };
+        let result = stop_left(list, stop);
+        let all: Vec<TaskId> = specs.iter().map(|spec| spec.task_id).collect();
+        assert_eq!(stopped.into_inner(), all);
+        assert!(result.is_err_and(|error| error.to_string().contains(&all[0].to_string())));
     }
 
     #[test]

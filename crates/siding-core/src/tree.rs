@@ -68,12 +68,10 @@ impl Marks {
         self.found.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes out the processes of a task that still live, each held by a descriptor.
+    /// Takes out the processes of a task.
     #[must_use]
-    pub fn take(&mut self, id: TaskId) -> Vec<PidFd> {
-        let found = self.found.remove(&id.birthmark().0).unwrap_or_default();
-        let held = found.into_iter().filter_map(|process| PidFd::open(process).ok());
-        held.filter(|held| !held.is_dead()).collect()
+    pub fn take(&mut self, id: TaskId) -> Vec<ProcRef> {
+        self.found.remove(&id.birthmark().0).unwrap_or_default()
     }
 
     /// Returns the tasks that have living processes.
@@ -289,7 +287,12 @@ fn look_at_all(
     const UNSEEN: i32 = 512;
     let mut is_whole = true;
     let mut look_at = |pid| {
-        if let Some(mark) = procfs::birthmark(pid)
+        let Ok(mark) = procfs::read_birthmark(pid) else {
+            // It may be one of them.
+            is_whole = false;
+            return;
+        };
+        if let Some(mark) = mark
             && mark.task().is_some_and(|task| wanted(pid, task))
         {
             match living(pid, mark) {

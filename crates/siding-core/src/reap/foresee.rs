@@ -17,11 +17,13 @@ pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError
     let mut steps = recovered(root, &survey)?;
     let rescued: HashSet<TaskId> = steps.iter().filter_map(rescued).collect();
     steps.extend(leaving(root, &survey, |id| rescued.contains(&id)));
-    for (task_id, held) in strays::find(root, &survey) {
-        steps.extend(held.iter().map(|held| Step::StrayEnded {
+    let strays = strays::find(root, &survey);
+    steps.extend(strays.trouble());
+    for (task_id, strays) in strays.found {
+        steps.extend(strays.processes().map(|process| Step::StrayEnded {
             task_id,
-            pid: held.process.pid,
-            command: tree::command_of(held.process.pid),
+            pid: process.pid,
+            command: tree::command_of(process.pid),
             signal: None,
         }));
     }

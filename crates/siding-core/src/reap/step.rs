@@ -86,6 +86,11 @@ pub enum Step {
         /// Why it lives.
         why: String,
     },
+    /// Not every process could be read. Strays may be left, and no record was removed.
+    StraysUnseen {
+        /// Why.
+        why: String,
+    },
     /// An ended task had outlived its retention and was removed with its output.
     Expired {
         /// The task.
@@ -208,6 +213,7 @@ impl Step {
             Self::Leaving { .. } => "leaving",
             Self::StrayEnded { .. } => "stray_ended",
             Self::StrayLeft { .. } => "stray_left",
+            Self::StraysUnseen { .. } => "strays_unseen",
             Self::Expired { .. } => "expired",
             Self::SessionExpired { .. } => "session_expired",
             Self::AsideExpired { .. } => "aside_expired",
@@ -237,6 +243,7 @@ impl Step {
         matches!(
             self,
             Self::StrayLeft { .. }
+                | Self::StraysUnseen { .. }
                 | Self::SocketLeft { .. }
                 | Self::ForeignLeft { .. }
                 | Self::ForeignFailed { .. }

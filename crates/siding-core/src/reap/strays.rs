@@ -36,36 +36,125 @@ enum Hold {
     Aside { _lock: OwnedFd },
 }
 
-/// Strays of one task, by process.
-type Found = BTreeMap<TaskId, Vec<PidFd>>;
+/// Looks that are taken until one has seen everybody.
+const LOOKS: u32 = 3;
+/// Why a look is not whole, for a person.
+const NOT_WHOLE: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
+    left (`ulimit -n`); strays may be left, and no ended task was removed";
+const NOT_HELD: &str = "no descriptor was left to hold it by (`ulimit -n`)";
 
-/// Ends the strays. Returns the steps, and the tasks that still have processes and must not be
-/// forgotten.
+/// Strays of one task.
+#[derive(Debug, Default)]
+pub(super) struct Strays {
+    /// Those that are held, and lived when they were.
+    pub(super) held: Vec<PidFd>,
+    /// Those for which no descriptor was left.
+    pub(super) unheld: Vec<ProcRef>,
+}
+
+impl Strays {
+    fn add(&mut self, process: ProcRef) {
+        match PidFd::living(process) {
+            Ok(Some(held)) => self.held.push(held),
+            Ok(None) => {}
+            Err(_) => self.unheld.push(process),
+        }
+    }
+
+    /// Returns all of them.
+    pub(super) fn processes(&self) -> impl Iterator<Item = ProcRef> {
+        self.held.iter().map(|held| held.process).chain(self.unheld.iter().copied())
+    }
+}
+
+/// Strays by task.
+pub(super) type Found = BTreeMap<TaskId, Strays>;
+
+/// What one look found.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// The strays.
+    pub(super) found: Found,
+    /// Whether every process of the machine could be read. Otherwise there may be others.
+    pub(super) is_whole: bool,
+}
+
+impl Look {
+    /// Returns the report of a look that was not whole.
+    pub(super) fn trouble(&self) -> Option<Step> {
+        (!self.is_whole).then(|| Step::StraysUnseen { why: NOT_WHOLE.to_owned() })
+    }
+}
+
+/// Ends the strays. Returns the steps, and the tasks that may still have processes and must not be
+/// forgotten: after a look that was not whole these are all.
 pub(super) fn end(root: &Root, survey: &Survey) -> (Vec<Step>, HashSet<TaskId>) {
-    let found = find(root, survey);
-    if found.is_empty() {
-        return (Vec::new(), HashSet::new());
-    }
-    let (held, mut kept): (Vec<_>, HashSet<TaskId>) = hold(root, survey, &found);
-    let wanted: HashSet<TaskId> = held.iter().map(|(id, _)| *id).collect();
-    if wanted.is_empty() {
-        return (Vec::new(), kept);
-    }
-    std::thread::sleep(SECOND_LOOK);
-    let mut sweep = Sweep { root, survey, wanted, done: HashMap::new() };
-    sweep.signal_all(found);
-    let left = sweep.kill();
-    kept.extend(left.keys());
-    let mut steps = Vec::new();
-    for (process, touched) in sweep.done {
-        let lives = left.get(&touched.task).is_some_and(|pids| pids.contains(&process));
-        steps.push(touched.step(process, lives));
+    end_found(root, survey, find(root, survey))
+}
+
+pub(super) fn end_found(root: &Root, survey: &Survey, look: Look) -> (Vec<Step>, HashSet<TaskId>) {
+    let (mut steps, mut kept) = (Vec::new(), HashSet::new());
+    let trouble = if look.found.is_empty() {
+        look.trouble()
+    } else {
+        sweep(root, survey, look, &mut steps, &mut kept).trouble()
+    };
+    if let Some(trouble) = trouble {
+        steps.push(trouble);
+        kept.extend(survey.tasks.keys());
+        kept.extend(set_aside(root).into_iter().map(|(id, _)| id));
     }
     (steps, kept)
 }
 
+/// Ends what a look has found. Returns the last look, and adds steps and the tasks that are left.
+fn sweep(
+    root: &Root,
+    survey: &Survey,
+    look: Look,
+    steps: &mut Vec<Step>,
+    kept: &mut HashSet<TaskId>,
+) -> Look {
+    let (held, busy): (Vec<_>, HashSet<TaskId>) = hold(root, survey, &look.found);
+    kept.extend(busy);
+    let wanted: HashSet<TaskId> = held.iter().map(|(id, _)| *id).collect();
+    if wanted.is_empty() {
+        return look;
+    }
+    std::thread::sleep(SECOND_LOOK);
+    let mut sweep = Sweep { root, survey, wanted, done: HashMap::new() };
+    sweep.signal_all(look.found);
+    let left = sweep.kill();
+    kept.extend(left.found.keys());
+    for (process, touched) in sweep.done {
+        let strays = left.found.get(&touched.task);
+        let lives = strays.is_some_and(|strays| strays.processes().any(|one| one == process));
+        steps.push(touched.step(process, lives));
+    }
+    for (task_id, process) in left
+        .found
+        .iter()
+        .flat_map(|(id, strays)| strays.unheld.iter().map(move |process| (*id, *process)))
+    {
+        let (pid, command) = (process.pid, tree::command_of(process.pid));
+        steps.push(Step::StrayLeft { task_id, pid, command, why: NOT_HELD.to_owned() });
+    }
+    left
+}
+
 /// Returns the strays there are now.
-pub(super) fn find(root: &Root, survey: &Survey) -> Found {
+pub(super) fn find(root: &Root, survey: &Survey) -> Look {
+    let mut look = find_once(root, survey);
+    for _ in 1..LOOKS {
+        if look.is_whole {
+            break;
+        }
+        look = find_once(root, survey);
+    }
+    look
+}
+
+fn find_once(root: &Root, survey: &Survey) -> Look {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     // Most processes belong to tasks that somebody keeps, and only their marks are looked at.
     let is_kept_task =
@@ -74,8 +163,9 @@ pub(super) fn find(root: &Root, survey: &Survey) -> Found {
     let grouped = in_groups(root, survey);
     let carried: BTreeSet<TaskId> =
         marks.tasks().into_iter().chain(grouped.keys().copied()).collect();
+    let is_whole = marks.is_whole();
     if carried.is_empty() {
-        return Found::new();
+        return Look { found: Found::new(), is_whole };
     }
     let aside: HashSet<TaskId> = set_aside(root).into_iter().map(|(id, _)| id).collect();
     let keepers: HashSet<ProcRef> = survey.shims().collect();
@@ -93,18 +183,20 @@ pub(super) fn find(root: &Root, survey: &Survey) -> Found {
             )
             | None => continue,
         };
-        let mut strays = marks.take(id);
+        let mut processes = marks.take(id);
         for process in grouped.get(&id).into_iter().flatten() {
-            if process.pid != own && strays.iter().all(|held| held.process != *process) {
-                strays.extend(PidFd::open(*process).ok().filter(|held| !held.is_dead()));
+            if process.pid != own && !processes.contains(process) {
+                processes.push(*process);
             }
         }
-        strays.retain(|held| Some(held.process) != shim && !is_kept(held.process, &keepers));
-        if !strays.is_empty() {
+        processes.retain(|process| Some(*process) != shim && !is_kept(*process, &keepers));
+        let mut strays = Strays::default();
+        processes.into_iter().for_each(|process| strays.add(process));
+        if strays.processes().next().is_some() {
             found.insert(id, strays);
         }
     }
-    found
+    Look { found, is_whole }
 }
 
 /// Returns who lives in the control groups of ended tasks.
@@ -192,7 +284,7 @@ impl Sweep<'_> {
     fn signal_all(&mut self, found: Found) {
         let mut asked = Vec::new();
         for (id, strays) in found {
-            for held in strays {
+            for held in strays.held {
                 if self.wanted.contains(&id) && self.send(id, &held, Signal::TERM) {
                     let _wakes_the_stopped = held.send(Signal::CONT);
                     asked.push(held);
@@ -213,23 +305,27 @@ impl Sweep<'_> {
         }
     }
 
-    /// Kills what is left and what was started meanwhile. Returns what could not be ended.
-    fn kill(&mut self) -> HashMap<TaskId, HashSet<ProcRef>> {
+    /// Kills what is left and what was started meanwhile. Returns the last look, with what could not
+    /// be ended.
+    fn kill(&mut self) -> Look {
         let started = clock::mono();
         loop {
-            let mut left: HashMap<TaskId, HashSet<ProcRef>> = HashMap::new();
-            let mut mortal = false;
-            let mut found = find(self.root, self.survey);
-            found.retain(|id, _| self.wanted.contains(id));
-            for (id, strays) in found {
-                for held in strays.iter().filter(|held| !held.is_dead()) {
-                    mortal |= self.send(id, held, Signal::KILL);
-                    left.entry(id).or_default().insert(held.process);
+            let mut look = find(self.root, self.survey);
+            look.found.retain(|id, _| self.wanted.contains(id));
+            // With the descriptors of this round others are held in the next.
+            let mut mortal = !look.is_whole;
+            look.found.retain(|id, strays| {
+                strays.held.retain(|held| !held.is_dead());
+                for held in &strays.held {
+                    mortal |= self.send(*id, held, Signal::KILL);
                 }
-            }
+                mortal |= !strays.unheld.is_empty();
+                strays.processes().next().is_some()
+            });
             if !mortal || clock::mono().ms_since(started) > GIVE_UP_MS {
-                return left;
+                return look;
             }
+            drop(look);
             std::thread::sleep(PAUSE);
         }
     }

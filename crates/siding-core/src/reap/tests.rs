@@ -342,6 +342,24 @@ fn only_strays_of_what_has_ended_here_are_ended() {
     assert_eq!(place.act(), []);
 }
 
+/// A process that could not be read may be a stray of any task that has ended.
+#[test]
+fn a_look_that_was_not_whole_is_told_and_forgets_no_task() {
+    let place = Place::new();
+    let (ended, aside) = (place.task(GONE, Some(Wall(1)), "cli"), TaskId::MIN_BITS + 9);
+    let aside = TaskId::new(Kind::LocalBash, aside).expect("small");
+    std::fs::create_dir_all(place.path(&format!("aside/{aside}.1"))).expect("own directory");
+    let survey = look(&place.root).expect("works");
+    let unseen = strays::Look { is_whole: false, ..strays::Look::default() };
+    let (steps, kept) = strays::end_found(&place.root, &survey, unseen);
+    assert_eq!(kinds(&steps), ["strays_unseen"]);
+    assert!(steps[0].is_failure());
+    assert!(kept.contains(&ended) && kept.contains(&aside), "{kept:?}");
+    let whole = strays::Look { is_whole: true, ..strays::Look::default() };
+    let (steps, kept) = strays::end_found(&place.root, &survey, whole);
+    assert!(steps.is_empty() && kept.is_empty());
+}
+
 #[test]
 fn a_shim_that_is_about_to_leave_is_no_stray() {
     let place = Place::new();

@@ -33,17 +33,29 @@ pub const TICKS_PER_SECOND: u64 = 100;
 
 /// Reads `/proc/PID/FILE` into `buffer`, at most its length. `None` when it cannot be read.
 fn read_into<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-    let mut file = std::fs::File::open(path).ok()?;
+    try_read_into(path, buffer).ok()
+}
+
+fn try_read_into<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b [u8]> {
+    let mut file = std::fs::File::open(path)?;
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(error) => return Err(error),
         }
     }
-    Some(&buffer[..filled])
+    Ok(&buffer[..filled])
+}
+
+/// Whether this process lacks something that a read needs: a descriptor, or kernel memory. Then the
+/// read tells nothing about the process that it asked for.
+fn is_scarcity(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno))
 }
 
 /// Returns the process's stat, `None` when there is no such process.
@@ -173,23 +185,40 @@ pub fn newest_pid() -> Option<i32> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// Returns the birthmark of a process, of any user.
+/// Returns the birthmark of a process, of any user. `None` also where it could not be read.
+#[must_use]
+pub fn birthmark(pid: i32) -> Option<Birthmark> {
+    read_birthmark(pid).ok().flatten()
+}
+
+/// Returns the birthmark of a process, of any user. `None` when it has none or is gone.
 ///
 /// Of one's own processes the limit itself is asked for (0.5 µs), of others `/proc/PID/limits` is
 /// read (8 µs), which anybody may.
-#[must_use]
-pub fn birthmark(pid: i32) -> Option<Birthmark> {
+///
+/// # Errors
+///
+/// `EMFILE`, `ENFILE` or `ENOMEM`: the process may have a mark.
+pub fn read_birthmark(pid: i32) -> std::io::Result<Option<Birthmark>> {
     match super::limit::hard_rttime(pid) {
-        Ok(limit) => limit.map(Birthmark),
+        Ok(limit) => Ok(limit.map(Birthmark)),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => birthmark_shown(pid),
-        Err(_) => None,
+        Err(_) => Ok(None),
     }
 }
 
-fn birthmark_shown(pid: i32) -> Option<Birthmark> {
+fn birthmark_shown(pid: i32) -> std::io::Result<Option<Birthmark>> {
     let mut buffer = [0; 2048];
-    let text = read_into(&format!("/proc/{pid}/limits"), &mut buffer)?;
-    let text = std::str::from_utf8(text).ok()?;
+    match try_read_into(&format!("/proc/{pid}/limits"), &mut buffer) {
+        Ok(text) => Ok(birthmark_in(text)),
+        Err(error) if is_scarcity(&error) => Err(error),
+        // It is gone, or hidden (proc(5), hidepid).
+        Err(_) => Ok(None),
+    }
+}
+
+fn birthmark_in(limits: &[u8]) -> Option<Birthmark> {
+    let text = std::str::from_utf8(limits).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     // Soft limit, hard limit, unit. The soft one may be lowered at will, the hard one is the mark.
     line.split_ascii_whitespace().nth(1)?.parse().ok().map(Birthmark)
@@ -384,13 +413,41 @@ mod tests {
             let asked = super::super::limit::hard_rttime(pid);
             let shown = birthmark_shown(pid);
             // Either may find it gone.
-            if let (Ok(Some(asked)), Some(shown)) = (asked, shown) {
+            if let (Ok(Some(asked)), Ok(Some(shown))) = (asked, shown) {
                 assert_eq!(Birthmark(asked), shown, "process {pid}");
             }
         }
         let own = own().expect("is there").pid;
         let asked = super::super::limit::hard_rttime(own).expect("is allowed");
-        assert_eq!(asked.map(Birthmark), birthmark_shown(own));
+        assert_eq!(asked.map(Birthmark), birthmark_shown(own).expect("a descriptor is free"));
+    }
+
+    /// Another user's mark is read from a file. Runs in a process of its own, because it takes every
+    /// descriptor.
+    #[test]
+    fn a_mark_that_no_descriptor_is_left_to_read_is_not_called_missing() {
+        const INNER: &str = "sys::procfs::tests::with_all_descriptors_taken";
+        let this = std::env::current_exe().expect("it runs");
+        let line = "ulimit -n 32; exec \"$0\" \"$@\"";
+        let mut inner = std::process::Command::new("bash");
+        let done =
+            inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", INNER]).output();
+        let done = done.expect("there is a bash");
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "takes every descriptor of its process"]
+    fn with_all_descriptors_taken() {
+        let own = own().expect("is there").pid;
+        let open = || std::fs::File::open("/dev/null");
+        let taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
+        let shown = birthmark_shown(own);
+        drop(taken);
+        assert!(shown.is_err_and(|error| is_scarcity(&error)));
+        assert!(birthmark_shown(own).is_ok());
+        assert!(birthmark_shown(i32::MAX).is_ok_and(|mark| mark.is_none()), "it is gone");
     }
 
     #[test]

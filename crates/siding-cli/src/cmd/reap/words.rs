@@ -64,7 +64,7 @@ fn noun(kind: &str) -> &str {
         "foreign_ended" => "foreign orphans ended",
         "foreign_left" => "foreign orphans STILL ALIVE",
         "foreign_spared" => "left alone",
-        "failed" | "foreign_failed" => "FAILED",
+        "failed" | "foreign_failed" | "strays_unseen" => "FAILED",
         other => other,
     }
 }
@@ -121,6 +121,7 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
         Step::StrayLeft { task_id, pid, command, why } => {
             (task_id, format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND)))
         }
+        Step::StraysUnseen { why } => return ("strays".to_owned(), format!("FAILED: {why}")),
         Step::Expired { task_id, ended_at, bytes } => {
             let size = Bytes(*bytes);
             (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))

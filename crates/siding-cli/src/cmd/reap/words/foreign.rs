@@ -56,6 +56,7 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
         | Step::Leaving { .. }
         | Step::StrayEnded { .. }
         | Step::StrayLeft { .. }
+        | Step::StraysUnseen { .. }
         | Step::Expired { .. }
         | Step::SessionExpired { .. }
         | Step::AsideExpired { .. }
