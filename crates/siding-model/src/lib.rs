@@ -9,6 +9,7 @@
 
 pub mod adopt;
 pub mod advice;
+pub mod budget;
 pub mod evidence;
 pub mod foreign;
 pub mod history;

@@ -9,6 +9,7 @@
 
 mod answer;
 mod await_notice;
+mod budget;
 mod conversation;
 mod host;
 mod input;
@@ -27,6 +28,7 @@ use answer::{Answer, Told};
 use conversation::Conversation;
 use host::{Event, Host};
 use input::Input;
+use siding_model::settings::HostBudget;
 
 use crate::exit;
 use crate::failure::Failure;
@@ -52,6 +54,10 @@ pub(crate) struct Args {
     /// The program that calls
     #[arg(long, value_enum, default_value = "claude-code")]
     host: Host,
+    /// How long the host waits for a shell call of its main agent (`15s`, `off`); a `budget` in
+    /// siding's settings counts before it
+    #[arg(long, value_name = "D", default_value_t)]
+    budget: HostBudget,
 }
 
 impl Args {
@@ -59,7 +65,19 @@ impl Args {
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
         match self.event {
-            Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
+            Event::PreToolUse => {
+                let answer = pre_tool_use::answer(&input);
+                let said = wire::said(&answer, self.host, self.event);
+                // A call that is denied is not made, and no other host moves calls.
+                let is_made = self.host == Host::ClaudeCode && !matches!(answer, Answer::Deny(_));
+                let updated = is_made
+                    .then(|| budget::updated_input(&input, self.budget))
+                    .flatten()
+                    .or_else(|| budget::subagent_input(&input).filter(|_| is_made));
+                let said = said.with_updated_input(updated, self.event.name(self.host));
+                said.print()?;
+                Ok(said.code())
+            }
             Event::SessionStart => self.within(&input, |conversation| {
                 self.say(session_start::answer(conversation, self.host)?.into())
             }),
@@ -70,7 +88,11 @@ impl Args {
                 self.say(Answer::Nothing.into())
             }
             Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
-                self.within(&input, |conversation| self.say(news::answer(conversation)?))
+                let has_run = self.event == Event::PostToolUse;
+                let moved = has_run.then(|| budget::moved(&input, self.budget)).flatten();
+                self.within(&input, |conversation| {
+                    self.say_after(moved, news::answer(conversation)?)
+                })
             }
             Event::UserPromptSubmit => {
                 self.within(&input, |conversation| self.say(prompt::answer(conversation)?))
@@ -97,7 +119,13 @@ impl Args {
 
     /// Says an answer to the host, and notes what it was told thereby.
     fn say(&self, told: Told<'_>) -> Result<ExitCode, Failure> {
+        self.say_after(None, told)
+    }
+
+    /// Says an answer behind a fact that needs no acknowledgement.
+    fn say_after(&self, fact: Option<String>, told: Told<'_>) -> Result<ExitCode, Failure> {
         let said = wire::said(told.answer(), self.host, self.event);
+        let said = said.with_fact(fact, self.event.name(self.host));
         if said.print()? == Reader::There {
             told.acknowledge();
         }

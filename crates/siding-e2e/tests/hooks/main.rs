@@ -2,6 +2,7 @@
 //! of bash under another name where it is to be killed.
 
 mod answers;
+mod budget;
 mod news;
 mod prompt;
 mod start;
