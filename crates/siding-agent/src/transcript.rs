@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
+use siding_core::session::TRANSCRIPT as NAME;
 use siding_core::store::{Root, StoreError};
 use siding_core::sys::{clock, file};
 use siding_model::id::SessionId;
@@ -15,8 +16,6 @@ use siding_model::process::Wall;
 
 use crate::conversation::Entry;
 
-/// Its name in the directory of the session.
-const NAME: &str = "transcript.jsonl";
 /// The format that is written, and the only one that is read.
 const FORMAT: u32 = 1;
 /// Bytes of a transcript that are read: as much as a model is ever sent, many times over.

@@ -24,11 +24,11 @@ use record::{FORMAT, Owner, SessionRecord, fold};
 
 pub use batches::{claim_naming, count_batch, named_tasks, record_returned_calls, returned_calls};
 pub use heirs::{
-    Spawning, depth, family, handed_up, holder, is_handed_up, is_of_subagent, of_subagent,
-    spawning, topmost,
+    Spawning, depth, family, handed_up, holder, is_handed_up, is_of_subagent, is_subagent,
+    of_subagent, spawning, topmost,
 };
 pub use record::Session;
-pub use turns::{Begun, begin_turn, has_hooks, hold, note_hooks};
+pub use turns::{Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks};
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]

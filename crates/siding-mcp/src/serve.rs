@@ -111,7 +111,8 @@ pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), Mcp
 
 async fn stdio(host: Host) -> Result<(), McpError> {
     let (stdin, stdout) = stdio_pipes();
-    let (host, receipts) = (Arc::new(host), Receipts::default());
+    let host = Arc::new(host.with_news_in_answers());
+    let receipts = Receipts::default();
     let connection = Noted {
         connection: AsyncRwTransport::new_server(stdin, stdout),
         host: Arc::clone(&host),

@@ -61,6 +61,30 @@ impl Dialect {
     }
 }
 
+/// How the reader of an advice learns that a task in the background has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeChannel {
+    /// Only by asking.
+    Missing,
+    /// By a notice of its own: siding's agent, or hooks of the host, deliver it.
+    Pushed,
+    /// By a notice in a later answer of the tools.
+    WithAnswers,
+}
+
+impl NoticeChannel {
+    /// Returns the clause that promises the notice, with the separator before it.
+    const fn promise(self) -> &'static str {
+        match self {
+            Self::Missing => "",
+            Self::Pushed => "; you will be told when it ends",
+            Self::WithAnswers => {
+                "; you will be told when it ends, with a later answer of these tools"
+            }
+        }
+    }
+}
+
 /// Processes that are named one by one.
 const NAMED: usize = 5;
 /// Columns of why it is not known whether anything is left.
@@ -95,13 +119,18 @@ pub fn line(view: &TaskView, columns: usize) -> String {
 /// Returns what the one who looks at a task should know or do next, `None` when its outcome says
 /// all there is.
 #[must_use]
-pub fn advice(view: &TaskView, dialect: Dialect, now: Wall) -> Option<String> {
+pub fn advice(
+    view: &TaskView,
+    dialect: Dialect,
+    channel: NoticeChannel,
+    now: Wall,
+) -> Option<String> {
     let id = view.task_id;
     let said = match view.phase {
         PhaseName::Starting => {
             Some(format!("it is being started; {} looks again", dialect.call("show", id)))
         }
-        PhaseName::Running => Some(running(view, dialect, now)),
+        PhaseName::Running => Some(running(view, dialect, channel, now)),
         PhaseName::Lingering => Some(lingering(view, dialect, now)),
         PhaseName::Stopping => Some(format!(
             "it is being ended with everything it started; {} waits until that is done",
@@ -127,7 +156,7 @@ fn readiness(view: &TaskView, dialect: Dialect) -> Option<String> {
     }
 }
 
-fn running(view: &TaskView, dialect: Dialect, now: Wall) -> String {
+fn running(view: &TaskView, dialect: Dialect, channel: NoticeChannel, now: Wall) -> String {
     let id = view.task_id;
     let limit = limit(view, now).map_or_else(String::new, |limit| format!(" of {}", human(limit)));
     let next = format!(
@@ -138,16 +167,18 @@ fn running(view: &TaskView, dialect: Dialect, now: Wall) -> String {
     );
     let ran = human(Duration::from_millis(view.elapsed_ms));
     let usual = progress(view).map_or_else(String::new, |usual| format!("usually {usual}; "));
+    let promise = channel.promise();
     match view.placement.why {
         Some(why @ (Why::Budget | Why::Timeout)) => format!(
-            "still running after {ran}{limit}, in the background{} as {id}, output in {}; {usual}{next}; \
-             a command known to take this long can be started with {}, or be left to a subagent",
+            "still running after {ran}{limit}, in the background{} as {id}, output in {}{promise}; \
+             {usual}{next}; a command known to take this long can be started with {}, or be left to a subagent",
             if why == Why::Timeout { " since its timeout" } else { "" },
             path(view),
             dialect.option("background")
         ),
         Some(Why::Asked | Why::Known | Why::Heuristic | Why::User) => format!(
-            "running for {ran}{limit} in the background as {id}, output in {}; {usual}{next}",
+            "running for {ran}{limit} in the background as {id}, output in {}{promise}; \
+             {usual}{next}",
             path(view)
         ),
         None => format!("running for {ran}{limit}; {usual}{next}"),

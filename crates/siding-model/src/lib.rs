@@ -11,6 +11,7 @@ pub mod activity;
 pub mod adopt;
 pub mod advice;
 mod deadline_notice;
+pub mod budget;
 pub mod evidence;
 pub mod failure_class;
 pub mod fnv;

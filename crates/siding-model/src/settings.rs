@@ -16,6 +16,7 @@
 //! that its user has closed: its `net` holds only where it is stricter than what it lies on.
 
 mod check;
+mod host_budget;
 mod host_key;
 mod keys;
 mod lists;
@@ -30,6 +31,7 @@ mod tests;
 mod value;
 mod webhook;
 
+pub use host_budget::HostBudget;
 pub use host_key::{HostKey, UnknownHostKey};
 pub use keys::{Key, Layer, Settings};
 pub use merge::{Entry, Invalid, Warning};

@@ -15,6 +15,12 @@ pub enum Gone {
     Caller,
 }
 
+/// Returns the part of a wait that a caller can be kept waiting; `None` is until the end.
+pub(crate) fn bearable<C: Caller>(call: &C, wanted: Option<Duration>) -> Option<Duration> {
+    let bearable = call.bearable(wanted.unwrap_or(Duration::MAX));
+    (bearable < Duration::MAX).then_some(bearable)
+}
+
 /// Whoever calls a tool and waits for its answer.
 pub trait Caller: Send {
     /// Returns who it is, for the record of what is ended for it.

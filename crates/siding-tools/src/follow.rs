@@ -22,7 +22,8 @@ use crate::text::millis;
 /// How long a shim may take to put a task into the background, in milliseconds.
 const PLACE_MS: u64 = 10_000;
 
-/// Waits until the command or its shell is over, or until `budget` has passed since it runs.
+/// Waits until the command or its shell is over, or until `budget`, if there is one, has passed since
+/// it runs.
 ///
 /// Who does not want the result any more interrupts the command, as an interrupt at a terminal
 /// does: it ran for this call alone. One that was put into the background is left alone, and so is
@@ -35,7 +36,7 @@ pub(crate) async fn follow<C: Caller>(
     call: &mut C,
     watch: &mut Watch<'_>,
     spec: &TaskSpec,
-    budget: Duration,
+    budget: Option<Duration>,
 ) -> Result<Standing, Refusal> {
     let placement = spec.placement;
     let (why, stays) = match spec.wait_for.is_empty() {
@@ -44,6 +45,8 @@ pub(crate) async fn follow<C: Caller>(
     };
     // Counted once it runs: who asked for the background learns of a command that does not exist.
     let mut until: Option<Mono> = None;
+    let mut is_running = false;
+    let bound = budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
     let mut cancelled = pin!(call.cancelled());
     let mut sent_away = pin!(call.sent_away());
     while let Some(source) = watch.source() {
@@ -66,7 +69,10 @@ pub(crate) async fn follow<C: Caller>(
                         return Ok(Standing { dir, state: story.state });
                     }
                     Heard::Running | Heard::Again => {
-                        until.get_or_insert_with(|| clock::mono().plus_ms(millis(budget)));
+                        until = until.or_else(|| {
+                            budget.map(|budget| clock::mono().plus_ms(millis(budget)))
+                        });
+                        is_running = true;
                     }
                     Heard::Grown | Heard::Done | Heard::Nothing => {}
                 }
@@ -78,7 +84,7 @@ pub(crate) async fn follow<C: Caller>(
                 }
                 break;
             }
-            () = &mut sent_away, if until.is_some() => {
+            () = &mut sent_away, if is_running => {
                 if placement == Placement::Foreground {
                     block(|| watch.ask(&Request::Place { why: Why::User }, PLACE_MS))?;
                 }
@@ -86,7 +92,7 @@ pub(crate) async fn follow<C: Caller>(
             }
             () = call.due() => {
                 let standing = block(|| host.state(watch.id())).ok();
-                call.tell(host, standing.as_ref(), budget).await;
+                call.tell(host, standing.as_ref(), bound).await;
             }
             gone = &mut cancelled => {
                 if placement == Placement::Foreground && !stays && gone == Gone::Wish {

@@ -1,6 +1,7 @@
 //! What all calls share: the state directory and the session they work for.
 
 use std::ffi::CStr;
+use std::time::Duration;
 
 use siding_core::launch::THIS_PROGRAM;
 use siding_core::notices::Outbox;
@@ -8,17 +9,19 @@ use siding_core::session::{self, SessionError};
 use siding_core::store::Root;
 use siding_core::view::{self, Detail};
 use siding_core::watch::{Watch, WatchError};
-use siding_core::{notices, output, tree};
+use siding_core::{notices, output, settings, tree};
 use siding_history::History;
-use siding_model::advice::Dialect;
+use siding_model::advice::{Dialect, NoticeChannel};
+use siding_model::budget::{BudgetCall, WaitRequest};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{Consumer, NoticeId};
 use siding_model::process::ProcRef;
 use siding_model::report::TaskView;
+use siding_model::settings::Settings;
 
 use crate::answer::Refusal;
-use crate::news::Telling;
+use crate::news::{self, Telling};
 use crate::receipt::Receipt;
 
 /// The program that becomes shims.
@@ -36,6 +39,8 @@ pub struct Host {
     /// In whose words a model is told what to do next.
     pub dialect: Dialect,
     pub(crate) telling: Telling,
+    /// Whether answers of the tools carry notices of other tasks.
+    answers_carry_news: bool,
 }
 
 impl Host {
@@ -43,7 +48,8 @@ impl Host {
     /// when somebody has closed it; `None` for one that somebody else has opened.
     #[must_use]
     pub fn of(root: Root, session: SessionId, owner: Option<ProcRef>, dialect: Dialect) -> Self {
-        Self { root, session, owner, dialect, telling: Telling::default() }
+        let telling = Telling::default();
+        Self { root, session, owner, dialect, telling, answers_carry_news: false }
     }
 
     /// Returns the session for a new task, which would end at once in one that is over. Our own may
@@ -62,6 +68,44 @@ impl Host {
             (session, _) => drop(session?),
         }
         Ok(self.session.clone())
+    }
+
+    /// Decides how long a call waits for a command: a budget, or `None` until the end. A call in the
+    /// background is decided by its caller.
+    pub(crate) fn budget(&self, settings: &Settings, names_budget: bool) -> Option<Duration> {
+        let request = if names_budget { WaitRequest::Budget } else { WaitRequest::Unspecified };
+        let is_subagent = session::is_subagent(&self.session);
+        let call = BudgetCall { request, is_subagent, is_person: false };
+        settings.budget_policy().decide(call).budget()
+    }
+
+    /// Decides the same by the settings in force now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Settings`].
+    pub fn current_budget(&self, names_budget: bool) -> Result<Option<Duration>, Refusal> {
+        let settings = settings::load(&settings::Environment::from_process())?;
+        Ok(self.budget(&settings, names_budget))
+    }
+
+    /// Has the answers of the tools carry notices of other tasks.
+    #[must_use]
+    pub fn with_news_in_answers(mut self) -> Self {
+        self.answers_carry_news = true;
+        self
+    }
+
+    /// Returns how a caller learns that a task in the background has ended.
+    #[must_use]
+    pub fn notice_channel(&self) -> NoticeChannel {
+        if self.dialect == Dialect::Agent || news::hooks_tell(self) {
+            NoticeChannel::Pushed
+        } else if self.answers_carry_news {
+            NoticeChannel::WithAnswers
+        } else {
+            NoticeChannel::Missing
+        }
     }
 
     /// Finds a task by a piece of its id.

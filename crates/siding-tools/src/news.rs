@@ -69,7 +69,7 @@ pub fn add(host: &Host, answer: &mut Answer) {
 }
 
 /// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner.
-fn hooks_tell(host: &Host) -> bool {
+pub(crate) fn hooks_tell(host: &Host) -> bool {
     let own = procfs::boot_id().ok().zip(session::read(&host.root, &host.session).ok().flatten());
     let owner = own.and_then(|(boot, session)| session.living_owner(&boot));
     let sessions = owner.and_then(|owner| session::owned_by(&host.root, owner).ok());

@@ -5,10 +5,10 @@ use std::time::Duration;
 use siding_core::output::{self, Choose, Query, Size, Stream};
 use siding_core::sys::clock;
 use siding_core::view::Detail;
-use siding_model::advice;
+use siding_model::advice::{self, NoticeChannel};
 use siding_model::limits::OnLimit;
 use siding_model::record::StopReport;
-use siding_model::report::TaskView;
+use siding_model::report::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
 use crate::answer::{Answer, Refusal};
@@ -31,7 +31,12 @@ pub fn state(host: &Host, view: &TaskView) -> Answer {
 /// Returns what to do next, where there is something.
 #[must_use]
 pub fn next(host: &Host, view: &TaskView) -> Option<String> {
-    advice::advice(view, host.dialect, clock::wall())
+    // Only a task in the background is told of, and finding the channel reads files.
+    let channel = match (view.phase, view.placement.why) {
+        (PhaseName::Running, Some(_)) => host.notice_channel(),
+        (_, _) => NoticeChannel::Missing,
+    };
+    advice::advice(view, host.dialect, channel, clock::wall())
 }
 
 /// Returns how a task stands, what to do next, and what it wrote.

@@ -22,8 +22,6 @@ pub(super) const ABOUT: &str = "\
 Give an agent on an A2A 1.0 server a task. It sees nothing of this conversation and of these files, so \
 say all it needs to know. Answers at once with a task id; you are told what came of it, and at once \
 when it waits for an answer: give that with `task`. `task_stop` has the server cancel it.";
-/// Seconds that are waited where nothing else is said, as for a command.
-const BUDGET: f64 = 15.0;
 /// Columns of an address and of a text, when a person is asked about them.
 const COLUMNS: usize = 200;
 
@@ -137,8 +135,10 @@ impl Args {
                 "{id} has sent it; you are told what comes of it, and when an answer is wanted"
             )));
         }
-        let budget = self.budget.unwrap_or(BUDGET);
-        let waited = ask(host, call, "wait", json!({ "ids": [id], "timeout": budget })).await;
+        // Without a budget the wait ends with the task, or at the bound that every wait has.
+        let budget = block(|| host.current_budget(self.budget.is_some()))?;
+        let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
+        let waited = ask(host, call, "wait", json!({ "ids": [id], "timeout": seconds })).await;
         // As a command that is waited for: an agent that has gone leaves it to whoever ends the rest.
         if matches!(waited, Err(Refusal::Cancelled)) && call.cancelled().await == Gone::Wish {
             let how = How { by: "user", grace: None, signal: None };

@@ -51,6 +51,9 @@ anything.
 /// What a subagent is told beside.
 const SUBAGENT: &str = "
 
+A command that you start without `budget` is waited for until it ends: nobody could tell you of its end \
+after your answer.
+
 You work for another agent, which reads nothing but your last message: say there all that it wants to \
 know. When you end your turn you are done. Call `task_wait` first for every task whose end you need; what \
 still runs then goes on as the other agent's.";

@@ -11,6 +11,7 @@ mod answer;
 mod attendance;
 mod await_notice;
 mod batch;
+mod budget;
 mod conversation;
 mod daily;
 mod host;
@@ -32,6 +33,7 @@ use answer::{Answer, Told};
 use conversation::Conversation;
 use host::{Event, Host};
 use input::Input;
+use siding_model::settings::HostBudget;
 
 use crate::exit;
 use crate::failure::Failure;
@@ -57,6 +59,10 @@ pub(crate) struct Args {
     /// The program that calls
     #[arg(long, value_enum, default_value = "claude-code")]
     host: Host,
+    /// How long the host waits for a shell call of its main agent (`15s`, `off`); a `budget` in
+    /// siding's settings counts before it
+    #[arg(long, value_name = "D", default_value_t)]
+    budget: HostBudget,
 }
 
 impl Args {
@@ -64,14 +70,28 @@ impl Args {
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
         match self.event {
-            Event::PreToolUse => self.say(pre_tool_use::answer(&input, self.host).into()),
+            Event::PreToolUse => {
+                let answer = pre_tool_use::answer(&input, self.host);
+                let said = wire::said(&answer, self.host, self.event);
+                // A call that is denied is not made, and no other host moves calls.
+                let is_made = self.host == Host::ClaudeCode && !matches!(answer, Answer::Deny(_));
+                let updated = is_made
+                    .then(|| budget::updated_input(&input, self.budget))
+                    .flatten()
+                    .or_else(|| budget::subagent_input(&input).filter(|_| is_made));
+                let said = said.with_updated_input(updated, self.event.name(self.host));
+                said.print()?;
+                Ok(said.code())
+            }
             Event::SessionStart => self.within(&input, |conversation| {
                 self.say(session_start::answer(conversation, self.host)?)
             }),
             Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
+                let has_run = self.event == Event::PostToolUse;
+                let moved = has_run.then(|| budget::moved(&input, self.budget)).flatten();
                 let ends_batch = batch::ends_batch(self.event, self.host);
                 self.within(&input, |conversation| {
-                    self.say(batch::answer(&input, conversation, ends_batch)?)
+                    self.say_after(moved, batch::answer(&input, conversation, ends_batch)?)
                 })
             }
             Event::UserPromptSubmit => {
@@ -99,7 +119,13 @@ impl Args {
 
     /// Says an answer to the host, and notes what it was told thereby.
     fn say(&self, told: Told<'_>) -> Result<ExitCode, Failure> {
+        self.say_after(None, told)
+    }
+
+    /// Says an answer behind a fact that needs no acknowledgement.
+    fn say_after(&self, fact: Option<String>, told: Told<'_>) -> Result<ExitCode, Failure> {
         let said = wire::said(told.answer(), self.host, self.event);
+        let said = said.with_fact(fact, self.event.name(self.host));
         if said.print()? == Reader::There {
             told.acknowledge();
         }

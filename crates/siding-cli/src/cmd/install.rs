@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use schemars::JsonSchema;
 use serde::Serialize;
+use siding_model::settings::HostBudget;
 use siding_model::text::visible;
 
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ Examples:
   siding install claude-code
   siding install claude-code --dry-run            show what would change
   siding install claude-code --scope project      for everybody in this project
+  siding install claude-code --budget 15s         wait 15 s for a command
   siding install codex
   siding install timer                            the reaper every 15 minutes
 
@@ -33,6 +35,10 @@ What each host gets: docs/hosts.md.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) call: Call,
+    /// Budget of the host's own shell calls: a foreground command of the main agent that takes longer
+    /// is moved to the background (`15s`, `off`); for claude-code. A later install keeps it
+    #[arg(long, value_name = "D")]
+    budget: Option<HostBudget>,
 }
 
 /// What `install` and `uninstall` are told.
@@ -104,13 +110,17 @@ struct Report {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.call.run(Action::Install)
+        self.call.run(Action::Install, self.budget)
     }
 }
 
 impl Call {
     /// Installs or uninstalls.
-    pub(super) fn run(self, action: Action) -> Result<ExitCode, Failure> {
+    pub(super) fn run(
+        self,
+        action: Action,
+        budget: Option<HostBudget>,
+    ) -> Result<ExitCode, Failure> {
         let program = Program::this()?;
         let places = Places::from_process()?;
         let memory = Memory::find()?;
@@ -119,13 +129,26 @@ impl Call {
             return Err(Failure::new("only claude-code has scopes").with_hint("leave out --scope"));
         }
         let scope = self.scope.unwrap_or_default();
+        let has_budget = matches!(self.what, What::Host(host) if host.has_budget());
+        if budget.is_some() && !has_budget {
+            return Err(Failure::new("only claude-code moves its own calls to the background")
+                .with_hint("leave out --budget; `blocking_budget` is that of siding's tools"));
+        }
         let mut notes = Vec::new();
         let (changed, files) = match self.what {
             What::Host(host) => {
                 if action == Action::Install {
                     notes = host.notes(&places, scope, &program);
                 }
-                let targets = host.targets(&places, scope, &program)?;
+                let mut targets = host.targets(&places, scope, &program, None)?;
+                let budget = match budget {
+                    Some(budget) => budget.duration().map(|_| budget.to_string()),
+                    // An install without the flag keeps what is there.
+                    None => targets.iter().find_map(|one| one.installed_budget(&program.names)),
+                };
+                if budget.is_some() {
+                    targets = host.targets(&places, scope, &program, budget.as_deref())?;
+                }
                 let files = carry_out(&targets, action, self.dry_run, &program.names, &memory)?;
                 (files.iter().any(Done::is_change), files)
             }

@@ -240,7 +240,7 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        view.message = plan.notes.iter().cloned().chain(render::advice(&view)).reduce(join);
+        view.message = plan.notes.iter().cloned().chain(render::advice(root, &view)).reduce(join);
         render::json::print_to_reader(&view)
     }
 
@@ -272,7 +272,7 @@ impl Args {
             // Its caller is told here, and by no notice.
             view.breaches.iter().for_each(|breach| render::say(&breach.detail));
         }
-        if let Some(advice) = render::advice(&view) {
+        if let Some(advice) = render::advice(root, &view) {
             render::say(&advice);
         }
         Ok(reader)

@@ -88,6 +88,6 @@ fn view(root: &Root, text: &str, max_bytes: usize) -> Result<(TaskView, TaskStat
     if task.state.is_live() {
         view.usage = why::usage(&task.dir);
     }
-    view.message = render::advice(&view);
+    view.message = render::advice(root, &view);
     Ok((view, task.state))
 }

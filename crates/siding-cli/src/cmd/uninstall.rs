@@ -23,6 +23,6 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.call.run(Action::Uninstall)
+        self.call.run(Action::Uninstall, None)
     }
 }

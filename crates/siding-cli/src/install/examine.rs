@@ -39,7 +39,7 @@ impl Findings {
         let scopes: &[Scope] = if host.has_scopes() { &Scope::ALL } else { &[Scope::User] };
         let mut files = Vec::new();
         for scope in scopes {
-            let targets = host.targets(places, *scope, program)?;
+            let targets = host.targets(places, *scope, program, None)?;
             files.extend(targets.into_iter().map(|target| Reading::of(*scope, target)));
         }
         findings.files(host, &files);
@@ -143,6 +143,7 @@ impl Findings {
         let found = all.iter().map(|(_, _, found)| found.program.as_str());
         self.programs("hook program", found.collect(), program, &install);
         self.duplicates(host, &all);
+        self.budget(host, &all, program);
         let (state, found) = match off.as_slice() {
             [] => (State::Ok, "not switched off".to_owned()),
             off => (State::Missing, format!("switched off by {}", off.join(", "))),
@@ -167,6 +168,29 @@ impl Findings {
         let found = found.to_owned();
         let check = Check { name: "adoption", state, weight: Weight::Guarantee, found, without };
         self.push(check, Some(install.to_owned()));
+    }
+
+    /// Says how long the host waits for its own shell calls.
+    fn budget(&mut self, host: Host, all: &[(Scope, &Target, Found)], program: &Program) {
+        if !host.has_budget() {
+            return;
+        }
+        let mut budgets: Vec<String> = all
+            .iter()
+            .filter_map(|(_, _, found)| program.names.hook_budget(&found.handler))
+            .collect();
+        budgets.sort_unstable();
+        budgets.dedup();
+        let found = match budgets.as_slice() {
+            [] => "off; the host waits for a foreground command up to its own timeout".to_owned(),
+            budgets => budgets.join(", "),
+        };
+        // Two scopes with two budgets race, and either may win.
+        let state = if budgets.len() > 1 { State::Limited } else { State::Ok };
+        let without = "a foreground command is moved to the background at either budget";
+        let check = Check { name: "budget", state, weight: Weight::Comfort, found, without };
+        let repair = format!("siding install {} --budget D with one scope", host.name());
+        self.push(check, Some(repair));
     }
 
     /// Says what the entries call: this program, another one, or nothing that is there.

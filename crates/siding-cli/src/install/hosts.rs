@@ -99,6 +99,12 @@ impl Host {
         !matches!(self, Self::Opencode)
     }
 
+    /// Returns whether its own shell calls can have a budget: it moves a call to the background at the
+    /// call's timeout.
+    pub(crate) const fn has_budget(self) -> bool {
+        matches!(self, Self::ClaudeCode)
+    }
+
     /// Returns whether its first hook has its shells adopted.
     pub(crate) const fn adopts_by_hook(self) -> bool {
         matches!(self, Self::ClaudeCode)
@@ -137,7 +143,8 @@ impl Host {
         notes
     }
 
-    /// Returns its files, and what is to be in them.
+    /// Returns its files, and what is to be in them. `budget` is that of the host's own shell calls,
+    /// where the host has one.
     ///
     /// # Errors
     ///
@@ -147,9 +154,10 @@ impl Host {
         places: &Places,
         scope: Scope,
         program: &Program,
+        budget: Option<&str>,
     ) -> Result<Vec<Target>, Failure> {
         match self {
-            Self::ClaudeCode => Ok(claude_code::targets(places, scope, program)),
+            Self::ClaudeCode => Ok(claude_code::targets(places, scope, program, budget)),
             Self::Codex => codex::targets(places, program),
             Self::Gemini => Ok(gemini::targets(places, program)),
             Self::Opencode => Ok(opencode::targets(places, program)),

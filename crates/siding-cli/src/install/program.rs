@@ -7,6 +7,8 @@ use siding_core::sys::file;
 
 use crate::failure::Failure;
 
+/// The flag of `siding hook` with the budget of the host's own shell calls.
+pub(crate) const BUDGET_FLAG: &str = "--budget";
 /// The program's usual name.
 const USUAL: &str = "siding";
 
@@ -96,6 +98,14 @@ impl Names {
         (first && self.is_siding(&program)).then_some((program, word))
     }
 
+    /// Returns the budget in a handler that calls `siding hook --budget D WORD`.
+    pub(crate) fn hook_budget(&self, handler: &Value) -> Option<String> {
+        self.hook(handler)?;
+        let mut args = handler["args"].as_array()?.iter().filter_map(Value::as_str);
+        args.find(|arg| *arg == BUDGET_FLAG)?;
+        args.next().map(str::to_owned)
+    }
+
     /// Returns the program of a server's entry that starts `siding mcp`: `command` with `args`, or
     /// `command` as a list.
     pub(crate) fn server(&self, entry: &Value) -> Option<String> {
@@ -170,6 +180,11 @@ mod tests {
         ] {
             assert_eq!(names.hook(&other), None, "{other}");
         }
+        let handler = json!({"command": "siding", "args": ["hook", "--budget", "9s", "stop"]});
+        assert_eq!(names.hook_budget(&handler).as_deref(), Some("9s"));
+        assert_eq!(names.hook(&handler).map(|(_, word)| word).as_deref(), Some("stop"));
+        let none = json!({"command": "siding", "args": ["hook", "stop"]});
+        assert_eq!(names.hook_budget(&none), None);
         let siding = Some("siding".to_owned());
         assert_eq!(names.server(&json!({"command": ["siding", "mcp"]})), siding);
         assert_eq!(names.server(&json!({"command": "siding", "args": ["mcp"]})), siding);

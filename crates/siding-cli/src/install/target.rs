@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::file::Original;
 use super::hooks::{self, Entry};
 use super::json::{Dialect, Fault, Json};
 use super::made::{Blank, Made};
@@ -38,6 +39,15 @@ pub(crate) enum Content {
 }
 
 impl Target {
+    /// Returns the budget that an earlier install wrote into the hooks of the file. A file that cannot
+    /// be read has none; the install itself reports why.
+    pub(crate) fn installed_budget(&self, names: &Names) -> Option<String> {
+        let Content::Json { dialect, .. } = &self.content else { return None };
+        let original = Original::read(&self.path).ok()?;
+        let json = Json::read(original.text().ok()??, *dialect).ok()?;
+        hooks::find(&json, names).iter().find_map(|found| names.hook_budget(&found.handler))
+    }
+
     /// Returns a file's text with everything in it that is to be there. `old` is `None` when there
     /// is no file; `made` is what an earlier install remembered, and comes to remember this one.
     ///

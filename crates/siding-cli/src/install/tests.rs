@@ -18,7 +18,7 @@ fn program(path: &str) -> Program {
 /// The file with the hooks, and with the server's entry too, so that one text has all there is.
 fn target(path: &str, dialect: Dialect) -> Target {
     let places = Places { home: "/h".into(), cwd: "/".into() };
-    let targets = Host::ClaudeCode.targets(&places, Scope::User, &program(path));
+    let targets = Host::ClaudeCode.targets(&places, Scope::User, &program(path), None);
     let mut all = (Vec::new(), None);
     for target in targets.expect("paths are UTF-8") {
         let Content::Json { hooks, server, .. } = target.content else { panic!("{target:?}") };

@@ -1,18 +1,24 @@
 //! What a person or an agent should know or do next, in the words of the program.
 
+use siding_core::session;
+use siding_core::store::Root;
 use siding_core::sys::clock;
-use siding_model::advice::{self, Dialect};
+use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::Wall;
 use siding_model::report::TaskView;
 
 /// Returns what the one who looks at a task should know or do next, `None` when its outcome says
 /// all there is.
-pub(crate) fn advice(view: &TaskView) -> Option<String> {
-    at(view, clock::wall())
+pub(crate) fn advice(root: &Root, view: &TaskView) -> Option<String> {
+    let channel = match session::has_notice_channel(root, &view.session_id) {
+        true => NoticeChannel::Pushed,
+        false => NoticeChannel::Missing,
+    };
+    at(view, channel, clock::wall())
 }
 
-fn at(view: &TaskView, now: Wall) -> Option<String> {
-    advice::advice(view, Dialect::Commands, now)
+fn at(view: &TaskView, channel: NoticeChannel, now: Wall) -> Option<String> {
+    advice::advice(view, Dialect::Commands, channel, now)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::JournalError;
 use siding_model::process::BootId;
 
@@ -113,6 +113,12 @@ pub fn of_subagent(task: TaskId) -> SessionId {
 #[must_use]
 pub fn is_of_subagent(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind().has_session())
+}
+
+/// Returns whether a session is that of a subagent, which ends with its answer. A teammate stays.
+#[must_use]
+pub fn is_subagent(id: &SessionId) -> bool {
+    id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == Kind::LocalAgent)
 }
 
 /// Returns the session that has the tasks of this one: itself while it lives, and else the first above

@@ -16,6 +16,8 @@ use crate::sys::{clock, file};
 const HOLDS: &str = "holds";
 /// Counts the turns that a person began.
 const TURNS: &str = "turns";
+/// The conversation of siding's own agent, in the directory of its session.
+pub const TRANSCRIPT: &str = "transcript.jsonl";
 
 /// A turn that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,14 @@ pub fn note_hooks(root: &Root, id: &SessionId) -> Result<(), SessionError> {
 #[must_use]
 pub fn has_hooks(root: &Root, id: &SessionId) -> bool {
     root.session_dir(id.as_str(), false).is_ok_and(|dir| file::facts_at(dir, TURNS).is_ok())
+}
+
+/// Returns whether an agent of the session is told of its tasks without asking: by hooks of a host, or
+/// as siding's own agent, which has a transcript.
+#[must_use]
+pub fn has_notice_channel(root: &Root, id: &SessionId) -> bool {
+    let Ok(dir) = root.session_dir(id.as_str(), false) else { return false };
+    [TURNS, TRANSCRIPT].iter().any(|name| file::facts_at(&dir, name).is_ok())
 }
 
 /// Counts a turn that a person has begun.

@@ -182,3 +182,33 @@ fn a_model_that_takes_less_is_asked_to_put_it_in_short_earlier() {
     let wrong = agent(&sandbox, script, &["-p", "go"]).env(small.0, "4").run().expect_code(125);
     assert!(wrong.err().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.err());
 }
+
+/// SPEC 1.2: the budget applies when assistant mode is on and background tasks are not disabled. An
+/// explicit one always applies.
+#[test]
+fn without_assistant_mode_or_background_tasks_a_command_is_waited_for() {
+    for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let script = r#"
+            [[answer]]
+            [[answer.call]]
+            tool = "bash"
+            input = { command = "sleep 0.6; echo whole" }
+            [[answer]]
+            expect = '(?s)exited 0.*output:\nwhole'
+            [[answer.call]]
+            tool = "bash"
+            input = { command = "sleep 0.7; echo later", budget = 0.1 }
+            [[answer]]
+            expect = '(?s)still running.*; you will be told when it ends; '
+            text = "Meanwhile I end my turn."
+            [[answer]]
+            expect = '(?s)^<task_notification>.*later'
+            text = "All is done."
+        "#;
+        let call = agent(&sandbox, script, &["-p", "go", "--json"]);
+        let call = call.env("SIDING_BLOCKING_BUDGET", "100ms").env(name, value);
+        assert_eq!(call.run().expect_code(0).json()["text"], "All is done.", "{name}");
+    }
+}

@@ -363,3 +363,53 @@ fn it_has_the_tools_that_it_is_given() {
     let wrong = agent(&sandbox, &script, &["-p", "go", "--tools", "bash,shell"]).run();
     assert!(wrong.expect_code(125).err().contains("--tools: there is no tool `shell`"));
 }
+
+/// SPEC 1.2: the budget is the main agent's. A subagent waits, also by the program itself, and an
+/// explicit budget holds for it too.
+#[test]
+fn a_subagent_waits_for_its_commands() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let run = sandbox.siding_line(&["run", "--", "sleep 0.6; echo inner"]);
+    let model = model(
+        &sandbox,
+        &format!(
+            r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = {{ command = "sleep 0.6; echo whole" }}
+        [[answer]]
+        expect = '(?s)exited 0.*whole'
+        [[answer.call]]
+        tool = "bash"
+        input = {{ command = {} }}
+        [[answer]]
+        expect = '(?s)exited 0.*inner'
+        [[answer.call]]
+        tool = "bash"
+        input = {{ command = "sleep 5", budget = 0.1 }}
+        [[answer]]
+        expect = 'still running'
+        text = "It waited."
+        "#,
+            serde_json::Value::from(run)
+        ),
+    );
+    let script = spawning(&model, ", background = false, budget = 50")
+        + r#"
+        [[answer]]
+        expect = '(?s)exited 0.*It waited\.'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "true" }
+        [[answer]]
+        text = "Good."
+        [[answer]]
+        text = "Done."
+        "#;
+    let call = agent(&sandbox, &script, &["-p", "go", "--json"]);
+    let done = call.env("SIDING_BLOCKING_BUDGET", "100ms").run();
+    let lines = done.json();
+    assert!(done.code == Some(0), "{lines}");
+}

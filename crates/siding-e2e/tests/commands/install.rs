@@ -388,3 +388,35 @@ fn without_a_manager_nothing_is_half_done() {
     let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
     assert!(done.err().contains(&line), "{done}");
 }
+
+/// Issue 17, 2: a budget is written, kept by an install that does not name one, and taken out.
+#[test]
+fn a_budget_is_installed_kept_and_taken_out() {
+    let sandbox = sandbox();
+    let path = settings(&sandbox, ODD);
+    let _plain = ok(&sandbox, &["install", "claude-code"]);
+    let plain = fs::read(&path).expect("there");
+    let args = |event: &str| json(&path)["hooks"][event][0]["hooks"][0]["args"].clone();
+    let _in = ok(&sandbox, &["install", "claude-code", "--budget", "15s"]);
+    let with_budget = serde_json::json!(["hook", "--budget", "15s", "pre-tool-use"]);
+    assert_eq!(args("PreToolUse"), with_budget);
+    assert_eq!(args("PostToolUse")[1], "--budget");
+    assert_eq!(args("Stop")[1], "stop");
+    let again = ok(&sandbox, &["install", "claude-code"]).out();
+    assert!(again.contains("nothing to change"), "{again}");
+    let report = sandbox.siding(&["doctor", "--json", "--host", "claude-code"]).run().json();
+    let checks = report["checks"].as_array().expect("a list");
+    let check = checks.iter().find(|check| check["name"] == "budget").expect("there");
+    assert_eq!((&check["state"], &check["found"]), (&"ok".into(), &"15s".into()));
+    let _off = ok(&sandbox, &["install", "claude-code", "--budget", "off"]);
+    assert_eq!(fs::read(&path).expect("there"), plain);
+    let _in = ok(&sandbox, &["install", "claude-code", "--budget", "20s"]);
+    let _out = ok(&sandbox, &["uninstall", "claude-code"]);
+    assert_eq!(fs::read(&path).expect("there"), ODD.as_bytes());
+
+    let done = sandbox.siding(&["install", "codex", "--budget", "15s"]).run().expect_code(125);
+    assert!(done.err().contains("only claude-code"), "{done}");
+    let done = sandbox.siding(&["install", "claude-code", "--budget", "0s"]).run();
+    assert!(done.expect_code(125).err().contains("`off` or a duration"));
+    assert_eq!(fs::read(&path).expect("there"), ODD.as_bytes());
+}

@@ -4,6 +4,7 @@
 mod answers;
 mod batch;
 mod daily;
+mod budget;
 mod news;
 mod prompt;
 mod start;

@@ -301,3 +301,35 @@ fn a_mistake_is_told_to_the_model_with_what_is_right() {
     assert_eq!(client.refused("tools/call", json!({ "name": "fly", "arguments": {} })), -32602);
     client.leave();
 }
+
+/// SPEC 1.2: the budget applies when assistant mode is on and background tasks are not disabled. An
+/// explicit one always applies.
+#[test]
+fn without_assistant_mode_or_background_tasks_a_command_is_waited_for() {
+    let sandbox = sandbox();
+    for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {
+        let server = sandbox.siding(&["mcp"]).env("SIDING_BLOCKING_BUDGET", "100ms");
+        let server = server.env(name, value).stdin_open().spawn();
+        let mut client = Client::over(server).initialize();
+        let told = client.call("run", json!({ "command": "sleep 0.6; echo whole" }));
+        assert!(told.said.contains("exited 0") && told.output == "whole\n", "{name}: {told:?}");
+        let told = client.call("run", json!({ "command": "sleep 300", "budget": 0.1 }));
+        assert!(told.said.contains("still running"), "{name}: {told:?}");
+        let _stopped = client.call("stop", json!({ "ids": told.id(), "grace": 1 }));
+        client.leave();
+    }
+}
+
+/// Issue 17, 5.1: the end is told with a later answer, and a hand-over says so.
+#[test]
+fn a_hand_over_says_that_the_end_will_be_told() {
+    let sandbox = sandbox();
+    let mut client = Client::old(&sandbox);
+    let promise = "you will be told when it ends, with a later answer of these tools";
+    let told = client.call("run", json!({ "command": "sleep 300", "budget": 0.1 }));
+    assert!(told.said.contains(promise), "{told:?}");
+    let other = client.call("run", json!({ "command": "sleep 301", "background": true }));
+    assert!(other.said.contains(promise), "{other:?}");
+    let _stopped = client.call("stop", json!({ "ids": [told.id(), other.id()], "grace": 1 }));
+    client.leave();
+}

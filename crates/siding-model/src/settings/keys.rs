@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::check::{above_zero, any, ending, program};
+use super::host_budget::HostBudget;
 use super::merge::{Given, Invalid, Lock, Warning};
 use super::nearest::nearest;
 use super::origin::{Origin, Place};
@@ -131,6 +132,9 @@ const HARD_CAP: Duration = secs(14_400);
 settings! {
     /// How long a caller is kept waiting before its command goes on in the background.
     BlockingBudget blocking_budget: Duration = secs(15), any;
+    /// Timeout that siding's hook gives to a shell call of Claude Code's main agent, at which the host
+    /// moves the call to the background. `off` changes no call.
+    Budget budget: HostBudget = HostBudget::Off, any;
     /// How long a task may live when nobody asked for more or less.
     MaxElapsed max_elapsed: Duration = secs(1_800), above_zero;
     /// Upper bound of every task's life. Only the system file can raise it.

@@ -70,6 +70,7 @@ fn the_built_in_values_are_the_documented_ones() {
         shown,
         [
             "blocking_budget=15s",
+            "budget=off",
             "max_elapsed=30m",
             "max_elapsed_hard_cap=4h",
             "kill_signal=SIGTERM",

@@ -11,7 +11,7 @@ use siding_model::spec::Stdin;
 
 use super::run::{SETTLE, answered, followed, sources};
 use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
+use crate::caller::{Caller, bearable};
 use crate::host::{Host, PROGRAM};
 use crate::sleep::block;
 
@@ -54,8 +54,11 @@ pub async fn begin<C: Caller, P>(
             ));
         }
         let (placement, budget) = match background {
-            true => (Placement::Background { why: Why::Asked }, settings.settle.max(SETTLE)),
-            false => (Placement::Foreground, call.bearable(settings.blocking_budget)),
+            true => (Placement::Background { why: Why::Asked }, Some(settings.settle.max(SETTLE))),
+            false => {
+                let wanted = host.budget(&settings, budget.is_some());
+                (Placement::Foreground, bearable(call, wanted))
+            }
         };
         let session_id = host.live_session().map_err(RunError::from)?;
         let id = host.root.new_id(kind).map_err(RunError::Id)?;

@@ -23,7 +23,7 @@ use siding_model::wait::Condition;
 
 use super::wait;
 use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
+use crate::caller::{Caller, bearable};
 use crate::follow;
 use crate::host::{Host, PROGRAM, Standing};
 use crate::receipt::Receipt;
@@ -85,7 +85,8 @@ struct Plan {
     spec: TaskSpec,
     /// The variables that the call sets.
     env: Vec<(String, String)>,
-    budget: Duration,
+    /// How long the caller waits; `None` until the end.
+    budget: Option<Duration>,
     output_max: usize,
     /// What the caller should know about what was decided.
     notes: Vec<String>,
@@ -124,7 +125,8 @@ pub(super) async fn call<C: Caller>(
     };
     let standing = followed(host, call, &plan.spec, link, plan.budget).await?;
     if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
-        return block(|| wait::ready(host, standing, plan.budget));
+        let waited = plan.budget.unwrap_or(Duration::from_millis(plan.spec.deadline_ms));
+        return block(|| wait::ready(host, standing, waited));
     }
     let mut answer = block(|| answered(host, standing, plan.output_max))?;
     answer.said.extend(plan.notes);
@@ -138,7 +140,7 @@ pub(super) async fn followed<C: Caller>(
     call: &mut C,
     spec: &TaskSpec,
     link: Link,
-    budget: Duration,
+    budget: Option<Duration>,
 ) -> Result<Standing, Refusal> {
     let mut watch = Watch::over(&host.root, PROGRAM, spec.task_id, link);
     follow::follow(host, call, &mut watch, spec, budget).await.inspect_err(|_| {
@@ -182,23 +184,28 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
     }
     let command = Command::Shell { text: args.command.clone(), shell: settings.shell.clone() };
     let cwd = order::directory(args.cwd.as_deref())?;
-    let wanted = settings.blocking_budget;
+    let wanted = host.budget(&settings, args.budget.is_some());
     let decides = settings.auto_background
         || args.may_start_away && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
-    let asked = match (asks, decides && settings.background_tasks) {
+    // Where no budget applies the caller waits, however long a command is known to take.
+    let asked = match (asks, wanted.filter(|_| decides && settings.background_tasks)) {
         (true, _) => Asked::Background,
-        (false, true) => Asked::Nothing,
-        (false, false) => Asked::Foreground,
+        (false, Some(_)) => Asked::Nothing,
+        (false, None) => Asked::Foreground,
     };
-    let found = at_once(host, (&command, &cwd), asked, wanted);
-    let note = found.as_ref().and_then(|found| found.reason(wanted));
+    let limit = wanted.unwrap_or(settings.blocking_budget);
+    let found = at_once(host, (&command, &cwd), asked, limit);
+    let note = found.as_ref().and_then(|found| found.reason(limit));
     let (placement, budget) = match &found {
-        // Its caller waits, and is told first.
-        Some(_) if !conditions.is_empty() => (Placement::Foreground, call.bearable(wanted)),
-        Some(found) => (Placement::Background { why: found.why() }, settings.settle.max(SETTLE)),
-        None => (Placement::Foreground, call.bearable(wanted)),
+        // What makes it ready is waited for, for the budget at most.
+        Some(_) if !conditions.is_empty() => (Placement::Foreground, bearable(call, Some(limit))),
+        Some(found) => {
+            (Placement::Background { why: found.why() }, Some(settings.settle.max(SETTLE)))
+        }
+        None => (Placement::Foreground, bearable(call, wanted)),
     };
-    let capped = (budget < wanted && found.is_none()).then(|| {
+    let is_capped = found.is_none() && budget != wanted;
+    let capped = budget.filter(|_| is_capped).map(|budget| {
         format!("waited {} at most, since this client may give up on a longer call", human(budget))
     });
     let order = Order {

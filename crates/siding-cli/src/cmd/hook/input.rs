@@ -27,8 +27,10 @@ pub(super) struct Input {
     pub(super) source: Option<String>,
     /// The subagent in which it happens, `None` for the conversation's own agent.
     pub(super) agent_id: Option<String>,
-    tool_name: Option<String>,
-    tool_input: Option<Map<String, Value>>,
+    pub(super) tool_name: Option<String>,
+    pub(super) tool_input: Option<Map<String, Value>>,
+    /// The result of a tool that has run, in the form of the tool.
+    pub(super) tool_response: Option<Value>,
     /// The calls of a batch that has ended, each with a `tool_input`.
     tool_calls: Option<Value>,
     /// How the host decides about calls of tools: `default`, `plan`, `acceptEdits`, `auto`,

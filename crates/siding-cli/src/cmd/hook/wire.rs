@@ -65,6 +65,39 @@ pub(super) fn said(answer: &Answer, host: Host, event: Event) -> Said {
 }
 
 impl Said {
+    /// Adds the input with which a tool is called instead.
+    pub(super) fn with_updated_input(self, input: Option<Value>, event: &str) -> Self {
+        match input {
+            Some(input) => self.with_specific("updatedInput", |_| input, event),
+            None => self,
+        }
+    }
+
+    /// Adds a fact for the agent before those that are there.
+    pub(super) fn with_fact(self, fact: Option<String>, event: &str) -> Self {
+        let Some(fact) = fact else { return self };
+        let before = |facts: Option<&Value>| match facts.and_then(Value::as_str) {
+            Some(facts) => format!("{fact}\n{facts}").into(),
+            None => fact.into(),
+        };
+        self.with_specific("additionalContext", before, event)
+    }
+
+    fn with_specific(
+        mut self,
+        name: &str,
+        value: impl FnOnce(Option<&Value>) -> Value,
+        event: &str,
+    ) -> Self {
+        let mut stdout = self.stdout.take().unwrap_or_else(|| json!({}));
+        let specific = &mut stdout["hookSpecificOutput"];
+        let value = value(specific.get(name));
+        specific["hookEventName"] = event.into();
+        specific[name] = value;
+        self.stdout = Some(stdout);
+        self
+    }
+
     /// Writes it, and tells whether somebody read it.
     pub(super) fn print(&self) -> Result<Reader, Failure> {
         if let Some(text) = &self.stderr {

@@ -7,10 +7,12 @@ use std::time::Duration;
 use siding_core::launch::Shim;
 use siding_core::run::order::{self, Order};
 use siding_core::run::{self, Begun, Duplicates, Given};
+use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::Root;
 use siding_model::outcome::Why;
-use siding_model::settings::{AssistantMode, Key, RawValue, Settings};
+use siding_model::budget::{BudgetCall, Wait, WaitRequest};
+use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::size::Bytes;
 use siding_model::spec::{Command, Stdin, TaskSpec};
 
@@ -48,7 +50,7 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
     let command = command(args, &settings)?;
     let cwd = order::directory(args.cwd.as_deref())?;
     let session_id = order::session(root, args.session.as_deref())?;
-    let times = times(args, &settings);
+    let times = times(args, &settings, session::is_subagent(&session_id));
     let chosen = at_once::choose(args, &settings, root, (&command, &cwd), times.budget);
     let order = Order {
         kind: args.kind,
@@ -127,22 +129,17 @@ struct Times {
 }
 
 /// Returns how long to wait and how long the task may live.
-fn times(args: &Args, settings: &Settings) -> Times {
+fn times(args: &Args, settings: &Settings, is_subagent: bool) -> Times {
     let mut deadline = settings.max_elapsed.min(settings.max_elapsed_hard_cap);
-    let explicit = args.budget.is_some()
-        || args.timeout.is_some() && args.on_timeout == Some(OnTimeout::Background);
-    let assistant = match settings.assistant_mode {
-        AssistantMode::On => true,
-        AssistantMode::Off => false,
-        AssistantMode::Auto => args.json || !std::io::stdout().is_terminal(),
+    let call = BudgetCall {
+        request: requested_wait(args),
+        is_subagent,
+        is_person: !args.json && std::io::stdout().is_terminal(),
     };
-    let wanted = explicit || assistant && settings.background_tasks;
-    let budget = if args.background {
-        Some(settings.settle)
-    } else if wanted && args.budget.as_deref() != Some("none") {
-        Some(settings.blocking_budget)
-    } else {
-        None
+    let budget = match settings.budget_policy().decide(call) {
+        Wait::UntilStart => Some(settings.settle),
+        Wait::For(budget) => Some(budget),
+        Wait::UntilEnd => None,
     };
     if args.on_timeout == Some(OnTimeout::Stop)
         && !args.background
@@ -153,6 +150,18 @@ fn times(args: &Args, settings: &Settings) -> Times {
         return Times { budget: None, deadline };
     }
     Times { budget, deadline }
+}
+
+/// Returns the wait that the flags ask for.
+fn requested_wait(args: &Args) -> WaitRequest {
+    let is_wait = args.timeout.is_some() && args.on_timeout == Some(OnTimeout::Background);
+    match args.budget.as_deref() {
+        _ if args.background => WaitRequest::Background,
+        Some("none") => WaitRequest::UntilEnd,
+        Some(_) => WaitRequest::Budget,
+        None if is_wait => WaitRequest::Budget,
+        None => WaitRequest::Unspecified,
+    }
 }
 
 fn command(args: &Args, settings: &Settings) -> Result<Command, Failure> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Places;
 use crate::install::hooks::Entry;
 use crate::install::json::Dialect;
-use crate::install::program::Program;
+use crate::install::program::{BUDGET_FLAG, Program};
 use crate::install::target::{Content, Target};
 use crate::install::tree::Tree;
 
@@ -97,14 +97,20 @@ const ROWS: [Row; 10] = [
     Row { timeout: 10, ..row("SessionEnd", None, "session-end") },
 ];
 
-/// Returns the hook entries that call `program`.
-fn entries(program: &str) -> Vec<Entry> {
+/// Events at which the budget of foreground calls is set, and told.
+const BUDGET_WORDS: [&str; 2] = ["pre-tool-use", "post-tool-use"];
+
+/// Returns the hook entries that call `program`, those that need the budget with it.
+fn entries(program: &str, budget: Option<&str>) -> Vec<Entry> {
     ROWS.iter()
         .map(|row| {
+            let budget = budget.filter(|_| BUDGET_WORDS.contains(&row.word));
+            let budget = budget.into_iter().flat_map(|budget| [BUDGET_FLAG, budget]);
+            let args = ["hook"].into_iter().chain(budget).chain([row.word]);
             let mut handler = vec![
                 ("type".to_owned(), Tree::text("command")),
                 ("command".to_owned(), Tree::text(program)),
-                ("args".to_owned(), Tree::texts(["hook", row.word])),
+                ("args".to_owned(), Tree::texts(args)),
             ];
             if row.wakes {
                 // Without the first, 2.1.197 waits for it where nobody is idle (`claude -p`).
@@ -129,7 +135,12 @@ fn server(program: &str) -> Tree {
 }
 
 /// Returns the files, the settings first.
-pub(super) fn targets(places: &Places, scope: Scope, program: &Program) -> Vec<Target> {
+pub(super) fn targets(
+    places: &Places,
+    scope: Scope,
+    program: &Program,
+    budget: Option<&str>,
+) -> Vec<Target> {
     let (settings, servers, keys): (PathBuf, PathBuf, Vec<String>) = match scope {
         Scope::User => {
             (config(places).join("settings.json"), state(places), vec!["mcpServers".to_owned()])
@@ -149,7 +160,7 @@ pub(super) fn targets(places: &Places, scope: Scope, program: &Program) -> Vec<T
     let path = if scope == Scope::Project { program.shared() } else { &program.path };
     let json = |hooks, server| Content::Json { dialect: Dialect::Strict, hooks, server };
     vec![
-        Target { path: settings, content: json(entries(path), None) },
+        Target { path: settings, content: json(entries(path, budget), None) },
         Target { path: servers, content: json(Vec::new(), Some((keys, server(path)))) },
     ]
 }

@@ -13,7 +13,7 @@ use super::*;
 const NOW: Wall = Wall(1_763_764_887_348);
 
 fn said(view: &TaskView) -> String {
-    at(view, NOW).expect("there is something to say")
+    at(view, NoticeChannel::Missing, NOW).expect("there is something to say")
 }
 
 #[test]
@@ -50,6 +50,25 @@ fn other_ways_to_the_background_say_less() {
 }
 
 #[test]
+fn a_notice_is_promised_only_for_the_background_and_only_where_a_channel_exists() {
+    let said = |view: &TaskView, channel| at(view, channel, NOW).expect("there is advice");
+    let promise =
+        "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be told when it ends; `siding wait";
+    for why in [Why::Budget, Why::Asked, Why::Known, Why::Heuristic, Why::User] {
+        let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
+        let view = TaskView { placement, ..running() };
+        let text = said(&view, NoticeChannel::Pushed);
+        assert!(text.contains(promise), "{text}");
+        let text = said(&view, NoticeChannel::WithAnswers);
+        assert!(text.contains("you will be told when it ends, with a later answer"), "{text}");
+        assert!(!said(&view, NoticeChannel::Missing).contains("told"));
+    }
+    let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
+    let text = said(&TaskView { placement, ..running() }, NoticeChannel::Pushed);
+    assert!(!text.contains("told"), "{text}");
+}
+
+#[test]
 fn what_lingers_is_named() {
     let view = TaskView {
         phase: PhaseName::Lingering,
@@ -77,15 +96,19 @@ fn what_lingers_is_named() {
 
 #[test]
 fn a_plain_end_needs_no_words() {
-    assert_eq!(at(&ended(Outcome::Exited { code: 0 }), NOW), None);
-    assert_eq!(at(&ended(Outcome::Exited { code: 7 }), NOW), None);
+    assert_eq!(at(&ended(Outcome::Exited { code: 0 }), NoticeChannel::Missing, NOW), None);
+    assert_eq!(at(&ended(Outcome::Exited { code: 7 }), NoticeChannel::Missing, NOW), None);
     let pipeline = |code, statuses: &[i32]| TaskView {
         pipeline_statuses: Some(statuses.to_vec()),
         ..ended(Outcome::Exited { code })
     };
-    assert_eq!(at(&pipeline(0, &[0, 0]), NOW), None);
-    assert_eq!(at(&pipeline(1, &[0, 1]), NOW), None);
-    assert_eq!(at(&pipeline(0, &[141, 0]), NOW), None, "`| head` had enough");
+    assert_eq!(at(&pipeline(0, &[0, 0]), NoticeChannel::Missing, NOW), None);
+    assert_eq!(at(&pipeline(1, &[0, 1]), NoticeChannel::Missing, NOW), None);
+    assert_eq!(
+        at(&pipeline(0, &[141, 0]), NoticeChannel::Missing, NOW),
+        None,
+        "`| head` had enough"
+    );
     assert_eq!(
         said(&pipeline(0, &[1, 0])),
         "a stage of its last pipeline failed behind the code 0 (statuses: 1 0)"

@@ -1,0 +1,137 @@
+//! The blocking budget of the host's own shell calls.
+//!
+//! PreToolUse sets the `timeout` of a call, and Claude Code moves the command to the background in
+//! place when that passes. PostToolUse then says whose timeout it was: the host's own words name a
+//! timeout that the agent never set. Nothing else of a call changes.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use siding_model::budget::{BudgetCall, BudgetPolicy, HostCall, WaitRequest};
+use siding_model::settings::{HostBudget, Key, Origin};
+use siding_model::span::human;
+use siding_model::text::one_line;
+
+use super::input::Input;
+use crate::context;
+
+/// The tool whose calls have a budget.
+const TOOL: &str = "Bash";
+/// The tool of siding's own server that runs commands.
+const OWN_TOOL: &str = "mcp__siding__run";
+/// Time after the kill within which the end is known.
+const MARGIN: Duration = Duration::from_secs(60);
+/// The timeout of a call that names none, in milliseconds (Claude Code 2.1.330).
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+/// The host's variable for that timeout.
+const DEFAULT_TIMEOUT_VARIABLE: &str = "BASH_DEFAULT_TIMEOUT_MS";
+/// The host's variable that turns background commands off. It then kills at a timeout.
+const DISABLED_VARIABLE: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS";
+
+/// Returns the policy for the host's calls. A `budget` in siding's settings counts before the one that
+/// install wrote into the hook.
+fn policy(installed: HostBudget) -> Option<BudgetPolicy> {
+    // `siding config check` reports mistakes in settings; here the legal ones decide.
+    let settings = context::legal_settings();
+    let is_set = *settings.origin(Key::Budget) != Origin::BuiltIn;
+    let budget = if is_set { settings.budget } else { installed };
+    Some(BudgetPolicy { budget: budget.duration()?, ..settings.budget_policy() })
+}
+
+/// Returns the whole input of a call with the budget as its timeout; `None` leaves the call as it is.
+pub(super) fn updated_input(input: &Input, installed: HostBudget) -> Option<Value> {
+    let call = shell_call(input)?;
+    let policy = policy(installed)?;
+    let timeout = policy.decide_host_timeout(&HostCall {
+        command: call.get("command")?.as_str()?,
+        timeout: own_timeout(call)?,
+        is_background: call
+            .get("run_in_background")
+            .is_some_and(|flag| *flag != Value::Bool(false)),
+        is_subagent: input.agent_id.is_some(),
+        can_move: !is_set(std::env::var(DISABLED_VARIABLE).ok().as_deref()),
+    })?;
+    // The host replaces the whole input.
+    let mut updated = call.clone();
+    updated.insert("timeout".to_owned(), json!(milliseconds(timeout)));
+    Some(Value::Object(updated))
+}
+
+/// Returns the whole input of a subagent's call of siding's own `run`, which then waits for the end: the
+/// server cannot tell a subagent's call from another. `None` leaves the call as it is.
+pub(super) fn subagent_input(input: &Input) -> Option<Value> {
+    let call =
+        input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(OWN_TOOL))?;
+    let names_wait =
+        ["background", "budget", "wait_for"].iter().any(|name| call.contains_key(*name));
+    if names_wait || input.agent_id.is_none() {
+        return None;
+    }
+    let settings = context::legal_settings();
+    let asked = |is_subagent| BudgetCall {
+        request: WaitRequest::Unspecified,
+        is_subagent,
+        is_person: false,
+    };
+    let policy = settings.budget_policy();
+    if policy.decide(asked(true)) == policy.decide(asked(false)) {
+        return None;
+    }
+    let deadline = match call.get("timeout").and_then(Value::as_f64) {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
+        None => settings.max_elapsed,
+    };
+    let until_end = deadline.min(settings.max_elapsed_hard_cap) + settings.kill_grace + MARGIN;
+    let mut updated = call.clone();
+    updated.insert("budget".to_owned(), json!(until_end.as_secs()));
+    Some(Value::Object(updated))
+}
+
+/// Returns what to tell an agent whose call was moved to the background at the budget.
+pub(super) fn moved(input: &Input, installed: HostBudget) -> Option<String> {
+    let call = shell_call(input)?;
+    let response = input.tool_response.as_ref()?;
+    let after = response.get("timedOutAfterMs")?.as_u64()?;
+    let task = response.get("backgroundTaskId")?.as_str()?;
+    let budget = policy(installed)?.budget;
+    let is_budget = after == milliseconds(budget) && call.get("timeout")?.as_u64() == Some(after);
+    is_budget.then(|| {
+        format!(
+            "The timeout of {} is siding's budget for foreground commands. At the budget Claude Code \
+             moved this command to the background as {}, without interrupting it; you will be told when \
+             it ends. A command known to take this long can be started with `run_in_background`.",
+            human(budget),
+            one_line(task, ID_COLUMNS)
+        )
+    })
+}
+
+/// Columns of the host's id of a task.
+const ID_COLUMNS: usize = 40;
+
+/// Returns the input of a call of the shell tool.
+fn shell_call(input: &Input) -> Option<&Map<String, Value>> {
+    input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(TOOL))
+}
+
+/// Returns the timeout that a call has without a budget; `None` when it names one that is no number,
+/// which the host judges.
+fn own_timeout(call: &Map<String, Value>) -> Option<Duration> {
+    let timeout = match call.get("timeout") {
+        None | Some(Value::Null) => {
+            let set = std::env::var(DEFAULT_TIMEOUT_VARIABLE).ok();
+            set.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT_TIMEOUT_MS)
+        }
+        Some(value) => value.as_u64()?,
+    };
+    Some(Duration::from_millis(timeout))
+}
+
+/// Returns whether a variable of the host is set to something that it takes for true.
+fn is_set(value: Option<&str>) -> bool {
+    value.is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.trim()))
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,287 @@
+//! The blocking budget: how long a caller waits for a command (SPEC 1.2).
+//!
+//! The command line, the tools of the MCP server and of siding's own agent, and the hooks of a host
+//! all ask [`BudgetPolicy::decide`], and nothing else decides. A budget applies when assistant mode
+//! is on, the caller is the main agent, background tasks are not disabled, and the call did not ask
+//! for the background. A call that names its wait always gets it.
+
+use std::time::Duration;
+
+use crate::settings::{AssistantMode, Settings};
+
+/// The settings that decide about a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetPolicy {
+    /// The budget that applies when one does.
+    pub budget: Duration,
+    /// Whether budgets apply at all.
+    pub assistant_mode: AssistantMode,
+    /// Whether commands may go to the background.
+    pub background_tasks: bool,
+}
+
+/// What a call says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetCall {
+    /// The wait that it asks for.
+    pub request: WaitRequest,
+    /// Whether a subagent calls. It ends with its answer, so a later notice cannot reach it.
+    pub is_subagent: bool,
+    /// Whether a person's terminal shows the output, which `assistant_mode = "auto"` leaves alone.
+    pub is_person: bool,
+}
+
+/// The wait that a call asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitRequest {
+    /// The call names none.
+    Unspecified,
+    /// The call asks for the background.
+    Background,
+    /// The call names a budget, which is the one of the policy: a call is the topmost layer of the
+    /// settings.
+    Budget,
+    /// The call asks to wait for the end, however long that takes.
+    UntilEnd,
+}
+
+/// How long a caller waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Until the command has started: it runs in the background.
+    UntilStart,
+    /// For this long. Then the command continues in the background.
+    For(Duration),
+    /// Until the command ends.
+    UntilEnd,
+}
+
+impl Settings {
+    /// Returns the settings that decide about a budget.
+    #[must_use]
+    pub const fn budget_policy(&self) -> BudgetPolicy {
+        BudgetPolicy {
+            budget: self.blocking_budget,
+            assistant_mode: self.assistant_mode,
+            background_tasks: self.background_tasks,
+        }
+    }
+}
+
+impl BudgetPolicy {
+    /// Decides how long a caller waits.
+    #[must_use]
+    pub const fn decide(self, call: BudgetCall) -> Wait {
+        match call.request {
+            WaitRequest::Background => return Wait::UntilStart,
+            WaitRequest::Budget => return Wait::For(self.budget),
+            WaitRequest::UntilEnd => return Wait::UntilEnd,
+            WaitRequest::Unspecified => {}
+        }
+        let is_assisted = match self.assistant_mode {
+            AssistantMode::On => true,
+            AssistantMode::Off => false,
+            AssistantMode::Auto => !call.is_person,
+        };
+        if is_assisted && self.background_tasks && !call.is_subagent {
+            Wait::For(self.budget)
+        } else {
+            Wait::UntilEnd
+        }
+    }
+}
+
+impl Wait {
+    /// Returns the budget; `None` for a wait that has none.
+    #[must_use]
+    pub const fn budget(self) -> Option<Duration> {
+        match self {
+            Self::For(budget) => Some(budget),
+            Self::UntilStart | Self::UntilEnd => None,
+        }
+    }
+}
+
+/// A shell call of a host that has a budget of its own: at its timeout the host moves a foreground
+/// command to the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostCall<'c> {
+    /// The command text.
+    pub command: &'c str,
+    /// The timeout that holds without a budget: that of the call, otherwise the host's own.
+    pub timeout: Duration,
+    /// Whether the call asks for the background.
+    pub is_background: bool,
+    /// Whether a subagent of the host calls.
+    pub is_subagent: bool,
+    /// Whether the host moves commands at all. Without that it kills each one at its timeout.
+    pub can_move: bool,
+}
+
+impl BudgetPolicy {
+    /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
+    ///
+    /// A call with a shorter timeout keeps it, and so does a call that the host would kill.
+    #[must_use]
+    pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {
+        if !call.can_move || is_killed_at_timeout(call.command) {
+            return None;
+        }
+        let request = match call.is_background {
+            true => WaitRequest::Background,
+            false => WaitRequest::Unspecified,
+        };
+        let asked = BudgetCall { request, is_subagent: call.is_subagent, is_person: false };
+        self.decide(asked).budget().filter(|budget| *budget < call.timeout)
+    }
+}
+
+/// Returns whether Claude Code kills a command at its timeout instead of moving it: a command whose
+/// first word is `sleep`, after white space, comments and continued lines (2.1.330, seen with 27
+/// forms: `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved).
+fn is_killed_at_timeout(command: &str) -> bool {
+    let mut rest = command;
+    loop {
+        rest = rest.trim_start();
+        if let Some(comment) = rest.strip_prefix('#') {
+            rest = comment.split_once('\n').map_or("", |(_, next_lines)| next_lines);
+        } else if let Some(continued) = rest.strip_prefix("\\\n") {
+            rest = continued;
+        } else {
+            break;
+        }
+    }
+    let word_end = rest.find(|c: char| c.is_whitespace() || ";&|<>()".contains(c));
+    word_end.map_or(rest, |end| &rest[..end]) == "sleep"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Duration = Duration::from_secs(15);
+
+    fn policies() -> impl Iterator<Item = BudgetPolicy> {
+        [AssistantMode::Auto, AssistantMode::On, AssistantMode::Off].into_iter().flat_map(|mode| {
+            [false, true].map(|background_tasks| BudgetPolicy {
+                budget: BUDGET,
+                assistant_mode: mode,
+                background_tasks,
+            })
+        })
+    }
+
+    fn calls(request: WaitRequest) -> impl Iterator<Item = BudgetCall> {
+        [false, true].into_iter().flat_map(move |is_subagent| {
+            [false, true].map(|is_person| BudgetCall { request, is_subagent, is_person })
+        })
+    }
+
+    #[test]
+    fn a_call_that_names_its_wait_gets_it_under_every_policy() {
+        for policy in policies() {
+            for (request, wait) in [
+                (WaitRequest::Background, Wait::UntilStart),
+                (WaitRequest::Budget, Wait::For(BUDGET)),
+                (WaitRequest::UntilEnd, Wait::UntilEnd),
+            ] {
+                for call in calls(request) {
+                    assert_eq!(policy.decide(call), wait, "{policy:?} {call:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_budget_applies_only_when_all_conditions_hold() {
+        for policy in policies() {
+            for call in calls(WaitRequest::Unspecified) {
+                let is_assisted = match policy.assistant_mode {
+                    AssistantMode::On => true,
+                    AssistantMode::Off => false,
+                    AssistantMode::Auto => !call.is_person,
+                };
+                let applies = is_assisted && policy.background_tasks && !call.is_subagent;
+                let budget = policy.decide(call).budget();
+                assert_eq!(budget, applies.then_some(BUDGET), "{policy:?} {call:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_policy_is_that_of_the_settings() {
+        let policy = Settings::default().budget_policy();
+        assert_eq!(policy.budget, BUDGET);
+        assert_eq!(policy.assistant_mode, AssistantMode::Auto);
+        assert!(policy.background_tasks);
+    }
+
+    const CALL: HostCall<'static> = HostCall {
+        command: "make",
+        timeout: Duration::from_secs(120),
+        is_background: false,
+        is_subagent: false,
+        can_move: true,
+    };
+
+    #[test]
+    fn a_hosts_call_gets_the_budget_unless_it_is_left_alone() {
+        let policy = Settings::default().budget_policy();
+        assert_eq!(policy.decide_host_timeout(&CALL), Some(BUDGET));
+        for left_alone in [
+            HostCall { timeout: BUDGET, ..CALL },
+            HostCall { timeout: Duration::from_secs(3), ..CALL },
+            HostCall { is_background: true, ..CALL },
+            HostCall { is_subagent: true, ..CALL },
+            HostCall { can_move: false, ..CALL },
+            HostCall { command: "sleep 20; make", ..CALL },
+        ] {
+            assert_eq!(policy.decide_host_timeout(&left_alone), None, "{left_alone:?}");
+        }
+        let off = BudgetPolicy { assistant_mode: AssistantMode::Off, ..policy };
+        assert_eq!(off.decide_host_timeout(&CALL), None);
+        let disabled = BudgetPolicy { background_tasks: false, ..policy };
+        assert_eq!(disabled.decide_host_timeout(&CALL), None);
+    }
+
+    /// As seen with Claude Code 2.1.330 (docs/claude-code.md).
+    #[test]
+    fn commands_that_begin_with_sleep_are_killed_at_their_timeout() {
+        for killed in [
+            "sleep 8; echo a",
+            "  sleep 8",
+            "sleep 8 | cat",
+            "sleep 8 &\nwait",
+            "# c\nsleep 8",
+            "\n#c\n\n  # d\n\tsleep 8",
+            "sleep 1.5s; make",
+            "sleep 8 && echo done",
+            "sleep",
+            "sleep;make",
+            "\\\nsleep 8",
+        ] {
+            assert!(is_killed_at_timeout(killed), "{killed:?}");
+        }
+        for moved in [
+            "",
+            "#sleep 8",
+            "(sleep 8); echo a",
+            "true; sleep 8",
+            "cd /tmp && sleep 8",
+            "X=1 sleep 8",
+            "command sleep 8",
+            "/bin/sleep 8",
+            "\\sleep 8",
+            "timeout 8 sleep 8",
+            "{ sleep 8; }",
+            "time sleep 8",
+            "! sleep 8",
+            "\"sleep\" 8",
+            "exec sleep 8",
+            "nohup sleep 8",
+            "sleepx=1; make",
+        ] {
+            assert!(!is_killed_at_timeout(moved), "{moved:?}");
+        }
+    }
+}

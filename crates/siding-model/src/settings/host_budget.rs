@@ -1,0 +1,102 @@
+//! The budget of a host's own shell calls, as a setting.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::value::{RawValue, Value, ValueError, shown};
+use crate::span;
+
+/// The word for no budget.
+const OFF: &str = "off";
+
+/// How long a host waits for its own shell calls before it moves them to the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostBudget {
+    /// As long as the host itself decides.
+    #[default]
+    Off,
+    /// This long; never zero.
+    After(Duration),
+}
+
+impl HostBudget {
+    const ALLOWED: &'static str = "`off` or a duration of at least a second, such as `15s`";
+    /// The shortest budget. A shorter one would send most commands away before they print anything.
+    const SHORTEST: Duration = Duration::from_secs(1);
+
+    /// Returns the budget; `None` for no budget.
+    #[must_use]
+    pub const fn duration(self) -> Option<Duration> {
+        match self {
+            Self::Off => None,
+            Self::After(budget) => Some(budget),
+        }
+    }
+}
+
+impl FromStr for HostBudget {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let text = text.trim();
+        if text == OFF {
+            return Ok(Self::Off);
+        }
+        let budget = span::parse(&shown(text))?;
+        if budget < Self::SHORTEST {
+            return Err(ValueError::NotAllowed { found: shown(text), allowed: Self::ALLOWED });
+        }
+        Ok(Self::After(budget))
+    }
+}
+
+impl fmt::Display for HostBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str(OFF),
+            Self::After(budget) => f.write_str(&span::exact(*budget)),
+        }
+    }
+}
+
+impl Value for HostBudget {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) => text.parse(),
+            RawValue::Integer(_)
+            | RawValue::Boolean(_)
+            | RawValue::List(_)
+            | RawValue::Table(_)
+            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, Self::ALLOWED)),
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::Text(self.to_string())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^ *(off|[0-9].*)$" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_off_or_at_least_a_second() {
+        let read = |text: &str| text.parse::<HostBudget>();
+        assert_eq!(read("off"), Ok(HostBudget::Off));
+        let budget = HostBudget::After(Duration::from_secs(15));
+        assert_eq!(read(" 15s "), Ok(budget));
+        assert_eq!(budget.to_string().parse(), Ok(budget));
+        for bad in ["", "15", "0s", "999ms", "on", "-1s"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        let error = read("0s").expect_err("too short").to_string();
+        assert!(error.contains("`off` or a duration"), "{error}");
+    }
+}
