@@ -64,8 +64,10 @@ pub(crate) enum Node {
     Loop(Box<Loop>),
     /// A definition.
     Function { name: Option<String>, body: Rc<Statement> },
-    /// `[[ … ]]`, `(( … ))`, `exit …`: nothing but words is in it.
+    /// `[[ … ]]`, `(( … ))`: nothing but words is in it.
     Words(Vec<Word>),
+    /// `break`, `exit`, `return`, `continue`.
+    Leave(Vec<Word>),
 }
 
 /// What a group does to those in it.
@@ -97,6 +99,8 @@ pub(crate) enum LoopKind {
     For,
     /// As long as, or until, its condition holds.
     Until,
+    /// `for ((;;))`: without a condition.
+    Endless,
 }
 
 /// `NAME=VALUE`.
@@ -147,8 +151,8 @@ pub(crate) enum Piece {
     Process { body: Vec<Statement> },
     /// The same as a text that is still to be read: what the parser passes over.
     Later { text: String, origin: Origin },
-    /// What only the running shell knows, and the words in it.
-    Unknown { words: Vec<Word> },
+    /// What only the running shell knows, and the words in it; a number where it is arithmetic.
+    Unknown { words: Vec<Word>, is_number: bool },
 }
 
 impl Word {

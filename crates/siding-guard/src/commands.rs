@@ -47,7 +47,8 @@ fn sequence(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
             | Node::Simple { .. }
             | Node::Declaration { .. }
             | Node::Function { .. }
-            | Node::Words(_) => {}
+            | Node::Words(_)
+            | Node::Leave(_) => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use shuck_ast::{
-    AlwaysCommand, AssignmentValue, BinaryCommand, BinaryOp, BuiltinCommand, Command,
+    AlwaysCommand, ArrayElem, AssignmentValue, BinaryCommand, BinaryOp, BuiltinCommand, Command,
     CompoundCommand, DeclOperand, RedirectKind, RedirectTarget, Stmt, StmtSeq, StmtTerminator,
 };
 
@@ -40,7 +40,7 @@ impl Reader<'_> {
                 let arguments: Vec<_> = command.args.iter().map(|word| self.word(word)).collect();
                 Node::Simple { assignments, words: name.into_iter().chain(arguments).collect() }
             }
-            Command::Builtin(builtin) => Node::Words(self.builtin(builtin)),
+            Command::Builtin(builtin) => Node::Leave(self.builtin(builtin)),
             Command::Decl(clause) => {
                 let mut assignments = self.assignments(&clause.assignments);
                 let mut words = vec![];
@@ -135,7 +135,13 @@ impl Reader<'_> {
             CompoundCommand::ArithmeticFor(each) => {
                 let spans = [each.init_span, each.condition_span, each.step_span];
                 let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
-                self.each(None, words, &each.body)
+                let is_bounded = each
+                    .condition_span
+                    .is_some_and(|span| !span.slice(self.text).trim().is_empty());
+                let kind = if is_bounded { LoopKind::For } else { LoopKind::Endless };
+                let body = self.sequence(&each.body);
+                let (variable, condition) = (None, vec![]);
+                Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
             }
             CompoundCommand::While(each) => self.until(&each.condition, &each.body),
             CompoundCommand::Until(each) => self.until(&each.condition, &each.body),
@@ -183,7 +189,7 @@ impl Reader<'_> {
     }
 
     fn assignment(&mut self, assignment: &shuck_ast::Assignment) -> Assignment {
-        let words = self.reference(&assignment.target);
+        let mut words = self.reference(&assignment.target);
         let mut elements = None;
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
@@ -196,6 +202,13 @@ impl Reader<'_> {
                 if !is_closed {
                     let place = self.span(array.span);
                     self.fault(place, "`(` is never closed");
+                }
+                for element in &array.elements {
+                    if let ArrayElem::Keyed { key, .. } | ArrayElem::KeyedAppend { key, .. } =
+                        element
+                    {
+                        words.extend(key.word_ast().map(|word| self.word(word)));
+                    }
                 }
                 let all = array.elements.iter().map(|element| self.word(&element.value().word));
                 elements = Some(all.collect());

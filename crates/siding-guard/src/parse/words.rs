@@ -82,7 +82,7 @@ impl Reader<'_> {
                 } else {
                     words.extend(default);
                     words.extend(self.operator(operator));
-                    out.push(Piece::Unknown { words });
+                    out.push(Piece::Unknown { words, is_number: false });
                 }
             }
             WordPart::ArrayAccess(reference) if self.element(reference).is_some() => {
@@ -101,16 +101,18 @@ impl Reader<'_> {
             | WordPart::PrefixMatch { .. }
             | WordPart::Transformation { .. }) => {
                 let words = self.hidden_in(other);
-                out.push(Piece::Unknown { words });
+                let is_number = matches!(other, WordPart::ArithmeticExpansion { .. });
+                out.push(Piece::Unknown { words, is_number });
             }
         }
     }
 
     /// A literal with its backslashes taken out.
     fn literal(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
-        // From a backtick the parser has taken its backslash already.
+        // From some characters in quotes the parser has taken their backslashes already.
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
-        let raw = if source.replace("\\`", "`") == raw { source } else { raw };
+        let is_same = source.len() > raw.len() && source.replace('\\', "") == raw.replace('\\', "");
+        let raw = if is_same { source } else { raw };
         // Where it nests deeper than the parser goes, it silently takes the rest for characters.
         if has_expansion(raw) {
             let place = self.span(span);
@@ -198,9 +200,12 @@ impl Reader<'_> {
                 }
                 let mut words: Vec<_> = default.into_iter().collect();
                 words.extend(self.operator(operator));
-                Piece::Unknown { words }
+                Piece::Unknown { words, is_number: false }
             }
-            _ => Piece::Unknown { words: self.hidden_in_parameter(expansion) },
+            _ => {
+                let words = self.hidden_in_parameter(expansion);
+                Piece::Unknown { words, is_number: false }
+            }
         }
     }
 
@@ -261,7 +266,7 @@ impl Reader<'_> {
                 }
                 HeredocBodyPart::ArithmeticExpansion { expression_word_ast, .. } => {
                     let words = vec![self.word(expression_word_ast)];
-                    pieces.push(Piece::Unknown { words });
+                    pieces.push(Piece::Unknown { words, is_number: true });
                 }
                 HeredocBodyPart::Parameter(expansion) => {
                     let piece = self.parameter(expansion, true);
@@ -276,7 +281,7 @@ impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, span: shuck_ast::Span) -> Word {
         let place = self.span(span);
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
-        let mut pieces = vec![Piece::Unknown { words: vec![] }];
+        let mut pieces = vec![Piece::Unknown { words: vec![], is_number: true }];
         if source.contains("$(") || source.contains('`') {
             let text = format!(": \"$(({source}))\"");
             pieces.push(Piece::Later { text, origin: Origin::Within(place) });

@@ -3,7 +3,7 @@
 use super::layers::{Layer, Rules, Source};
 
 /// One file per subject.
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     include_str!("../../rules/sets.toml"),
     include_str!("../../rules/shapes.toml"),
     include_str!("../../rules/files.toml"),
@@ -11,7 +11,9 @@ const FILES: [&str; 8] = [
     include_str!("../../rules/git.toml"),
     include_str!("../../rules/privilege.toml"),
     include_str!("../../rules/services.toml"),
+    include_str!("../../rules/sending.toml"),
     include_str!("../../rules/background.toml"),
+    include_str!("../../rules/servers.toml"),
 ];
 
 impl Rules {

@@ -102,12 +102,21 @@ pub(super) struct RawMatcher {
     pub(super) sources: Vec<String>,
     /// Any words, options too.
     pub(super) words: Vec<String>,
+    /// None of the words, options too, may be one of these.
+    pub(super) not_words: Vec<String>,
+    /// Files that a word names, also behind `@`, `=` or `:` in it, or that are standard input. What
+    /// an option takes for a key of its own does not count.
+    pub(super) mentions: Vec<String>,
     /// Any words, and what is given on standard input, in any case.
     pub(super) code: Vec<String>,
+    /// The same once more: one of `code` and one of these.
+    pub(super) code_too: Vec<String>,
     /// Programs that write into its standard input.
     pub(super) from: Vec<String>,
     /// Programs that read what it writes.
     pub(super) to: Vec<String>,
+    /// Programs of which none reads what it writes.
+    pub(super) not_to: Vec<String>,
     /// Variables that are set, `NAME=value`.
     pub(super) sets: Vec<String>,
     /// Files that a redirection reads.
@@ -119,6 +128,8 @@ pub(super) struct RawMatcher {
     pub(super) shape: Option<Shape>,
     /// No words but options.
     pub(super) no_args: bool,
+    /// Words that are no options, at most.
+    pub(super) at_most: Option<usize>,
     /// Its standard input is neither a pipe nor a file.
     pub(super) terminal: bool,
     /// No `timeout` around it.

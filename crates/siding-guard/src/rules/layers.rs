@@ -261,7 +261,8 @@ impl Rules {
             rule.matchers
                 .iter()
                 .flat_map(|matcher| &matcher.program)
-                .any(|one| one.matches(program))
+                // A rule about any program says nothing of this one.
+                .any(|one| one.matches(program) && !one.matches(""))
         })
     }
 

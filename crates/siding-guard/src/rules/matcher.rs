@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::file::RawMatcher;
 use super::glob::{Glob, Kind};
-use super::operands::{Looked, path};
+use super::operands::{Looked, forms};
 use crate::unwrap::{Seen, Shape};
 
 /// One way in which a rule is about something. Everything that is given holds.
@@ -19,15 +19,20 @@ pub(crate) struct Matcher {
     target: Vec<Glob>,
     sources: Vec<Glob>,
     words: Vec<Glob>,
+    not_words: Vec<Glob>,
+    mentions: Vec<Glob>,
     code: Vec<Glob>,
+    code_too: Vec<Glob>,
     from: Vec<Glob>,
     to: Vec<Glob>,
+    not_to: Vec<Glob>,
     sets: Vec<Glob>,
     reads: Vec<Glob>,
     writes: Vec<Glob>,
     overwrites: Vec<Glob>,
     shape: Option<Shape>,
     no_args: bool,
+    at_most: Option<usize>,
     terminal: bool,
     unbounded: bool,
 }
@@ -63,15 +68,20 @@ impl Matcher {
             target: all(&raw.target, Kind::Path)?,
             sources: all(&raw.sources, Kind::Path)?,
             words: all(&raw.words, Kind::Text)?,
+            not_words: all(&raw.not_words, Kind::Text)?,
+            mentions: all(&raw.mentions, Kind::Path)?,
             code: all(&raw.code, Kind::Code)?,
+            code_too: all(&raw.code_too, Kind::Code)?,
             from: all(&raw.from, Kind::Text)?,
             to: all(&raw.to, Kind::Text)?,
+            not_to: all(&raw.not_to, Kind::Text)?,
             sets: all(&raw.sets, Kind::Text)?,
             reads: all(&raw.reads, Kind::Path)?,
             writes: all(&raw.writes, Kind::Path)?,
             overwrites: all(&raw.overwrites, Kind::Path)?,
             shape: raw.shape,
             no_args: raw.no_args,
+            at_most: raw.at_most,
             terminal: raw.terminal,
             unbounded: raw.unbounded,
         })
@@ -96,13 +106,13 @@ impl Matcher {
     }
 
     pub(crate) fn is_about_read(&self, from: &str, directory: &str) -> bool {
-        any(&self.reads, &path(from, directory))
+        forms(from, directory).iter().any(|from| any(&self.reads, from))
     }
 
     pub(crate) fn is_about_write(&self, to: &str, directory: &str, appends: bool) -> bool {
-        let to = path(to, directory);
-        let is_one = any(&self.writes, &to) || !appends && any(&self.overwrites, &to);
-        is_one && !any(&self.not_args, &to)
+        let forms = forms(to, directory);
+        let is_one = |to: &String| any(&self.writes, to) || !appends && any(&self.overwrites, to);
+        forms.iter().any(is_one) && !forms.iter().any(|to| any(&self.not_args, to))
     }
 
     pub(crate) fn is_about_call(&self, looked: &Looked<'_>) -> bool {
@@ -115,6 +125,10 @@ impl Matcher {
         if !self.flags.iter().all(shortened)
             || self.without.iter().any(|names| looked.has(names, false))
             || self.no_args && !operands.is_empty()
+            || self.at_most.is_some_and(|most| operands.len() > most)
+            // The cheap ones first: most rules about any program are about what reads its output.
+            || !self.to.is_empty() && !call.downstream.iter().any(|name| any(&self.to, name))
+            || call.downstream.iter().any(|name| any(&self.not_to, name))
             || self.terminal && call.has_input
         {
             return false;
@@ -138,30 +152,36 @@ impl Matcher {
 
     fn has_words<'l>(&self, looked: &'l Looked<'_>, operands: &[&'l str]) -> bool {
         let call = looked.call;
-        let path = |word: &str| path(word, &call.directory);
+        let forms = |word: &str| forms(word, &call.directory);
         // As it is too: an operand need not be a path, but a name, a number, a mode. `*` is always
         // a place, and another one elsewhere.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.is_place();
         let is_one = |globs: &[Glob], words: &[&str]| {
             let fits = |word: &&str| {
-                let path = path(word);
-                globs.iter().any(|glob| glob.matches(&path) || is_plain(glob) && glob.matches(word))
+                let forms = forms(word);
+                let is_form = |glob: &Glob| forms.iter().any(|form| glob.matches(form));
+                globs.iter().any(|glob| is_form(glob) || is_plain(glob) && glob.matches(word))
             };
             !globs.is_empty() && words.iter().any(fits)
         };
         let in_words = |globs: &[Glob]| call.args.iter().any(|arg| any(globs, &arg.text));
-        let in_code = |text: &str| any(&self.code, &squeezed(text));
+        let in_code = |globs: &[Glob]| {
+            let fits = |text: &str| any(globs, &squeezed(text));
+            call.args.iter().any(|arg| fits(&arg.text)) || call.stdin.as_deref().is_some_and(fits)
+        };
+        let is_place = |globs: &[Glob], word: &str| forms(word).iter().any(|form| any(globs, form));
         let (sources, target) = looked.moved(operands);
         (self.args.is_empty() || is_one(&self.args, operands))
             && !is_one(&self.not_args, operands)
-            && (self.target.is_empty() || target.is_some_and(|word| any(&self.target, &path(word))))
+            && (self.target.is_empty() || target.is_some_and(|word| is_place(&self.target, word)))
             && (self.sources.is_empty() || is_one(&self.sources, sources))
             && (self.words.is_empty() || in_words(&self.words))
-            && (self.code.is_empty()
-                || call.args.iter().any(|arg| in_code(&arg.text))
-                || call.stdin.as_deref().is_some_and(in_code))
+            && !in_words(&self.not_words)
+            && (self.code.is_empty() || in_code(&self.code))
+            && (self.code_too.is_empty() || in_code(&self.code_too))
             && (self.from.is_empty() || call.upstream.iter().any(|name| any(&self.from, name)))
-            && (self.to.is_empty() || call.downstream.iter().any(|name| any(&self.to, name)))
+            && (self.mentions.is_empty()
+                || looked.mentioned().any(|word| is_place(&self.mentions, word)))
     }
 }
 

@@ -63,12 +63,66 @@ impl<'c> Looked<'c> {
         }
     }
 
+    /// Returns every text in the words that may be a file: `x` of `@x`, `name=@x`, `host:x`.
+    pub(crate) fn mentioned(&self) -> impl Iterator<Item = &str> {
+        let args = &self.call.args;
+        let is_key = |at: usize| {
+            at.checked_sub(1).is_some_and(|before| KEYS.contains(&args[before].text.as_str()))
+        };
+        let words = args.iter().enumerate().filter(move |(at, _)| !is_key(*at));
+        words.map(|(_, arg)| arg.text.as_str()).chain(self.call.input.as_deref()).flat_map(parts)
+    }
+
     /// Whether one of the names `-f|--force` is given. Also as one of several letters, with a
     /// value behind `=`, and with `may_shorten` as the beginning of a long name (getopt_long(3)).
     pub(crate) fn has(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')
             .any(|name| self.options.iter().any(|option| is_option(option, name, may_shorten)))
+    }
+}
+
+/// Options whose value is a key that the program itself uses.
+const KEYS: &[&str] = &[
+    "-E",
+    "-i",
+    "--cacert",
+    "--cert",
+    "--cert-file",
+    "--certificate",
+    "--env-file",
+    "--exclude",
+    "--identity",
+    "--key",
+    "--key-file",
+    "--kubeconfig",
+    "--netrc-file",
+    "--private-key",
+];
+
+/// Returns a word, and what stands behind marks in it.
+fn parts(word: &str) -> impl Iterator<Item = &str> {
+    let is_key = KEYS.iter().any(|key| word.strip_prefix(key).is_some_and(|v| v.starts_with('=')));
+    let behind =
+        word.match_indices(['@', '=', ':', '<']).map(|(at, mark)| &word[at + mark.len()..]);
+    let whole = std::iter::once(word).chain(behind).filter(move |_| !is_key);
+    whole.flat_map(|part| {
+        let cut = part.split([';', ',', ':']).next().unwrap_or(part);
+        [part, cut].into_iter().take(if cut.len() == part.len() { 1 } else { 2 })
+    })
+}
+
+/// Returns a path in its forms: as it is, and below a home as `~/…`.
+pub(super) fn forms(text: &str, directory: &str) -> Vec<String> {
+    let path = path(text, directory);
+    let below = path
+        .strip_prefix("/home/")
+        .or_else(|| path.strip_prefix("/Users/"))
+        .and_then(|rest| rest.split_once('/').map(|(_, rest)| rest))
+        .or_else(|| path.strip_prefix("/root/"));
+    match below.map(|rest| format!("~/{rest}")) {
+        Some(home) => vec![path, home],
+        None => vec![path],
     }
 }
 

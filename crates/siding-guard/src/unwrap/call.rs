@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) downstream: Vec<String>,
     /// Its standard input is a pipe or a file.
     pub(crate) has_input: bool,
+    /// The file that is its standard input.
+    pub(crate) input: Option<String>,
     /// What it reads from standard input, where that stands in the text.
     pub(crate) stdin: Option<String>,
     /// The directory it runs in, `.` when the text does not change it.
@@ -65,6 +67,10 @@ pub(crate) enum Shape {
     ForkBomb,
     /// `eval` gets several lines, which it joins by spaces.
     EvalLines,
+    /// A command reads the input that the commands behind it come from, or that nobody gives.
+    InputTaken,
+    /// It reads a named pipe that nothing in the text writes.
+    EmptyPipe,
     /// A loop that looks for a process and sleeps.
     ProcessWaiter,
     /// A loop that looks for anything else, or never ends, and sleeps.

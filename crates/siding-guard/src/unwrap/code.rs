@@ -4,25 +4,30 @@ use super::call::Shape;
 use super::expand::{Field, SURE};
 use super::lists;
 use super::values::is_command;
-use super::walk::{Place, Walker};
+use super::walk::{Carrier, Place, Walker};
 use super::within;
 use super::wrappers::behind;
+use crate::parse::Origin;
 
 /// Programs of which each word, options left out, is a text for a shell.
 const EVERY_WORD: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];
 
 /// Programs with an option, or a word, whose value is a text for a shell.
 const TEXT_BEHIND: &[(&str, &[&str])] = &[
+    ("complete", &["-C"]),
+    ("compgen", &["-C"]),
     ("entr", &["-s"]),
     ("flock", &["-c", "--command"]),
     ("fly", &["-C", "--command"]),
     ("flyctl", &["-C", "--command"]),
     ("gcloud", &["--command"]),
     ("git", &["-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter"]),
+    ("mapfile", &["-C"]),
     ("nix-shell", &["--run", "--command"]),
     ("nodemon", &["-x", "--exec"]),
     ("npm", &["-c", "--call"]),
     ("npx", &["-c", "--call"]),
+    ("readarray", &["-C"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
     ("runuser", &["-c", "--command", "--session-command"]),
     ("scp", &["-S"]),
@@ -92,8 +97,21 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
             joined(walker, behind(args, values, 0), place);
         }
         "ssh" | "dbclient" | "autossh" => ssh(walker, args, place),
+        "bind" => {
+            for field in args {
+                if let Some((_, text)) = field.text.split_once("\":") {
+                    let field = Field { text: text.to_owned(), at: None, ..field.clone() };
+                    walker.text_of(&field, place);
+                }
+            }
+        }
+        "complete" | "compgen" => {
+            for pair in args.windows(2).filter(|pair| pair[0].text == "-W") {
+                walker.expanded(&pair[1].text, pair[1].span);
+            }
+        }
         "xargs" => lists::xargs(walker, args, place),
-        "parallel" => lists::parallel(walker, args, place),
+        "env_parallel" | "parallel" | "rush" | "sem" => lists::parallel(walker, args, place),
         "find" | "fd" | "fdfind" | "bfs" => lists::find(walker, program, args, place),
         "git" => git(walker, args, place),
         "tmux" | "screen" => within::terminal(walker, program, args, place),
@@ -172,7 +190,13 @@ fn eval(walker: &mut Walker, args: &[Field], place: &Place) {
         let span = args.iter().fold(first.span, |span, field| span.to(field.span));
         walker.shape(Shape::EvalLines, span);
     }
-    joined(walker, args, place);
+    match args {
+        [one] => {
+            let origin = one.at.map_or(Origin::Within(one.span), Origin::At);
+            walker.queue_carried(one.text.clone(), origin, place, Carrier::Eval);
+        }
+        args => joined(walker, args, place),
+    }
 }
 
 /// `env -S 'text'`; everything else of `env` is a plain wrapper.
@@ -229,7 +253,9 @@ fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
     let command = behind(args, VALUES, 1);
     if command.is_empty() {
         if let Some(stdin) = place.stdin.clone() {
-            walker.text_of(&stdin, &Place { stdin: None, ..place.clone() });
+            let inner = Place { stdin: None, has_input: false, ..place.clone() };
+            let origin = stdin.at.map_or(Origin::Within(stdin.span), Origin::At);
+            walker.queue_carried(stdin.text, origin, &inner, Carrier::Input);
         }
         return;
     }
@@ -313,7 +339,12 @@ fn siding(walker: &mut Walker, args: &[Field], place: &Place) {
     if !matches!(first.text.as_str(), "run" | "monitor" | "monitor-mcp") {
         return;
     }
-    match behind(rest, VALUES, 0) {
+    let words = behind(rest, VALUES, 0);
+    let own = &rest[..rest.len() - words.len()];
+    let has_limit = |field: &Field| field.text.starts_with("--timeout");
+    let is_bounded = place.is_bounded || own.iter().any(has_limit);
+    let place = &Place { is_bounded, ..place.clone() };
+    match words {
         [] => {}
         [text] => walker.text_of(text, place),
         words => walker.call(words, words[0].span, place),

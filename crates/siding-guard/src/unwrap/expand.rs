@@ -50,6 +50,7 @@ pub(crate) fn choices(words: &[Word], variables: &Variables) -> usize {
 /// Returns the fields of a word.
 pub(crate) fn fields(word: &Word, variables: &Variables, choice: usize) -> Vec<Field> {
     let mut making = Making::new(word.span);
+    making.separators = variables.separators();
     for piece in &word.pieces {
         making.piece(piece, variables, choice);
     }
@@ -77,12 +78,14 @@ struct Making {
     has_open: bool,
     pieces: usize,
     splits: bool,
+    /// What `IFS` is set to, if the text says so.
+    separators: Option<String>,
 }
 
 impl Making {
     fn new(span: Span) -> Self {
         let open = Field { span, ..Field::default() };
-        Self { done: vec![], open, has_open: false, pieces: 0, splits: true }
+        Self { done: vec![], open, has_open: false, pieces: 0, splits: true, separators: None }
     }
 
     fn piece(&mut self, piece: &Piece, variables: &Variables, choice: usize) {
@@ -140,11 +143,15 @@ impl Making {
             return;
         }
         self.open.was_split = true;
-        let blank = [' ', '\t', '\n', NEXT];
-        if value.starts_with(blank) {
+        let own = self.separators.take();
+        let is_separator = |c: char| match &own {
+            Some(own) => c == NEXT || own.contains(c),
+            None => matches!(c, ' ' | '\t' | '\n' | NEXT),
+        };
+        if value.starts_with(is_separator) {
             self.close();
         }
-        let mut parts = value.split(blank).filter(|part| !part.is_empty()).peekable();
+        let mut parts = value.split(is_separator).filter(|part| !part.is_empty()).peekable();
         while let Some(part) = parts.next() {
             self.add(part);
             self.open.was_split = true;
@@ -152,9 +159,10 @@ impl Making {
                 self.close();
             }
         }
-        if value.ends_with(blank) {
+        if value.ends_with(is_separator) {
             self.close();
         }
+        self.separators = own;
     }
 
     fn close(&mut self) {

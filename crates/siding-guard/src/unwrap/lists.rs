@@ -1,6 +1,6 @@
 //! Programs that run a command for each of many things: `xargs`, `parallel`, `find`.
 
-use super::expand::{ANY, Field};
+use super::expand::{ANY, Field, SURE};
 use super::found;
 use super::walk::{CHOICES_MAX, Place, Walker};
 use super::wrappers::behind;
@@ -99,14 +99,33 @@ fn with_replaced(command: &[Field], mark: &str, one: &str) -> Vec<Field> {
 }
 
 pub(super) fn parallel(walker: &mut Walker, args: &[Field], place: &Place) {
-    const VALUES: &[&str] =
-        &["-j", "-n", "-N", "-P", "-a", "-I", "--jobs", "--delay", "--colsep", "-S"];
+    const VALUES: &[&str] = &[
+        "-j",
+        "-n",
+        "-N",
+        "-P",
+        "-a",
+        "-I",
+        "-S",
+        "-C",
+        "--jobs",
+        "--delay",
+        "--colsep",
+        "--joblog",
+        "--results",
+        "--retries",
+        "--tagstring",
+        "--arg-file",
+        "--sshlogin",
+        "--workdir",
+        "--id",
+    ];
     let command = behind(args, VALUES, 0);
     let end = command.iter().position(|field| field.text.starts_with(":::"));
     let (command, given) = command.split_at(end.unwrap_or(command.len()));
     if command.is_empty() {
         // The words are commands themselves.
-        for field in given.iter().skip(1) {
+        for field in given.iter().filter(|field| !field.text.starts_with(":::")) {
             walker.text_of(field, place);
         }
         if given.is_empty() {
@@ -114,27 +133,87 @@ pub(super) fn parallel(walker: &mut Walker, args: &[Field], place: &Place) {
         }
         return;
     }
-    let mark = replaced(&args[..args.len() - command.len() - given.len()]);
-    let mark = mark.as_deref().unwrap_or("{}");
-    let words: Vec<&str> = command.iter().map(|field| field.text.as_str()).collect();
-    let text = words.join(" ");
-    let span = command[0].span.to(command[command.len() - 1].span);
+    let own = &args[..args.len() - command.len() - given.len()];
+    let mark = replaced(own).unwrap_or_else(|| "{}".to_owned());
+    let is_quoted = own.iter().any(|field| matches!(field.text.as_str(), "-q" | "--quote"));
     let read = place.stdin.as_ref().map(|field| words_of(&field.text, true));
-    let values: Vec<String> = match given.first().map(|field| field.text.as_str()) {
-        None => read.unwrap_or_else(|| vec![ANY.to_string()]),
-        Some("::::") => vec![ANY.to_string()],
-        Some(_) => given.iter().skip(1).map(|field| field.text.clone()).collect(),
+    let rows = match given {
+        [] => read
+            .unwrap_or_else(|| vec![ANY.to_string()])
+            .into_iter()
+            .map(|value| vec![value])
+            .collect(),
+        given => rows(given),
     };
+    let span = command[0].span.to(command[command.len() - 1].span);
     let mut inner = Place { stdin: None, ..place.clone() };
     inner.upstream.push("parallel".to_owned());
-    for value in values.into_iter().take(CHOICES_MAX / 2) {
-        let text = if text.contains('{') || text.contains(mark) {
-            text.replace(mark, &value).replace("{1}", &value)
-        } else {
-            format!("{text} {value}")
-        };
+    for row in rows.into_iter().take(CHOICES_MAX / 2) {
+        let words = with_row(command, &mark, &row);
+        // It joins its words by blanks and gives that to a shell, but quotes what it puts in.
+        let joined: Vec<String> = words
+            .iter()
+            .map(|(text, is_value)| match is_quoted || *is_value {
+                true => format!("'{}'", text.replace('\'', "'\\''")),
+                false => text.clone(),
+            })
+            .collect();
+        let text = joined.join(" ");
         walker.text_of(&Field { text, span, ..Field::default() }, &inner);
+        // What is meant by `parallel bash -c '…'`, whatever becomes of the quotes.
+        let fields: Vec<Field> =
+            words.into_iter().map(|(text, _)| Field { text, span, ..Field::default() }).collect();
+        if is_shell_with_text(&fields) {
+            walker.call(&fields, span, &inner);
+        }
     }
+}
+
+/// `bash -c …`, `sudo sh -c …`
+fn is_shell_with_text(fields: &[Field]) -> bool {
+    fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
+}
+
+/// Returns each combination of the words behind several `:::`.
+fn rows(given: &[Field]) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = vec![vec![]];
+    for group in given.split(|field| field.text.starts_with(":::")).skip(1) {
+        let is_files = given.iter().any(|field| field.text.starts_with("::::"));
+        let values: Vec<String> = match is_files {
+            true => vec![ANY.to_string()],
+            false => group.iter().map(|field| field.text.clone()).collect(),
+        };
+        let longer = |row: &Vec<String>| {
+            let row = row.clone();
+            let one = move |value: &String| [row.as_slice(), std::slice::from_ref(value)].concat();
+            values.iter().map(one).collect::<Vec<_>>()
+        };
+        rows = rows.iter().flat_map(longer).take(CHOICES_MAX).collect();
+    }
+    rows
+}
+
+/// Returns the words with the values put in, and whether each is nothing but a value.
+fn with_row(command: &[Field], mark: &str, row: &[String]) -> Vec<(String, bool)> {
+    let mut has_mark = false;
+    let all = row.join(" ");
+    let mut words = vec![];
+    for field in command {
+        let mut text = field.text.replace(mark, &all);
+        for (at, value) in row.iter().enumerate() {
+            text = text.replace(&format!("{{{}}}", at + 1), value);
+        }
+        for change in ["{.}", "{/}", "{//}", "{/.}", "{#}", "{%}"] {
+            text = text.replace(change, &SURE.to_string());
+        }
+        has_mark |= text != field.text;
+        let is_value = text != field.text && !field.text.contains(' ');
+        words.push((text, is_value));
+    }
+    if !has_mark {
+        words.extend(row.iter().map(|value| (value.clone(), true)));
+    }
+    words
 }
 
 pub(super) fn find(walker: &mut Walker, program: &str, args: &[Field], place: &Place) {

@@ -7,10 +7,8 @@ use super::variables::Variables;
 use crate::ast::{Node, Redirect, Statement, Word};
 
 /// Programs whose output is not known but is never empty and comes from the machine itself.
-const SURE_OUTPUT: &[&str] = &[
-    "basename", "date", "dirname", "hostname", "id", "mktemp", "nproc", "tempfile", "uname",
-    "uuidgen", "whoami",
-];
+const SURE_OUTPUT: &[&str] =
+    &["basename", "date", "dirname", "hostname", "id", "nproc", "uname", "uuidgen", "whoami"];
 
 /// Programs whose output is some of the lines that they read, whole.
 const PICKING: &[&str] = &[
@@ -93,7 +91,8 @@ pub(crate) fn of_statement(
         | Node::Branches { .. }
         | Node::Loop(_)
         | Node::Function { .. }
-        | Node::Words(_) => None,
+        | Node::Words(_)
+        | Node::Leave(_) => None,
     }
 }
 
@@ -164,6 +163,8 @@ fn of_simple(
         }
         "xxd" if args.contains(&"-r") && args.iter().any(|arg| arg.contains('p')) => hex(&input?),
         "openssl" if is_base64(&args) => String::from_utf8(base64(&input?)?).ok(),
+        // Each is another file, so that what is written into it is found again.
+        "mktemp" | "tempfile" => Some(format!("{SURE}{}", words[0].span.start)),
         _ if SURE_OUTPUT.contains(&name) => sure(),
         _ => found::listed(name, &args).map(|all| all.join("\n") + "\n"),
     }
@@ -238,7 +239,7 @@ pub(crate) fn each_simple(statement: &Statement, visit: &mut impl FnMut(&[Word])
                 open.extend(each.body.iter().rev());
                 open.extend(each.condition.iter().rev());
             }
-            Node::Declaration { .. } | Node::Function { .. } | Node::Words(_) => {}
+            Node::Declaration { .. } | Node::Function { .. } | Node::Words(_) | Node::Leave(_) => {}
         }
     }
 }

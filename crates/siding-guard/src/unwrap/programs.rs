@@ -1,9 +1,9 @@
 //! Names of programs: which are known not to run their arguments, which are known too late.
 
-use super::expand::{ANY, FOUND, SURE, base};
+use super::expand::{ANY, FOUND, Field, SURE, base};
 use super::literals::is_version_of;
 use super::shells::{INTERPRETERS, SHELLS};
-use super::wrappers::WRAPPERS;
+use super::wrappers::{self, WRAPPERS};
 
 /// Programs and builtins whose arguments are data. Whatever is not here may be somebody's own
 /// wrapper.
@@ -15,6 +15,23 @@ pub(crate) fn is_known(program: &str) -> bool {
         || SHELLS.contains(&program)
         || INTERPRETERS.iter().any(|name| is_version_of(program, name))
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
+}
+
+/// Programs that give their words to others, or to a shell, in a way of their own.
+const GIVING: &[&str] = &[
+    "alias", "autossh", "bfs", "entr", "env", "eval", "fd", "fdfind", "find", "parallel", "script",
+    "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
+];
+
+/// Whether a program runs some of its words, so that they are not its own.
+pub(crate) fn runs_words<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
+    let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
+    SHELLS.contains(&program)
+        || GIVING.contains(&program)
+        || INTERPRETERS.iter().any(|name| is_version_of(program, name))
+        || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
+            && wrappers::inner(program, &words.map(field).collect::<Vec<_>>())
+                .is_some_and(|inner| !inner.is_empty())
 }
 
 /// Whether the name of a program is only known when it runs.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::call::{Call, Seen, Shape};
 use super::expand::{ANY, FOUND, Field, SURE, base};
 use super::variables::usual_program;
-use super::walk::{Place, Walker};
+use super::walk::{Carrier, Place, Walker};
 use super::{code, literals, programs, wrappers};
 use crate::ast::Span;
 use crate::parse::Origin;
@@ -23,6 +23,25 @@ pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy",
 const OPAQUE: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
+];
+
+/// Builtins that work out subscripts in their words, also in quoted ones.
+const EVALUATING: &[&str] = &[
+    "[",
+    "declare",
+    "export",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "test",
+    "typeset",
+    "unset",
+    "wait",
 ];
 
 /// Wrappers around one another that are followed.
@@ -73,10 +92,7 @@ impl Walker {
                 return;
             }
             let program = base(name);
-            if program.is_empty() || program.starts_with(SURE) {
-                return;
-            }
-            if self.runs_written(first, &place) {
+            if self.runs_written(first, &place) || program.is_empty() || program.starts_with(SURE) {
                 return;
             }
             if let Some(body) = self.functions.get(program).cloned() {
@@ -92,6 +108,7 @@ impl Walker {
                 upstream: place.upstream.clone(),
                 downstream: place.downstream.clone(),
                 has_input: place.has_input,
+                input: place.input.clone(),
                 stdin: place.stdin.as_ref().map(|field| field.text.clone()),
                 directory: self.directory(),
                 is_bounded: place.is_bounded,
@@ -106,7 +123,10 @@ impl Walker {
                 self.interpreter(args, first.span, &place);
                 return;
             }
-            if code::texts(self, program, args, &place) {
+            if EVALUATING.contains(&program) {
+                self.evaluated_fields(args);
+            }
+            if code::texts(self, program, args, &place) || is_lookup(program, args) {
                 return;
             }
             if matches!(program, "cd" | "pushd" | "popd") {
@@ -155,6 +175,8 @@ impl Walker {
                     let values = &["-o", "-O", "+o", "+O"];
                     return self.script(wrappers::behind(after, values, 0), place);
                 }
+                // It only looks whether the text is well formed.
+                Some("n") if text.starts_with('-') => return,
                 Some(letters) if letters.contains('s') => {
                     return self.read(args, place);
                 }
@@ -217,12 +239,13 @@ impl Walker {
         match &place.stdin {
             Some(field) => {
                 let field = field.clone();
-                let inner = Place { stdin: None, upstream: vec![], ..place.clone() };
-                self.text_of(&field, &inner);
+                // A command in it that has no other input reads the lines behind it.
+                let inner =
+                    Place { stdin: None, upstream: vec![], has_input: false, ..place.clone() };
+                let origin = field.at.map_or(Origin::Within(field.span), Origin::At);
+                self.queue_carried(field.text, origin, &inner, Carrier::Input);
             }
             None if place.upstream.is_empty() => {}
-            // `cat FILE | bash` runs a file, as `bash FILE` does.
-            None if place.upstream.iter().all(|program| program == "cat") => {}
             None => {
                 let span = args.first().map(|field| field.span);
                 self.shape(Shape::PipeToShell, span.unwrap_or_else(|| self.last_span()));
@@ -286,6 +309,13 @@ impl Walker {
         fields.push(Field { text, span, ..Field::default() });
         fields
     }
+}
+
+/// `command -v NAME` tells where a program is, and runs nothing.
+fn is_lookup(program: &str, args: &[Field]) -> bool {
+    let looks_up =
+        |option: &str| option.strip_prefix('-').is_some_and(|letters| letters.contains(['v', 'V']));
+    program == "command" && args.first().is_some_and(|first| looks_up(&first.text))
 }
 
 /// Whether a variable is an argument of a function or a script.

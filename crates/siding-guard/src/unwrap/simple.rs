@@ -28,6 +28,7 @@ impl Walker {
                 let own = own.get_or_insert_with(|| place.clone());
                 own.stdin = Some(field);
                 own.has_input = true;
+                own.input = None;
                 own.upstream.clear();
             }
             Redirect::Reads(word) => {
@@ -41,6 +42,7 @@ impl Walker {
                 let (programs, text) = field.process.clone().unwrap_or_default();
                 own.upstream = programs;
                 own.has_input = true;
+                own.input = field.process.is_none().then(|| field.text.clone());
                 own.stdin = text.map(|text| Field { text, at: None, ..field });
             }
             Redirect::Other(_) => {}

@@ -1,12 +1,12 @@
-//! What commands do to variables, and loops over their values.
+//! What commands do to variables.
 
 use std::rc::Rc;
 
-use super::call::{Arg, Call, Seen, Shape};
+use super::call::{Arg, Seen};
 use super::encoded;
 use super::expand::{self, ANY, FOUND, Field, NEXT};
 use super::walk::{CHOICES_MAX, Place, Walker};
-use crate::ast::{Assignment, Loop, LoopKind, Span, Word};
+use crate::ast::{Assignment, Span, Word};
 
 impl Walker {
     /// Follows builtins that set variables: `read`, `printf -v`, `set --`.
@@ -31,7 +31,16 @@ impl Walker {
                     variables.set_one_of(name, lines.clone());
                 }
             }
-            "mapfile" | "readarray" | "getopts" | "unset" => {
+            "mapfile" | "readarray" => {
+                let read = place.stdin.as_ref().map(|field| field.text.as_str());
+                let lines = lines_for(read, 1).join(&NEXT.to_string());
+                for name in names {
+                    let value = if lines.is_empty() { ANY.to_string() } else { lines.clone() };
+                    variables.forget(name);
+                    variables.set(&format!("{name}[@]"), value, true);
+                }
+            }
+            "getopts" | "unset" => {
                 for name in names {
                     variables.forget(name);
                 }
@@ -68,6 +77,12 @@ impl Walker {
             self.words(&assignment.words, place);
             if let Some(elements) = &assignment.elements {
                 self.words(elements, place);
+                if is_command(&assignment.name) {
+                    for element in elements {
+                        let text = expand::joined(element, &self.variables, 0).text;
+                        self.value_is_command(&text, element.span, place);
+                    }
+                }
                 self.assign_array(&assignment.name, elements, assignment.appends);
                 continue;
             }
@@ -76,6 +91,10 @@ impl Walker {
                 continue;
             };
             self.word(value, place);
+            if START_FILES.contains(&assignment.name.as_str()) {
+                let file = expand::joined(value, &self.variables, 0);
+                self.file(&file, place);
+            }
             let is_certain = !assignment.appends;
             let choices = expand::choices(std::slice::from_ref(value), &self.variables);
             let values: Vec<String> = (0..choices.min(CHOICES_MAX))
@@ -91,6 +110,7 @@ impl Walker {
             for value_text in &values {
                 let text = format!("{}={value_text}", assignment.name);
                 self.seen.push(Seen::Set { text: Arg { text, span: value.span } });
+                self.evaluated_value(&assignment.name, value_text, value.span);
             }
             if is_command(&assignment.name) {
                 for text in &values {
@@ -136,34 +156,13 @@ impl Walker {
             self.text_of(&field, &inner);
         }
     }
-
-    pub(super) fn each(&mut self, each: &Loop, span: Span, place: &Place) {
-        self.words(&each.words, place);
-        if let Some(name) = &each.variable {
-            let variables = &self.variables;
-            let fields = each.words.iter().flat_map(|word| {
-                let count = expand::choices(std::slice::from_ref(word), variables);
-                (0..count.min(CHOICES_MAX))
-                    .flat_map(|choice| expand::fields(word, variables, choice))
-            });
-            let values: Vec<String> = fields.take(64).map(|field| field.text).collect();
-            Rc::make_mut(&mut self.variables).set_one_of(name, values);
-        }
-        let before = self.seen.len();
-        self.sequence(&each.condition, place);
-        let behind_condition = self.seen.len();
-        self.maybe(&[&each.body], place);
-        if each.kind == LoopKind::Until && !place.is_bounded {
-            let (condition, body) = self.seen[before..].split_at(behind_condition - before);
-            if let Some(shape) = waiter(condition, body) {
-                self.shape(shape, span);
-            }
-        }
-    }
 }
 
 /// Kept among the variables as long as `set -e` is on; no variable can have this name.
 pub(super) const ERREXIT: &str = "set -e";
+
+/// Variables that name a file which a shell runs when it starts.
+const START_FILES: &[&str] = &["BASH_ENV", "ENV"];
 
 /// Elements of an array that are followed one by one.
 const ELEMENTS_MAX: usize = 8;
@@ -207,26 +206,4 @@ fn lines_for(read: Option<&str>, names: usize) -> Vec<String> {
         Some(text) if text.trim().chars().all(|c| c == FOUND) => vec![FOUND.to_string()],
         Some(_) | None => vec![],
     }
-}
-
-/// Tells what a loop that looks and sleeps waits for.
-fn waiter(condition: &[Seen], body: &[Seen]) -> Option<Shape> {
-    let calls = |seen: &[Seen], wanted: &dyn Fn(&Call) -> bool| {
-        seen.iter().any(|seen| matches!(seen, Seen::Call(call) if wanted(call)))
-    };
-    let sleeps = |call: &Call| call.program == "sleep";
-    if !calls(body, &sleeps) && !calls(condition, &sleeps) {
-        return None;
-    }
-    let looks_for_process = |call: &Call| {
-        let zero = |arg: &Arg| arg.text == "-0";
-        matches!(call.program.as_str(), "pgrep" | "pidof" | "ps" | "jobs")
-            || call.program == "kill" && call.args.iter().any(zero)
-    };
-    if calls(condition, &looks_for_process) {
-        return Some(Shape::ProcessWaiter);
-    }
-    // `while read line; do …; sleep 1; done` ends with its input.
-    let reads = |call: &Call| matches!(call.program.as_str(), "read");
-    (!calls(condition, &reads)).then_some(Shape::Polling)
 }

@@ -74,6 +74,14 @@ impl Variables {
         std::mem::replace(&mut self.positional, new)
     }
 
+    /// Returns what the text has set `IFS` to, if that is one value.
+    pub(crate) fn separators(&self) -> Option<String> {
+        match self.values.get("IFS").map(Vec::as_slice) {
+            Some([one]) if !one.contains([ANY, SURE]) => Some(one.clone()),
+            _ => None,
+        }
+    }
+
     /// Returns how many values a variable may have.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.values.get(name).map_or(1, Vec::len)

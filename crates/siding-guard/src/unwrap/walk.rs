@@ -21,7 +21,8 @@ pub(super) const CHOICES_MAX: usize = 16;
 
 /// Returns what a text runs, and whether all of it was understood.
 pub(crate) fn walk(text: &str) -> (Vec<Seen>, bool) {
-    let mut walker = Walker::default();
+    // `${x@P}` runs what is substituted in the value of any variable.
+    let mut walker = Walker { expands_values: text.contains("@P}"), ..Walker::default() };
     walker.queue_text(text.to_owned(), Origin::At(0), &Place::default());
     while let Some(work) = walker.queue.pop_front() {
         walker.work(work);
@@ -40,6 +41,8 @@ pub(super) struct Place {
     pub(super) stdin: Option<Field>,
     /// Its standard input is a pipe or a file.
     pub(super) has_input: bool,
+    /// The file that is its standard input.
+    pub(super) input: Option<String>,
     /// A time limit is on it.
     pub(super) is_bounded: bool,
     /// The unknown program that perhaps runs it.
@@ -59,8 +62,19 @@ struct Work {
 }
 
 enum Code {
-    Text { text: String, origin: Origin },
+    Text { text: String, origin: Origin, carrier: Carrier },
     Body(Rc<Statement>),
+}
+
+/// How a text gets to the shell that runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// As a word, or it is the judged text itself.
+    Word,
+    /// By `eval`: the commands in it read what the shell reads.
+    Eval,
+    /// By standard input: what a command in it reads there does not run.
+    Input,
 }
 
 type Functions = Rc<HashMap<String, Rc<Statement>>>;
@@ -82,18 +96,31 @@ pub(super) struct Walker {
     /// Calls of [`Walker::call`] in one another.
     pub(super) calls_open: usize,
     bytes: usize,
+    /// Values of variables are expanded once more somewhere.
+    pub(super) expands_values: bool,
     sent_away: Vec<Span>,
 }
 
 impl Walker {
     /// Leaves a text for later.
     pub(super) fn queue_text(&mut self, text: String, origin: Origin, place: &Place) {
+        self.queue_carried(text, origin, place, Carrier::Word);
+    }
+
+    /// The same for a text that does not come as a word.
+    pub(super) fn queue_carried(
+        &mut self,
+        text: String,
+        origin: Origin,
+        place: &Place,
+        carrier: Carrier,
+    ) {
         self.bytes += text.len();
         if self.bytes > BYTES_MAX {
             self.too_deep(origin.place(0, text.len()));
             return;
         }
-        self.queue(Code::Text { text, origin }, place);
+        self.queue(Code::Text { text, origin, carrier }, place);
     }
 
     /// Leaves a function for later, called with these arguments.
@@ -107,7 +134,7 @@ impl Walker {
     fn queue(&mut self, code: Code, place: &Place) {
         if self.depth > DEPTH_MAX || self.steps > STEPS_MAX {
             let span = match &code {
-                Code::Text { origin, text } => origin.place(0, text.len()),
+                Code::Text { origin, text, .. } => origin.place(0, text.len()),
                 Code::Body(body) => body.span,
             };
             self.too_deep(span);
@@ -149,27 +176,25 @@ impl Walker {
         self.depth = work.depth;
         self.place_choice = 0;
         match work.code {
-            Code::Text { text, origin } => {
+            Code::Text { text, origin, carrier } => {
                 let parsed = parse(&text, origin);
                 // A guess whether something is a text at all may fail.
                 if work.place.guessed_from.is_none() {
                     self.faults.extend(parsed.faults);
                 }
-                self.sequence(&parsed.statements, &work.place);
+                self.carried(&parsed.statements, &work.place, carrier);
             }
             Code::Body(body) => self.statement(&body, &work.place),
         }
     }
 
     fn finish(mut self) -> (Vec<Seen>, bool) {
-        let waits = self.seen.iter().any(|seen| {
-            matches!(seen, Seen::Call(call) if matches!(call.program.as_str(), "wait" | "fg"))
-        });
-        if !waits {
+        if !self.seen.iter().any(is_awaiting) {
             for span in std::mem::take(&mut self.sent_away) {
                 self.shape(Shape::SentAway, span);
             }
         }
+        self.empty_pipes();
         let is_understood = self.faults.is_empty();
         self.seen.extend(self.faults.into_iter().map(|fault| Seen::Shape {
             shape: Shape::Unparsable,
@@ -239,6 +264,7 @@ impl Walker {
                 self.simple(assignments, words, statement.span, place);
             }
             Node::Declaration { assignments, words } => {
+                self.evaluated_words(words);
                 self.words(words, place);
                 self.assign(assignments, place);
             }
@@ -261,7 +287,11 @@ impl Walker {
             }
             Node::Loop(each) => self.each(each, statement.span, place),
             Node::Function { name, body } => self.function(name.as_deref(), body, statement.span),
-            Node::Words(words) => self.words(words, place),
+            Node::Words(words) => {
+                self.evaluated_words(words);
+                self.words(words, place);
+            }
+            Node::Leave(words) => self.words(words, place),
         }
         if matches!(statement.node, Node::Simple { .. } | Node::Pipeline(_)) {
             self.writes(statement, place);
@@ -283,7 +313,7 @@ impl Walker {
         }
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
         // Once without arguments, since somebody else may call it.
-        let place = Place { is_definition: true, ..Place::default() };
+        let place = Place { is_definition: true, has_input: true, ..Place::default() };
         self.queue(Code::Body(Rc::clone(body)), &place);
     }
 
@@ -328,7 +358,7 @@ impl Walker {
                 Piece::Later { text, origin } => {
                     self.queue_text(text.clone(), *origin, &Place::default());
                 }
-                Piece::Unknown { words } => self.words(words, place),
+                Piece::Unknown { words, .. } => self.words(words, place),
             }
         }
     }
@@ -336,6 +366,17 @@ impl Walker {
     /// Returns the arguments of a call as they are kept.
     pub(super) fn kept(fields: &[Field]) -> Vec<Arg> {
         fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
+    }
+}
+
+/// Whether somebody waits for, or ends, what was sent away: `wait`, `fg`, `kill $!`, `kill %1`.
+fn is_awaiting(seen: &Seen) -> bool {
+    let Seen::Call(call) = seen else { return false };
+    let is_own = |arg: &Arg| arg.text.starts_with('%') || arg.text.starts_with(expand::SURE);
+    match call.program.as_str() {
+        "wait" | "fg" => true,
+        "kill" => call.args.iter().any(is_own),
+        _ => false,
     }
 }
 

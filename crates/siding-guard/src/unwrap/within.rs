@@ -101,6 +101,8 @@ pub(super) fn make(walker: &mut Walker, args: &[Field], place: &Place) {
                 .or_else(|| Some(line.split_once(':')?.1.split_once(';')?.1));
             if let Some(recipe) = recipe {
                 let text = recipe.trim_start_matches(['@', '-', '+', ' ']).replace("$$", "$");
+                // `$(HOME)` of make is `${HOME}`.
+                let text = text.replace("$(HOME)", "${HOME}").replace("$(CURDIR)", "${PWD}");
                 walker.text_of(&Field { text, at: None, process: None, ..field.clone() }, &inner);
             }
         }

@@ -202,7 +202,6 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("mosh", &["-p"], 1),
     plain("numactl", &["-C", "-N", "-m", "-p"], 0),
     plain("s6-setuidgid", &[], 1),
-    plain("sem", &["-j"], 0),
     plain("shx", &[], 0),
     plain("sshpass", &["-d", "-f", "-p"], 0),
     plain("su-exec", &[], 1),

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::call::Shape;
-use super::expand::{Field, NEXT, programs};
+use super::expand::{ANY, Field, NEXT, SURE, joined, programs};
 use super::variables::Variables;
 use super::walk::{Place, Walker};
 use super::{literals, output};
-use crate::ast::{Redirect, Statement};
+use crate::ast::{Redirect, Statement, Word};
 use crate::parse::Origin;
 
 /// Programs that fetch a file.
@@ -29,35 +29,36 @@ fn key(path: &str) -> String {
 impl Walker {
     /// Keeps what a statement writes into files.
     pub(super) fn writes(&mut self, statement: &Statement, place: &Place) {
-        let names = |redirect: &Redirect| match redirect {
-            Redirect::Writes { to, appends: false } => to.fixed(),
-            Redirect::Writes { .. }
-            | Redirect::Reads(_)
-            | Redirect::Given(_)
-            | Redirect::Other(_) => None,
+        let named = |to: &Word| {
+            let path = joined(to, &self.variables, 0).text;
+            (!path.contains(ANY) && !path.starts_with("/dev/")).then_some(path)
         };
-        let redirected: Vec<String> = statement.redirects.iter().filter_map(names).collect();
+        let redirected = |redirect: &Redirect| match redirect {
+            Redirect::Writes { to, appends } => Some((named(to)?, *appends)),
+            Redirect::Reads(_) | Redirect::Given(_) | Redirect::Other(_) => None,
+        };
+        let mut files: Vec<(String, bool)> =
+            statement.redirects.iter().filter_map(redirected).collect();
         let programs = programs(std::slice::from_ref(statement));
         let tees = programs.iter().any(|program| program == "tee");
-        if redirected.is_empty() && !tees && !programs.iter().any(|name| is_fetching(name)) {
+        let is_fetched = programs.iter().any(|name| is_fetching(name));
+        if files.is_empty() && !tees && !is_fetched {
             return;
         }
         let input = place.stdin.as_ref().map(|field| field.text.clone());
         let text = output::of_statement(statement, input, &self.variables);
-        let is_fetched = programs.iter().any(|name| is_fetching(name));
         let text = if is_fetched { Some(fetched()) } else { text };
         let Some(text) = text.filter(|text| text.len() <= FILE_MAX) else { return };
-        let mut files: Vec<String> =
-            redirected.into_iter().filter(|path| !path.starts_with("/dev/")).collect();
-        let mut last = None;
+        let mut last = vec![];
         output::each_simple(statement, &mut |words| {
-            last =
-                Some(words.iter().map(|word| word.fixed().unwrap_or_default()).collect::<Vec<_>>());
+            last = words.iter().map(|word| joined(word, &self.variables, 0).text).collect();
         });
-        files.extend(own_files(&last.unwrap_or_default()));
-        let variables = Rc::make_mut(&mut self.variables);
-        for file in files {
-            variables.set(&key(&file), text.clone(), true);
+        let appends = tees && last.iter().any(|word| word == "-a" || word == "--append");
+        files.extend(own_files(&last).into_iter().map(|file| (file, appends)));
+        for (file, appends) in files {
+            let before = content(&self.variables, &file).filter(|_| appends).unwrap_or_default();
+            let text = if before == fetched() { before } else { before + &text };
+            Rc::make_mut(&mut self.variables).set(&key(&file), text, true);
         }
     }
 
@@ -72,7 +73,7 @@ impl Walker {
 
     /// Takes `./x.sh`; returns whether the text says what is in it.
     pub(super) fn runs_written(&mut self, name: &Field, place: &Place) -> bool {
-        let is_path = name.text.contains('/');
+        let is_path = name.text.contains('/') || name.text.starts_with(SURE);
         let Some(text) = content(&self.variables, &name.text).filter(|_| is_path) else {
             return false;
         };

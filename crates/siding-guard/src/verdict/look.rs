@@ -2,7 +2,7 @@
 
 use super::{How, Verdict, knows};
 use crate::rules::{Looked, Matcher, Rule, Rules, concerns};
-use crate::unwrap::Seen;
+use crate::unwrap::{Call, Seen, runs_words};
 
 /// Returns the rules that are about something.
 pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule> {
@@ -12,6 +12,9 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
         Seen::Call(call) => {
             // A wrapper with a rule of its own is known, and not guessed about.
             if call.guessed_from.as_deref().is_some_and(|wrapper| knows(rules, wrapper)) {
+                return vec![];
+            }
+            if asks_for_help(call) {
                 return vec![];
             }
             let looked = Looked::new(call, &rules.values);
@@ -36,6 +39,22 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
             rules.rules.iter().filter(applies).filter(is_about).collect()
         }
     }
+}
+
+/// Whether a program only says what it can do: `kubectl delete --help`, `aws s3 rb help`. Not for
+/// programs that give such words to others.
+fn asks_for_help(call: &Call) -> bool {
+    let mut own = call.args.iter().map(|arg| arg.text.as_str()).take_while(|word| *word != "--");
+    let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
+    let is_first =
+        matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
+    // `cargo yank --version 1.0.0`: there it has a value.
+    let is_version = call.args.last().is_some_and(|last| last.text == "--version");
+    let asks = own.any(|word| word == "--help")
+        || is_version
+        || is_first && operands().next() == Some("help")
+        || call.program == "aws" && operands().last() == Some("help");
+    asks && !runs_words(&call.program, call.args.iter().map(|arg| arg.text.as_str()))
 }
 
 fn is_about_file(matcher: &Matcher, seen: &Seen) -> bool {

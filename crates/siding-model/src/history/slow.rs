@@ -226,7 +226,7 @@ mod tests {
             ("./gradlew test", "gradlew test"),
             ("npm run deploy", "npm run deploy"),
             ("firebase deploy --only hosting", "firebase deploy"),
-            ("gcloud --project x run deploy web", "gcloud run deploy"),
+            ("gcloud run deploy web", "gcloud run deploy"),
             ("./deploy.sh production", "deploy.sh"),
             ("timeout 5m cargo build", "cargo build"),
             ("timeout -k 5 5m cargo build", "cargo build"),
