@@ -30,6 +30,7 @@ mod rounds;
 mod script;
 mod stall;
 mod start;
+mod unrecorded;
 
 use std::os::fd::OwnedFd;
 
