@@ -37,10 +37,7 @@ use crate::rounds::Kept;
 use crate::script::Reporter;
 use crate::stall::Stall;
 use crate::start::{CannotStart, Ready, Shim, when};
-
-/// Time between two tries to put a process on record, in milliseconds. A full disk stays full for
-/// minutes.
-const AGAIN_MS: u64 = 2_000;
+use crate::unrecorded;
 
 /// Takes a process on. `None` when it has ended and has left nothing.
 pub(crate) fn run(
@@ -61,7 +58,7 @@ pub(crate) fn run(
     drop(starter);
     pause::plan_adoption();
     pause::at(pause::ADOPTED);
-    let lease = Lease::take(&held.root, &held.adoption.spec);
+    let mut lease = Lease::take(&held.root, &held.adoption.spec);
     if !held.lasts(&lease) {
         return Ok(None);
     }
@@ -69,7 +66,7 @@ pub(crate) fn run(
         match held.record() {
             Ok(recorded) => break recorded,
             // A full disk, say. Nobody else keeps it: it stays in memory until there is room.
-            Err(_) if held.outlasts(AGAIN_MS) => {}
+            Err(_) if unrecorded::keep(&held, &mut lease) => {}
             Err(_) => return Ok(None),
         }
     };
@@ -79,12 +76,12 @@ pub(crate) fn run(
 
 /// A process that is marked and held, and nowhere on record.
 #[derive(Debug)]
-struct Held {
-    root: Root,
-    adoption: Adoption,
-    leader: PidFd,
+pub(crate) struct Held {
+    pub(crate) root: Root,
+    pub(crate) adoption: Adoption,
+    pub(crate) leader: PidFd,
     /// The host's output file, where there is one.
-    file: Option<OwnedFd>,
+    pub(crate) file: Option<OwnedFd>,
     adopted: Adopted,
     shim: Shim,
 }
@@ -133,16 +130,8 @@ impl Held {
         }
     }
 
-    /// Waits this long, in milliseconds. Returns whether there is still anything to keep.
-    fn outlasts(&self, span_ms: u64) -> bool {
-        let has_ended = self.leader.is_dead();
-        let fds = if has_ended { Vec::new() } else { vec![self.leader.as_fd()] };
-        let _looked_at_below = poll::wait(&fds, Some(span_ms));
-        !self.leader.is_dead() || self.has_left_any()
-    }
-
     /// Whether anything is left of it beside its leader.
-    fn has_left_any(&self) -> bool {
+    pub(crate) fn has_left_any(&self) -> bool {
         let id = self.adoption.spec.task_id;
         let marks = Marks::scan_for(&self.root, id, own_pid());
         !(marks.is_whole() && marks.of(id).is_empty())
@@ -164,13 +153,25 @@ impl Held {
 
     /// Makes what is in a task's directory.
     fn fill(&self, dir: &TaskDir) -> Result<(Pump, OwnedFd, Log, TaskState), CannotStart> {
-        let Adoption { spec, at, wall, .. } = &self.adoption;
+        let spec = &self.adoption.spec;
         let broken = |error| when("mark it live")(std::io::Error::other(error));
         self.root.mark_live(spec.task_id).map_err(broken)?;
         let hosted = Hosted::create(dir, self.file.as_ref(), &self.adopted)
             .map_err(when("make its output"))?;
         let listener = listen(dir)?;
-        let accepted = Accepted {
+        let accepted = self.accepted();
+        let state = TaskState::new(accepted.clone());
+        let mut journal = JournalFile::create(dir.as_fd()).map_err(when("create the journal"))?;
+        journal
+            .append(&[Record::Accepted(Box::new(accepted))])
+            .map_err(when("write the journal"))?;
+        Ok((Pump::Hosted(hosted), listener, Log::new(journal), state))
+    }
+
+    /// Returns its first record.
+    pub(crate) fn accepted(&self) -> Accepted {
+        let Adoption { spec, at, wall, .. } = &self.adoption;
+        Accepted {
             format: format_for(spec, Some(&self.adopted)),
             boot: self.shim.boot.clone(),
             at: *at,
@@ -179,13 +180,7 @@ impl Held {
             cgroup: None,
             adopted: Some(self.adopted.clone()),
             spec: spec.clone(),
-        };
-        let state = TaskState::new(accepted.clone());
-        let mut journal = JournalFile::create(dir.as_fd()).map_err(when("create the journal"))?;
-        journal
-            .append(&[Record::Accepted(Box::new(accepted))])
-            .map_err(when("write the journal"))?;
-        Ok((Pump::Hosted(hosted), listener, Log::new(journal), state))
+        }
     }
 
     /// Becomes the keeper of what is on record now.

@@ -55,6 +55,11 @@ impl Hosted {
         }
     }
 
+    /// Returns the host's file, for a line of siding's own.
+    pub(crate) fn of_host(file: &OwnedFd) -> Option<Self> {
+        Some(Self::over(Some(file.try_clone().ok()?), true))
+    }
+
     /// Opens it again. A host may have removed its file.
     pub(crate) fn resume(dir: &TaskDir, adopted: &Adopted) -> Self {
         match &adopted.output {

@@ -31,6 +31,7 @@ mod rounds;
 mod script;
 mod stall;
 mod start;
+mod unrecorded;
 
 use std::os::fd::OwnedFd;
 

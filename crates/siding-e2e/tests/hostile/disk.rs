@@ -320,3 +320,35 @@ fn what_is_adopted_on_a_full_disk_is_recorded_once_there_is_room() {
     assert_eq!(look(&sandbox, &id).text("/outcome/kind"), "stopped");
     assert_gone(&id);
 }
+
+/// Nor does it outlive its deadline, or the end of its session, because there is no record of it.
+#[test]
+fn what_cannot_be_recorded_ends_at_its_deadline_and_with_its_session() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let owner = sandbox.puppet(&words("--quiet hang")).spawn();
+    let open = ["session", "open", "full", "--owner-pid", &owner.process().pid.to_string()];
+    let _open = sandbox.siding(&open).run().expect_code(0);
+    disk.fill(0);
+    for (name, session, deadline) in [("late", "cli", "1s"), ("over", "full", "30s")] {
+        let output = sandbox.path(name);
+        let verbs = format!("--quiet mark {name} hang");
+        let line = format!("exec {} >{name}", sandbox.puppet_line(&words(&verbs)));
+        let shell = sandbox.host("bash", &["-c", &line]).spawn();
+        let near = sandbox.marked(name);
+        let pid = near.pid.to_string();
+        let adopt = sandbox.siding(&["adopt", "--json", "--session", session, &pid]);
+        let adopt = adopt.env("SIDING_ADOPT_KEEP_AFTER", "0s").env("SIDING_MAX_ELAPSED", deadline);
+        let id = adopt.env("SIDING_KILL_GRACE", "200ms").run().expect_code(0).json();
+        if session == "full" {
+            owner.process().kill();
+        }
+        eventually("it is ended", || !near.alive());
+        assert_gone(id["task_id"].as_str().expect("an id"));
+        let said = std::fs::read_to_string(&output).expect("the host's file");
+        assert!(said.contains("; the state directory took no record of it\n"), "{said}");
+        let _killed = shell.wait();
+    }
+    let _killed = owner.wait();
+}

@@ -1,8 +1,10 @@
 //! Too few descriptors, too few processes, and files that may not grow.
 
+use std::time::Instant;
+
 use siding_e2e::{Finished, Sandbox, is_root};
 
-use crate::{STRANGER, Task, assert_same, assert_sane, entries_at_rest};
+use crate::{STRANGER, Task, assert_gone, assert_same, assert_sane, entries_at_rest, shim};
 
 /// Runs a command that says hello under a limit, set by the shell's `ulimit`.
 fn run_limited(sandbox: &Sandbox, limit: &str) -> Finished {
@@ -82,4 +84,46 @@ fn a_limit_on_file_sizes_costs_output_and_not_the_shim() {
     assert!(bytes >= WRITTEN, "{bytes}");
     assert_eq!(task.number("/output/lost_bytes"), bytes - LIMIT);
     assert_eq!(std::fs::metadata(sandbox.path("large")).expect("it was begun").len(), LIMIT);
+}
+
+/// A shim without a free descriptor cannot let a caller in, and whoever waits keeps its socket
+/// readable. It asks again a few times a second, and does nothing else.
+#[test]
+fn a_caller_that_cannot_be_let_in_costs_no_core_and_is_let_in_later() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let run = ["run", "--background", "--json", "--", "sleep 300"];
+    let task = Task::of(&sandbox.siding(&run).run().expect_code(0));
+    let shim = shim(&task);
+    let set = |limit: u64| {
+        let limit = libc::rlimit { rlim_cur: limit, rlim_max: 4096 };
+        let pid = libc::pid_t::try_from(shim.pid).expect("a process number");
+        // SAFETY: the new limit lives until the call returns, and the old one is not asked for.
+        let set = unsafe {
+            libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())
+        };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    };
+    set(3);
+    let stop = sandbox.siding(&["stop", "--grace", "0s", task.id()]).spawn();
+    let (before, began) = (cpu_ticks(shim.pid), Instant::now());
+    // Each of these takes a while, and asks nothing of the shim.
+    for _ in 0..20 {
+        let _listed = sandbox.siding(&["session", "list"]).run().expect_code(0);
+    }
+    let (used, elapsed) = (cpu_ticks(shim.pid) - before, began.elapsed());
+    // A tick is 10 ms.
+    assert!(u128::from(used) * 10 < elapsed.as_millis() / 4, "{used} ticks in {elapsed:?}");
+    assert!(shim.alive());
+    set(4096);
+    let _stopped = stop.wait().expect_code(0);
+    assert_gone(task.id());
+}
+
+/// User and system time of a process, in clock ticks (proc_pid_stat(5)).
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, fields) = stat.rsplit_once(") ").expect("after its name");
+    let fields: Vec<&str> = fields.split(' ').collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
 }
