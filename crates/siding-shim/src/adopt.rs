@@ -218,7 +218,7 @@ impl Held {
             meter,
             awaited: Awaited::default(),
         };
-        keeper.happen(&Event::Spawned { leader: process });
+        keeper.happen(&Event::Spawned { leader: process.into() });
         (keeper, shim)
     }
 }
