@@ -166,7 +166,7 @@ mod tests {
             .unwrap()
             .append(&[
                 Record::Accepted(Box::new(accepted)),
-                Record::Event { at: Mono(2), event: Event::Spawned { leader: GONE } },
+                Record::Event { at: Mono(2), event: Event::Spawned { leader: GONE.into() } },
                 Record::Event { at: Mono(3), event: ended },
                 Record::Closed(Box::new(Closed { output, ..Closed::default() })),
             ])

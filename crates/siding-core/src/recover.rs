@@ -354,7 +354,7 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
     let seen = state
         .leader
         .filter(|_| state.leader_end.is_none())
-        .and_then(|leader| PidFd::open(leader).ok()?.end());
+        .and_then(|leader| PidFd::open(leader.process()?).ok()?.end());
     match seen {
         Some(end @ (LeaderEnd::Exited { .. } | LeaderEnd::Signaled { .. })) => {
             Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None }

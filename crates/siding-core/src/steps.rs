@@ -23,7 +23,7 @@ impl<'r> Carrier<'r> {
             return None;
         }
         let state = root.task(id).ok().and_then(|dir| dir.read().ok()).map(|read| read.state);
-        let process = state.and_then(|state| Some((state.leader?, state.boot)));
+        let process = state.and_then(|state| Some((state.leader?.process()?, state.boot)));
         Some(Self { root, id, process })
     }
 

@@ -6,7 +6,7 @@ use siding_model::evidence::AttentionView;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
-use siding_model::process::Mono;
+use siding_model::process::{LeaderRef, Mono, ProcRef};
 use siding_model::record::OutputTotals;
 use siding_model::report::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
 
@@ -125,9 +125,10 @@ fn shown_at(moment: Mono) -> String {
 fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
     let stat = procfs::stat(pid)?;
     // The leader's own arguments are siding's constant text; what it runs is what was asked for.
-    let is_leader = state
-        .leader
-        .is_some_and(|leader| leader.pid == pid && leader.start_ticks == stat.start_ticks);
+    let is_leader = state.leader.is_some_and(|leader| match leader {
+        LeaderRef::Identified(leader) => leader == ProcRef { pid, start_ticks: stat.start_ticks },
+        LeaderRef::Unidentified { pid: number } => number == pid,
+    });
     let command = if is_leader {
         siding_model::text::one_line(&state.spec.command_text(), 160)
     } else {

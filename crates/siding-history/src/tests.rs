@@ -51,7 +51,7 @@ impl Place {
             adopted: None,
             spec: spec(id, command),
         };
-        let spawned = Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE } };
+        let spawned = Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE.into() } };
         let mut records = vec![Record::Accepted(Box::new(accepted)), spawned];
         let events = events.iter().cloned();
         records.extend(events.map(|(at, event)| Record::Event { at: Mono(at), event }));
@@ -395,7 +395,7 @@ fn the_end_on_the_wall_is_when_it_was_closed() {
         .unwrap()
         .append(&[
             Record::Accepted(Box::new(accepted)),
-            Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE } },
+            Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE.into() } },
             Record::Event { at: Mono(9), event: leader_ended(0, Tree::Empty) },
             Record::Closed(Box::new(closed)),
         ])

@@ -12,7 +12,7 @@ use crate::evidence::Stalled;
 use crate::lifecycle::{Event, Life, Phase};
 use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
-use crate::process::{BootId, Mono, ProcRef, Wall};
+use crate::process::{BootId, LeaderRef, Mono, ProcRef, Wall};
 use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record, WITH_RESUMED};
 use crate::spec::TaskSpec;
 use crate::wait::Ready;
@@ -63,7 +63,7 @@ pub struct TaskState {
     /// Its life so far.
     pub life: Life,
     /// The leader, once it runs.
-    pub leader: Option<ProcRef>,
+    pub leader: Option<LeaderRef>,
     /// How the leader ended.
     pub leader_end: Option<LeaderEnd>,
     /// `errno` of a failed start.

@@ -20,7 +20,7 @@ mod phase;
 use std::time::Duration;
 
 use crate::outcome::{LeaderEnd, Outcome, Placement, Why};
-use crate::process::{Mono, ProcRef};
+use crate::process::{LeaderRef, Mono};
 use crate::signal::Signal;
 use crate::spec::{OnLeaderExit, TaskSpec};
 
@@ -297,7 +297,7 @@ impl Life {
         }
     }
 
-    fn spawned(&self, leader: ProcRef, now: Mono) -> (Self, Vec<Effect>) {
+    fn spawned(&self, leader: LeaderRef, now: Mono) -> (Self, Vec<Effect>) {
         match &self.phase {
             Phase::Starting { stop: None } => self.enter(Phase::Running { leader }, None),
             Phase::Starting { stop: Some(intent) } => {

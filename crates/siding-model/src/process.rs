@@ -13,6 +13,59 @@ pub struct ProcRef {
     pub start_ticks: u64,
 }
 
+/// The leader of a task, as the shim that started it knows it.
+///
+/// A journal has a [`ProcRef`] in its place, of which a start time of 0 stands for an unknown one: no
+/// command is started in the first clock tick after boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ProcRef", into = "ProcRef")]
+pub enum LeaderRef {
+    /// The one process that it is.
+    Identified(ProcRef),
+    /// `/proc` did not show the start time: no descriptor was left to read it, or the program became
+    /// another user's and `/proc` hides those. Only to the shim, whose child it is, is the number an
+    /// identity.
+    Unidentified {
+        /// Process number.
+        pid: i32,
+    },
+}
+
+impl LeaderRef {
+    /// Returns the process number.
+    #[must_use]
+    pub const fn pid(self) -> i32 {
+        match self {
+            Self::Identified(process) => process.pid,
+            Self::Unidentified { pid } => pid,
+        }
+    }
+
+    /// Returns the identity, where it is known.
+    #[must_use]
+    pub const fn process(self) -> Option<ProcRef> {
+        match self {
+            Self::Identified(process) => Some(process),
+            Self::Unidentified { .. } => None,
+        }
+    }
+}
+
+impl From<ProcRef> for LeaderRef {
+    fn from(process: ProcRef) -> Self {
+        match process.start_ticks {
+            0 => Self::Unidentified { pid: process.pid },
+            _ => Self::Identified(process),
+        }
+    }
+}
+
+impl From<LeaderRef> for ProcRef {
+    fn from(leader: LeaderRef) -> Self {
+        leader.process().unwrap_or(Self { pid: leader.pid(), start_ticks: 0 })
+    }
+}
+
 /// Identifies one boot of the machine (`/proc/sys/kernel/random/boot_id`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -70,6 +123,23 @@ impl Wall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The form on disk is that of every build before and after.
+    #[test]
+    fn an_unknown_start_time_is_no_start_time() {
+        for (json, leader, process) in [
+            (
+                r#"{"pid":7,"start_ticks":9}"#,
+                LeaderRef::Identified(ProcRef { pid: 7, start_ticks: 9 }),
+                Some(ProcRef { pid: 7, start_ticks: 9 }),
+            ),
+            (r#"{"pid":7,"start_ticks":0}"#, LeaderRef::Unidentified { pid: 7 }, None),
+        ] {
+            assert_eq!(serde_json::from_str::<LeaderRef>(json).ok(), Some(leader));
+            assert_eq!(serde_json::to_string(&leader).ok().as_deref(), Some(json));
+            assert_eq!((leader.pid(), leader.process()), (7, process));
+        }
+    }
 
     #[test]
     fn wall_time_is_rfc3339_in_utc() {

@@ -410,7 +410,7 @@ mod tests {
         let end = LeaderEnd::Exited { code: 3 };
         let final_cwd = Some("/\u{e9}\"".to_owned());
         let events = [
-            Event::Spawned { leader },
+            Event::Spawned { leader: leader.into() },
             Event::LeaderEnded { end, tree: Tree::Alive, final_cwd, pipeline: Some(vec![1, 0]) },
             Event::TreeEmpty,
             Event::StopAsked { by: "user".to_owned(), grace_ms: Some(1), signal: None },

@@ -215,7 +215,7 @@ impl Held {
             awaited: Awaited::default(),
             deadline_notice: DeadlineNotice::default(),
         };
-        keeper.happen(&Event::Spawned { leader: process });
+        keeper.happen(&Event::Spawned { leader: process.into() });
         (keeper, shim)
     }
 }

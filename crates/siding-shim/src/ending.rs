@@ -16,7 +16,7 @@ use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::ProcRef;
+use siding_model::process::{LeaderRef, ProcRef};
 use siding_model::record::{EndedProcess, StopReport, Survivor};
 use siding_model::signal::Signal;
 
@@ -259,7 +259,7 @@ impl Ending {
 /// Returns the group that the leader leads, while its number cannot be another's.
 fn leader_group(kin: &Kin) -> Option<i32> {
     match kin {
-        Kin::Below { leader } => leader.map(|leader| leader.pid),
+        Kin::Below { leader } => leader.map(LeaderRef::pid),
         Kin::Strays { .. } => None,
     }
 }

@@ -16,7 +16,7 @@ use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Tree;
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::{Mono, ProcRef};
+use siding_model::process::{LeaderRef, Mono, ProcRef};
 
 /// Strays held by descriptor at once. More are found again when these have ended.
 const HELD: usize = 256;
@@ -31,7 +31,7 @@ pub(crate) enum Kin {
     /// They live below this process, a subreaper.
     Below {
         /// The leader, until it was reaped.
-        leader: Option<ProcRef>,
+        leader: Option<LeaderRef>,
     },
     /// They live below somebody else.
     Strays {
@@ -68,8 +68,12 @@ impl Stranger {
     /// # Errors
     ///
     /// Whatever keeps it from being held, for want of a descriptor, say: it may live.
-    pub(crate) fn of_record(leader: ProcRef) -> io::Result<Self> {
-        Ok(PidFd::find(leader)?.map_or(Self::Missed, Self::Held))
+    pub(crate) fn of_record(root: &Root, task: &TaskState, leader: LeaderRef) -> io::Result<Self> {
+        let found = match leader {
+            LeaderRef::Identified(process) => PidFd::find(process)?,
+            LeaderRef::Unidentified { pid } => member_of_number(root, task, pid)?,
+        };
+        Ok(found.map_or(Self::Missed, Self::Held))
     }
 
     const fn held(&self) -> Option<&PidFd> {
@@ -266,12 +270,12 @@ fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(own_pid(), |pid| tree::is_foreign(root, mark, pid))
 }
 
-fn look_below(leader: &mut Option<ProcRef>, root: &Root, mark: Birthmark) -> Look {
+fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> Look {
     let mut look = Look { leader: None, tree: Tree::Alive };
     loop {
         match process::reap_one() {
             Ok(Reaped::Child { pid, end }) => {
-                if leader.is_some_and(|leader| leader.pid == pid) {
+                if leader.is_some_and(|leader| leader.pid() == pid) {
                     *leader = None;
                     look.leader = Some(end);
                 }
@@ -341,6 +345,14 @@ fn look_with_others(
         tree = Tree::Alive;
     }
     Ok(Look { leader: end, tree })
+}
+
+/// Holds the process that has this number now, if it is the task's. `None` when it is not, or there is
+/// none.
+fn member_of_number(root: &Root, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
+    let Some(found) = PidFd::find_number(pid)? else { return Ok(None) };
+    let group = Group::of(task);
+    Ok(tree::hold(root, task.spec.task_id, group.as_ref(), &[found.process]).pop())
 }
 
 const fn most_held(looks: Option<&PacedLook>) -> usize {

@@ -132,7 +132,8 @@ fn take_over(
     // Before the record: who reads there that this shim keeps the task must be able to reach it.
     let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
     let leader = state.leader.filter(|_| state.leader_end.is_none());
-    let stranger = leader.map_or(Ok(Stranger::Gone), Stranger::of_record);
+    let stranger = leader
+        .map_or(Ok(Stranger::Gone), |leader| Stranger::of_record(&setting.root, &state, leader));
     let stranger = stranger.map_err(when("hold its leader"))?;
     let seq = state.next_seq;
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
@@ -239,7 +240,7 @@ fn find_leader(keeper: &mut Keeper) {
             Err(_) => return,
         };
         keeper.kin.led_by(held);
-        keeper.happen(&Event::Spawned { leader });
+        keeper.happen(&Event::Spawned { leader: leader.into() });
     } else if !is_empty {
         let why = "its first shim was killed before it had noted who its leader is";
         let end = LeaderEnd::Unknown { why: why.to_owned() };

@@ -14,7 +14,7 @@ use siding_model::evidence::{
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::ProcessUse;
-use siding_model::process::Mono;
+use siding_model::process::{LeaderRef, Mono};
 use siding_model::record::Record;
 use siding_model::text;
 
@@ -225,7 +225,7 @@ impl Scene<'_> {
 
     fn leader(&self) -> Option<i32> {
         let lives = self.state.leader_end.is_none();
-        self.state.leader.filter(|_| lives).map(|leader| leader.pid)
+        self.state.leader.filter(|_| lives).map(LeaderRef::pid)
     }
 
     pub(crate) fn command(&self, pid: i32) -> String {

@@ -22,7 +22,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Event;
 use siding_model::limits::OnLimit;
-use siding_model::process::{BootId, ProcRef};
+use siding_model::process::{BootId, LeaderRef, ProcRef};
 use siding_model::protocol::Message;
 use siding_model::record::{Accepted, Record, format_for};
 use siding_model::signal::Signal;
@@ -366,7 +366,7 @@ fn start_leader(
     plumbing: &Plumbing,
     proxy: Option<&OwnedFd>,
     marked: bool,
-) -> io::Result<(ProcRef, Reporter)> {
+) -> io::Result<(LeaderRef, Reporter)> {
     let spec = &task.spec;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
@@ -381,7 +381,7 @@ fn start_leader(
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
-     -> io::Result<ProcRef> {
+     -> io::Result<LeaderRef> {
         let mut kept = vec![plumbing.keeper.as_fd()];
         kept.extend(script.map(Script::descriptor));
         let pid = spawn::leader(&Leader {
@@ -394,8 +394,8 @@ fn start_leader(
             group: group.as_ref().map(AsFd::as_fd),
             confinement: confinement.as_ref(),
         })?;
-        // It cannot be gone from /proc: it is our child and nobody has reaped it.
-        Ok(procfs::identify(pid).unwrap_or(ProcRef { pid, start_ticks: 0 }))
+        // It is there, as a child that was not reaped yet; /proc may all the same not show it.
+        Ok(procfs::identify(pid).map_or(LeaderRef::Unidentified { pid }, LeaderRef::from))
     };
     if let Some(Direct { path, argv, environment }) = Direct::of(spec, environment) {
         let program = Program::at(&path, &argv).map_err(io::Error::other)?;

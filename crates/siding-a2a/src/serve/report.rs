@@ -133,7 +133,7 @@ pub(super) fn conversation(state: &TaskState) -> Option<SessionId> {
             return named.parse().ok();
         }
     }
-    let leader = state.leader?;
+    let leader = state.leader?.process()?;
     format!("agent-{}-{}", leader.pid, leader.start_ticks).parse().ok()
 }
 

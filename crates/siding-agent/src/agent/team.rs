@@ -164,7 +164,7 @@ impl Calls {
         let spawner = &self.spawner;
         let begin = Begin {
             root: Root::open(host.root.path()).map_err(|error| not_begun(&error))?,
-            whose: Whose::Mate { task, stand_in: leader.pid },
+            whose: Whose::Mate { task, stand_in: leader.pid() },
             provider,
             labeller: None,
             model: model.to_string(),

@@ -65,7 +65,8 @@ impl Place {
                 final_cwd: None,
                 pipeline: None,
             };
-            records.push(Record::Event { at: Mono(1), event: Event::Spawned { leader: GONE } });
+            records
+                .push(Record::Event { at: Mono(1), event: Event::Spawned { leader: GONE.into() } });
             records.push(Record::Event { at: Mono(2), event });
             records.push(Record::Closed(Box::new(Closed { wall, ..Closed::default() })));
         } else {

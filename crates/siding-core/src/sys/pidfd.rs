@@ -95,6 +95,19 @@ impl PidFd {
         }
     }
 
+    /// Opens the process that has this number now. `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::living`].
+    pub fn find_number(pid: i32) -> io::Result<Option<Self>> {
+        match Self::of_number(pid) {
+            Ok(held) => Ok(Some(held)),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Takes one that somebody has opened for `process`, and handed over.
     #[must_use]
     pub const fn received(fd: OwnedFd, process: ProcRef) -> Self {

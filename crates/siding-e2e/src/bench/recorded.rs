@@ -70,7 +70,7 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
         adopted: None,
         spec: spec(place, id, number),
     };
-    let spawned = Event::Spawned { leader: nobody(2) };
+    let spawned = Event::Spawned { leader: nobody(2).into() };
     let mut records =
         vec![Record::Accepted(Box::new(accepted)), Record::Event { at, event: spawned }];
     if past == Past::Ended {

@@ -1,10 +1,11 @@
 //! Journals that no crash can be made to write on demand: of another boot, and with process
 //! numbers that belong to somebody else by now.
 
-use siding_e2e::{Process, Running, Sandbox, words};
+use serde_json::Value;
+use siding_e2e::{Process, Running, Sandbox, eventually, words};
 use siding_model::lifecycle::Event;
 use siding_model::outcome::Outcome;
-use siding_model::process::{BootId, Mono, ProcRef};
+use siding_model::process::{BootId, LeaderRef, Mono, ProcRef};
 use siding_model::record::{self, Record};
 
 use crate::state;
@@ -56,7 +57,7 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
             }
         }
         Record::Event { event: Event::Spawned { leader }, at } => {
-            *leader = shim;
+            *leader = shim.into();
             if of_boot.is_some() {
                 *at = Mono(1_500);
             }
@@ -94,6 +95,37 @@ fn a_task_of_another_boot_is_lost_and_nobody_is_signalled() {
         let lived = state.elapsed_ms(state.last_at);
         assert_eq!(lived, 500, "the clocks of two boots were compared");
     }
+}
+
+/// A shim that has no descriptor left when its command starts cannot read when that was. The shim after
+/// it has only the leader's number, and must not take the leader for gone.
+#[test]
+fn a_leader_of_which_only_the_number_is_known_is_found_again() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let task = Task::new(Kind::Stubborn);
+    let id = task.start(&sandbox, &[]);
+    let [leader, _stray] = task.stands(&sandbox);
+    state::kill(state::keeper(&sandbox, &id));
+    let path = state::dir(&sandbox, &id).join("journal");
+    let bytes = std::fs::read(&path).expect("it is on record");
+    let mut changed = vec![];
+    for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let (seq, mut record) = record::read_line(line).expect("siding's own record");
+        if let Record::Event { event: Event::Spawned { leader }, .. } = &mut record {
+            *leader = LeaderRef::Unidentified { pid: leader.pid() };
+        }
+        record::write_line(&mut changed, seq, &record);
+    }
+    std::fs::write(&path, changed).expect("one's own file");
+    let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+    assert_eq!((&shown["phase"], &shown["leader_outcome"]), (&"running".into(), &Value::Null));
+    leader.kill();
+    eventually("its end was seen", || {
+        state::journal(&sandbox, &id).is_some_and(|folded| folded.state.leader_end.is_some())
+    });
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
+    state::assert_over(&sandbox, &id);
 }
 
 #[test]

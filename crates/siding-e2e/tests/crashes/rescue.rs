@@ -42,8 +42,8 @@ fn forty_lines_are_kept_over_two_kills() {
     assert_ne!(first, second);
     state::kill(second);
     assert_ne!(second, state::keeper(&sandbox, &id));
-    let task =
-        state::journal(&sandbox, &id).expect("recorded").state.leader.expect("it was started");
+    let task = state::journal(&sandbox, &id).and_then(|folded| folded.state.leader?.process());
+    let task = task.expect("it was started");
     let task = Process { pid: task.pid.try_into().expect("a number"), start: task.start_ticks };
     eventually("it has stopped", || processes::state(task.pid) == Some('T'));
     task.signal(Signal::CONT);
@@ -342,7 +342,7 @@ fn a_rescuer_that_cannot_look_calls_nothing_gone() {
         prlimit(pid, Resource::Nofile, limit).expect("one's own shim");
     };
     limit_to(3);
-    let leader = Pid::from_raw(leader.expect("it was spawned").pid).expect("a number");
+    let leader = Pid::from_raw(leader.expect("it was spawned").pid()).expect("a number");
     rustix::process::kill_process(leader, Signal::TERM).expect("one's own");
     let next = named("next");
     let has_ended = || state::journal(&sandbox, &id).is_some_and(|it| it.state.closed.is_some());

@@ -130,7 +130,7 @@ fn a_status_that_nobody_took_is_found() {
     let reaper = Reaper::running(&sandbox, &task, "running");
     let (id, shim) = state::paused(&sandbox, &BTreeSet::new(), "running");
     let leader = eventually_some("the leader has ended", || {
-        let leader = state::journal(&sandbox, &id)?.state.leader?;
+        let leader = state::journal(&sandbox, &id)?.state.leader?.process()?;
         let leader = Process { pid: leader.pid.try_into().ok()?, start: leader.start_ticks };
         (!leader.alive()).then_some(leader)
     });

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{LeaderEnd, Limit, Why};
-use crate::process::{Mono, ProcRef};
+use crate::process::{LeaderRef, Mono};
 use crate::signal::Signal;
 
 /// Whether anything of the task's tree still lives.
@@ -23,7 +23,7 @@ pub enum Event {
     /// The leader's exec worked.
     Spawned {
         /// The leader.
-        leader: ProcRef,
+        leader: LeaderRef,
     },
     /// Nothing was started.
     SpawnFailed {

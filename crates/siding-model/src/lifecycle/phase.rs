@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{LeaderEnd, Limit, Outcome};
-use crate::process::{Mono, ProcRef};
+use crate::process::{LeaderRef, Mono};
 use crate::signal::Signal;
 
 /// Where a task stands.
@@ -19,7 +19,7 @@ pub enum Phase {
     /// The leader runs.
     Running {
         /// The shell or program itself.
-        leader: ProcRef,
+        leader: LeaderRef,
     },
     /// The leader has ended, descendants live.
     Lingering {

@@ -94,7 +94,7 @@ fn specs() -> impl Strategy<Value = TaskSpec> {
 }
 
 fn spawned() -> Event {
-    Event::Spawned { leader: ProcRef { pid: 4243, start_ticks: 100_002 } }
+    Event::Spawned { leader: ProcRef { pid: 4243, start_ticks: 100_002 }.into() }
 }
 
 fn stops() -> impl Strategy<Value = Event> {

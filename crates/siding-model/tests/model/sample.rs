@@ -6,7 +6,7 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Event, Tree};
 use siding_model::limits::{Breach, Limits, Peaks, Sent};
 use siding_model::outcome::{LeaderEnd, Limit, Placement, Why};
-use siding_model::process::{BootId, Mono, ProcRef, Wall};
+use siding_model::process::{BootId, LeaderRef, Mono, ProcRef, Wall};
 use siding_model::record::{
     self, Accepted, Closed, EndedProcess, FORMAT, Gap, OutputTotals, Record, StopReport, Survivor,
 };
@@ -19,7 +19,8 @@ use siding_model::wait::{Condition, Met, Ready};
 pub(crate) const STARTED: Mono = Mono(1_000_000);
 
 /// Its leader.
-pub(crate) const LEADER: ProcRef = ProcRef { pid: 4243, start_ticks: 100_002 };
+pub(crate) const LEADER: LeaderRef =
+    LeaderRef::Identified(ProcRef { pid: 4243, start_ticks: 100_002 });
 
 /// The shim that takes over.
 pub(crate) const RESCUER: ProcRef = ProcRef { pid: 5151, start_ticks: 100_900 };
