@@ -22,15 +22,20 @@ pub const WITH_READY: u32 = 2;
 /// Format of a journal that may also hold `resumed`.
 pub const WITH_RESUMED: u32 = 3;
 
+/// Format of a journal that may also hold `released`: those of adopted tasks.
+pub const WITH_RELEASED: u32 = 5;
+
 /// Newest journal format this build reads.
-pub const NEWEST: u32 = WITH_RESUMED;
+pub const NEWEST: u32 = WITH_RELEASED;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&Adopted>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
-    if matches!(spec.stdin, Stdin::Pipe) || adopted.is_some() {
+    if adopted.is_some() {
+        WITH_RELEASED
+    } else if matches!(spec.stdin, Stdin::Pipe) {
         WITH_RESUMED
     } else if may_deny || !spec.wait_for.is_empty() {
         WITH_READY

@@ -21,6 +21,7 @@ mod notices;
 mod output;
 mod ps;
 mod reap;
+mod release;
 mod run;
 mod session;
 pub(crate) mod shell_init;
@@ -87,6 +88,7 @@ enum Command {
     Install(install::Args),
     Uninstall(uninstall::Args),
     Adopt(adopt::Args),
+    Release(release::Args),
     ShellInit(shell_init::Args),
     Hook(hook::Args),
     Config(config::Args),
@@ -184,6 +186,7 @@ impl Cli {
             Command::Dream(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
+            Command::Release(args) => args.run(),
             Command::Install(args) => args.run(),
             Command::Uninstall(args) => args.run(),
             Command::ShellInit(args) => args.run(),
