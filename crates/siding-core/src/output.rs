@@ -30,6 +30,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use ends::MARKED_MIN;
 pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, TAKING, gap_of, open, open_own, path};
 pub use following::Following;
 pub use handover::so_far;

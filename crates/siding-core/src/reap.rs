@@ -142,7 +142,15 @@ enum Standing {
     /// It has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
     /// It has ended. `group` is its control group if that is still there.
-    Ended { shim: ProcRef, at: Wall, session: SessionId, news: Vec<NoticeId>, group: Option<Group> },
+    /// When it was `released`, what carries its mark is nobody's to end.
+    Ended {
+        shim: ProcRef,
+        at: Wall,
+        session: SessionId,
+        news: Vec<NoticeId>,
+        group: Option<Group>,
+        released: bool,
+    },
     /// Nothing is recorded.
     Unborn,
     /// Its journal cannot be read.
@@ -216,6 +224,10 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
             at: state.ended_wall(),
             news: notices.iter().map(|notice| notice.id).collect(),
             group: Group::of(&state).filter(Group::exists),
+            released: matches!(
+                state.life.phase(),
+                Phase::Ended { outcome: Outcome::Released { .. }, .. }
+            ),
             session: state.spec.session_id,
         },
         Err(ReadError::Io(source)) => Standing::Unreadable { source },

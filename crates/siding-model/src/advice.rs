@@ -241,6 +241,11 @@ fn ended(view: &TaskView, dialect: Dialect) -> Option<String> {
             "how it ended is not known: {}; its output may tell what was done",
             one_line(why, 200)
         )),
+        Outcome::Released { by } => told.push(format!(
+            "it was released by {}: what was left of it went on, without a deadline, and siding does \
+             not know how it ended",
+            one_line(by, 100)
+        )),
         outcome @ (Outcome::Stopped { .. } | Outcome::FailedToStart { .. }) => {
             told.push(one_line(&outcome.to_string(), 400))
         }

@@ -13,7 +13,7 @@ use crate::lifecycle::{Event, Life, Phase};
 use crate::limits::Breach;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, LeaderRef, Mono, ProcRef, Wall};
-use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record, WITH_RESUMED};
+use crate::record::{self, Accepted, Adopted, Closed, NEWEST, Record, WITH_RELEASED, WITH_RESUMED};
 use crate::spec::TaskSpec;
 use crate::wait::Ready;
 
@@ -250,6 +250,7 @@ impl TaskState {
             | Event::Extended { .. }
             | Event::Placed { .. }
             | Event::Swept { .. }
+            | Event::Released { .. }
             | Event::Vanished { .. } => {}
         }
         Ok(())
@@ -285,6 +286,12 @@ impl TaskState {
     #[must_use]
     pub const fn may_resume(&self) -> bool {
         self.is_live() && self.format >= WITH_RESUMED
+    }
+
+    /// Whether it may be put on record that the task is given back.
+    #[must_use]
+    pub const fn may_release(&self) -> bool {
+        self.is_live() && self.adopted.is_some() && self.format >= WITH_RELEASED
     }
 
     /// Whether the tree may still have living members.

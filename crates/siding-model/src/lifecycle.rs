@@ -8,6 +8,7 @@
 //!     │                                 ▼
 //!     │                             Stopping ──grace over──► Killing ──► Ended
 //!     └─spawn failed───────────────────────────────────────────────────► Ended
+//!  Running, Lingering ──released, processes live──────────────────────► Ended
 //! ```
 //!
 //! [`Life::step`] is the only place that changes a phase. It reads no clock and touches nothing:
@@ -173,6 +174,7 @@ impl Life {
                 | Phase::Stopping { .. }
                 | Phase::Ended { .. } => self.unchanged(),
             },
+            Event::Released { by } => self.released(by),
             Event::Vanished { why } => self.vanished(why),
         }
     }
@@ -379,6 +381,19 @@ impl Life {
             // The leader is part of the tree: while its end is unknown the tree is not empty.
             Phase::Starting { .. }
             | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. }
+            | Phase::Ended { .. } => self.unchanged(),
+        }
+    }
+
+    /// Ends the record of a task whose processes go on. What is being ended is not given back.
+    fn released(&self, by: &str) -> (Self, Vec<Effect>) {
+        let released = Outcome::Released { by: by.to_owned() };
+        match &self.phase {
+            Phase::Running { .. } => self.end(released, None),
+            Phase::Lingering { ended } => self.end(released, Some(ended.clone())),
+            Phase::Starting { .. }
             | Phase::Stopping { .. }
             | Phase::Killing { .. }
             | Phase::Ended { .. } => self.unchanged(),

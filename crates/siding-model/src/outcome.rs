@@ -134,6 +134,11 @@ pub enum Outcome {
         /// The operating system's reason, with the file it is about.
         error: String,
     },
+    /// An adopted task was given back: what is left of it goes on, and siding does not keep it.
+    Released {
+        /// Who asked for it.
+        by: String,
+    },
     /// The end was not seen.
     Lost {
         /// Why it could not be known.
@@ -173,6 +178,7 @@ impl fmt::Display for Outcome {
             Self::Stopped { by } => write!(f, "stopped by {by}"),
             Self::Limit { which } => write!(f, "stopped at its limit {}", which.flag()),
             Self::FailedToStart { error } => write!(f, "failed to start: {error}"),
+            Self::Released { by } => write!(f, "released by {by}"),
             Self::Lost { why } => write!(f, "lost: {why}"),
         }
     }

@@ -40,6 +40,11 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
+    /// Give an adopted task back: its processes go on, and nothing keeps them.
+    Release {
+        /// Who asks.
+        by: String,
+    },
     /// Set the deadline to this many milliseconds after the start.
     Extend {
         /// Milliseconds after the start; what lies beyond the cap is cut.

@@ -26,17 +26,22 @@ pub const WITH_RESUMED: u32 = 3;
 /// Format of a journal that may also hold `expiring`.
 pub const WITH_EXPIRING: u32 = 4;
 
+/// Format of a journal that may also hold `released`: those of adopted tasks.
+pub const WITH_RELEASED: u32 = 5;
+
 /// Newest journal format this build reads.
-pub const NEWEST: u32 = WITH_EXPIRING;
+pub const NEWEST: u32 = WITH_RELEASED;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&Adopted>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
-    if deadline_notice::may_be_recorded(spec) {
+    if adopted.is_some() {
+        WITH_RELEASED
+    } else if deadline_notice::may_be_recorded(spec) {
         WITH_EXPIRING
-    } else if matches!(spec.stdin, Stdin::Pipe) || adopted.is_some() {
+    } else if matches!(spec.stdin, Stdin::Pipe) {
         WITH_RESUMED
     } else if may_deny || !spec.wait_for.is_empty() {
         WITH_READY

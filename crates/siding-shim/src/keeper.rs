@@ -11,7 +11,7 @@ use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
 use siding_model::limits::{Breach, OnLimit};
-use siding_model::outcome::{LeaderEnd, Why};
+use siding_model::outcome::{LeaderEnd, Outcome, Why};
 use siding_model::process::Mono;
 use siding_model::protocol::{Message, Request};
 use siding_model::record::{Closed, Record};
@@ -353,7 +353,9 @@ impl Keeper {
         if let Some(line) = self.last_line(ended) {
             self.pump.say(&line);
         }
+        let is_released = matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. });
         let proof = match (self.ending.gave_up(), self.kin.are_strays()) {
+            _ if is_released => "none: it was released and goes on",
             (true, _) => "none: not everything could be ended",
             (false, true) => tree::proof_without_shim(&self.state),
             (false, false) => "ECHILD",
@@ -410,6 +412,7 @@ impl Keeper {
                 Message::Done
             }
             Request::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
+            Request::Release { by } => self.release(by),
             Request::InputWritten => {
                 self.input_written();
                 Message::Done
@@ -444,6 +447,20 @@ impl Keeper {
             }
         };
         self.callers.get(index).tell(&answer);
+    }
+
+    /// Gives an adopted task back: its processes go on, and nothing keeps them.
+    fn release(&mut self, by: String) -> Message {
+        let why = if self.state.adopted.is_none() {
+            "siding started it, and it cannot be without a keeper; `siding stop` ends it"
+        } else if !self.state.may_release() {
+            "an older siding put it on record, which cannot tell of a release"
+        } else if self.happen(&Event::Released { by }) {
+            return Message::Done;
+        } else {
+            "it is being stopped already"
+        };
+        Message::Refused { why: why.to_owned() }
     }
 
     fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> Message {

@@ -58,7 +58,7 @@ impl Answer {
     pub fn structured(&self) -> Option<Value> {
         let answer = StructuredAnswer {
             message: self.said.join("\n"),
-            output: self.output.clone(),
+            output: self.output.clone().filter(|text| !text.is_empty()),
             news: self.news.clone(),
             details: self.details.as_ref()?,
         };

@@ -39,12 +39,28 @@ pub(crate) fn of_structured<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = settings.into_generator().into_root_schema_for::<StructuredAnswer<T>>();
     schema.remove("title");
     schema.remove("description");
-    match Value::from(schema) {
+    let mut schema = Value::from(schema);
+    remove_number_formats(&mut schema);
+    match schema {
         Value::Object(schema) => schema,
         // A type with named fields has no other.
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Map::new()
         }
+    }
+}
+
+/// Leaves out formats of numbers, such as `uint64`: the standard has none, and clients warn of them.
+fn remove_number_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("format").is_some_and(|format| format != "date-time") {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(remove_number_formats);
+        }
+        Value::Array(all) => all.iter_mut().for_each(remove_number_formats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

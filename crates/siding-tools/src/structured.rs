@@ -1,62 +1,65 @@
 //! What a tool's answer says as data: the structured content of MCP, beside the text for a model.
 //!
-//! Some clients show a model only the one, some only the other, so each says everything. The schemas
-//! may grow by fields; none is renamed, removed or given another meaning.
+//! Some clients show a model only the one, some only the other (Claude Code 2.1.330 and Codex 0.169 the data),
+//! so each says everything, and as briefly as it can. The schemas may grow by fields; none is renamed, removed or given
+//! another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use siding_model::evidence::WhyView;
-use siding_model::id::{SessionId, TaskId};
+use siding_model::id::TaskId;
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 use siding_model::report::{PhaseName, PlacementView, TaskView, WaitView};
+use siding_model::text::one_line;
+
+use crate::text::LINE;
 
 /// The structured content of a tool whose own fields are `T`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StructuredAnswer<T> {
     /// How things stand and what to do next, in siding's own words.
     pub(crate) message: String,
-    /// What a task wrote, as far as the answer shows it; null when it shows none. Text of the task.
+    /// What a task wrote, as far as the answer shows it; left out when it shows none. Text of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
-    /// What has become of other tasks of the session, as notices; null when there is nothing new.
+    /// What has become of other tasks of the session, as notices, when there is something new.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) news: Option<String>,
     #[serde(flatten)]
     pub(crate) details: T,
 }
 
-/// How one task stands.
+/// How one task stands. What is not known, or not so, is left out: a model may read all of it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct TaskSummary {
     /// Name of the task, for the other tools.
     task_id: TaskId,
-    /// Session that owns it.
-    session_id: SessionId,
-    /// A person's name for it.
-    name: Option<String>,
-    /// The command as it was written.
+    /// The command on one line, cut to 160 columns.
     command: String,
-    /// Directory in which it started.
-    cwd: String,
     /// Where it stands.
     phase: PhaseName,
     /// Whether a caller waits for it, and if not, why it is in the background.
     placement: PlacementView,
     /// How it ended; null until everything that it started has ended.
     outcome: Option<Outcome>,
-    /// How its shell or program ended; known while descendants still run.
+    /// How its shell or program ended, while descendants still run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     leader_outcome: Option<Outcome>,
-    /// When it was started, RFC 3339.
-    started_at: String,
     /// Milliseconds from its start to its end, or to now.
     elapsed_ms: u64,
-    /// When it will be stopped, RFC 3339; null once it has ended.
+    /// When it will be stopped, RFC 3339; left out once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     deadline_at: Option<String>,
-    /// How long it usually takes, in milliseconds; null where that is not known.
+    /// How long it usually takes, in milliseconds, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     expected_ms: Option<u64>,
-    /// Whether it is ready; null where nothing was named that makes it so.
+    /// Whether it is ready, where something was named that makes it so.
+    #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<bool>,
     /// TCP ports on which it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     listening: Vec<u16>,
     /// The file that holds its output.
     output_file: String,
@@ -66,17 +69,14 @@ pub(crate) struct TaskSummary {
 
 impl From<&TaskView> for TaskSummary {
     fn from(view: &TaskView) -> Self {
+        let leader_outcome = view.leader_outcome.clone().filter(|_| view.outcome.is_none());
         Self {
             task_id: view.task_id,
-            session_id: view.session_id.clone(),
-            name: view.name.clone(),
-            command: view.command.clone(),
-            cwd: view.cwd.clone(),
+            command: one_line(&view.command, LINE),
             phase: view.phase,
             placement: view.placement,
             outcome: view.outcome.clone(),
-            leader_outcome: view.leader_outcome.clone(),
-            started_at: view.started_at.clone(),
+            leader_outcome,
             elapsed_ms: view.elapsed_ms,
             deadline_at: view.deadline_at.clone(),
             expected_ms: view.expected_ms,
@@ -91,9 +91,11 @@ impl From<&TaskView> for TaskSummary {
 /// The fields of `run`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunDetails {
-    /// The task that the command became; null when it was not started.
+    /// The task that the command became; left out when it was not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
     /// The task that runs the same command already, because of which this one was not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicate_of: Option<TaskId>,
     /// Whether `output` leaves something out that the task wrote until now.
     pub(crate) output_truncated: bool,
@@ -133,11 +135,14 @@ pub(crate) struct StopDetails {
 pub(crate) struct StopResult {
     /// The id, or its beginning, as it was given.
     pub(crate) asked: String,
-    /// How the task stands; null when there is none, or when it is still being ended.
+    /// How the task stands; left out when there is none, or when it is still being ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// What was ended and what could not be; null when nothing had to be.
+    /// What was ended and what could not be, when anything had to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_report: Option<StopReport>,
-    /// Why it could not be stopped; null when it could.
+    /// Why it could not be stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
 

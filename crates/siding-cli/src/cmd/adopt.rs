@@ -10,6 +10,7 @@ use siding_core::launch::Shim;
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
 
+use super::release;
 use crate::context::{self, Task};
 use crate::failure::Failure;
 use crate::print;
@@ -72,6 +73,14 @@ impl Args {
                 let view = AdoptView::new(self.pid, &claim);
                 claim.give(&root, shim, &settings)?;
                 view
+            }
+            Claimed::Already { task } if was_released(&root, task) => {
+                let pid = self.pid;
+                let why = format!(
+                    "process {pid} was released from task {task} and cannot be adopted again: its mark stays"
+                );
+                return Err(Failure::new(why)
+                    .with_hint("what it starts has that mark too; start it anew to have it kept"));
             }
             Claimed::Already { task } => AdoptView::already(self.pid, task, &root),
         };
@@ -146,6 +155,11 @@ impl AdoptView {
 /// Returns the session of a task that is on record.
 fn session_of(root: &Root, task: TaskId) -> Option<SessionId> {
     Task::read(root, task).ok().map(|task| task.state.spec.session_id)
+}
+
+/// Whether what carries the mark of a task was given back.
+fn was_released(root: &Root, task: TaskId) -> bool {
+    Task::read(root, task).is_ok_and(|task| release::is_released(&task))
 }
 
 /// Returns what the shell reads: one word or two.

@@ -21,6 +21,7 @@ mod notices;
 mod output;
 mod ps;
 mod reap;
+mod release;
 pub(crate) mod report;
 mod run;
 mod session;
@@ -89,6 +90,7 @@ enum Command {
     Install(install::Args),
     Uninstall(uninstall::Args),
     Adopt(adopt::Args),
+    Release(release::Args),
     ShellInit(shell_init::Args),
     Hook(hook::Args),
     Config(config::Args),
@@ -187,6 +189,7 @@ impl Cli {
             Command::Dream(args) => args.run(),
             Command::Mcp(args) => args.run(),
             Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
+            Command::Release(args) => args.run(),
             Command::Install(args) => args.run(),
             Command::Uninstall(args) => args.run(),
             Command::ShellInit(args) => args.run(),

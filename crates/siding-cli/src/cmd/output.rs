@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use regex::Regex;
-use siding_core::output::{self, Choose, Query, Reading, Size, Stream};
+use siding_core::output::{self, Choose, MARKED_MIN, Query, Reading, Size, Stream};
 use siding_core::store::Root;
 use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
@@ -210,6 +210,11 @@ impl Args {
         } else {
             Manner::Choice
         };
+        if let Some(max) = unsaid_cut(&query, &reading) {
+            errln!(
+                "siding: cut to the last {max} bytes; a larger --max-bytes, or `none`, shows more"
+            );
+        }
         if let Some(remark) = remark(task, manner, printed, &reading) {
             errln!("siding: {remark}");
         }
@@ -248,6 +253,14 @@ impl Args {
             );
         }
         Ok(copied.map(|copied| copied.next))
+    }
+}
+
+/// Returns the size to which a text was cut that is too short to say so itself.
+fn unsaid_cut(query: &Query, reading: &Reading) -> Option<usize> {
+    match query.size {
+        Size::Ends(max) if reading.truncated && max < MARKED_MIN => Some(max),
+        Size::Ends(_) | Size::Page(_) | Size::Whole => None,
     }
 }
 

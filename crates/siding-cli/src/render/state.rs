@@ -30,6 +30,7 @@ pub(crate) fn short_outcome(outcome: &Outcome) -> String {
         Outcome::Stopped { .. } => "stopped".to_owned(),
         Outcome::Limit { .. } => "limit".to_owned(),
         Outcome::FailedToStart { .. } => "not started".to_owned(),
+        Outcome::Released { .. } => "released".to_owned(),
         Outcome::Lost { .. } => "lost".to_owned(),
         // An outcome that this build has no word for.
         other => one_line(&other.to_string(), 12),
@@ -40,7 +41,7 @@ pub(crate) fn short_outcome(outcome: &Outcome) -> String {
 pub(super) fn paint(view: &TaskView) -> Paint {
     match &view.outcome {
         Some(Outcome::Exited { code: 0 }) => Paint::Good,
-        Some(Outcome::Stopped { .. }) => Paint::Faint,
+        Some(Outcome::Stopped { .. } | Outcome::Released { .. }) => Paint::Faint,
         Some(_) => Paint::Bad,
         None => match view.phase {
             PhaseName::Starting

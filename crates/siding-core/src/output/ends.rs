@@ -16,6 +16,9 @@ const MARKER_MAX: usize = 240;
 /// Bytes of text that must be left beside that line to make it worth while.
 const ROOM_MIN: usize = 80;
 
+/// Smallest size at which a text that is cut says so in a line of its own.
+pub const MARKED_MIN: usize = MARKER_MAX + ROOM_MIN;
+
 /// What the text is made of, for the line about what is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {

@@ -172,6 +172,8 @@ fn find_once(root: &Root, survey: &Survey) -> Look {
     let mut found = Found::new();
     for id in carried {
         let shim = match survey.tasks.get(&id) {
+            // Its mark cannot be taken off again, and it was to go on.
+            Some(Standing::Ended { released: true, .. }) => continue,
             Some(Standing::Ended { shim, .. }) => Some(*shim),
             None if aside.contains(&id) && !root.is_marked_live(id) => None,
             Some(

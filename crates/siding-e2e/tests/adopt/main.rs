@@ -7,6 +7,7 @@ mod broken;
 mod descendants;
 mod keeping;
 mod output;
+mod release;
 mod rescue;
 mod shells;
 mod support;

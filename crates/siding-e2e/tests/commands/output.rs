@@ -202,3 +202,21 @@ fn what_makes_no_sense_together_is_refused() {
     }
     stop_all(&sandbox);
 }
+
+/// A short text has no room for a line about what it lacks.
+#[test]
+fn a_text_that_is_cut_says_so_whatever_its_size() {
+    let sandbox = sandbox();
+    let id = ended(&sandbox, "seq 1 500");
+    for size in ["20", "64", "200", "319"] {
+        let cut = output(&sandbox, &id, &["--all", "--max-bytes", size]);
+        assert!(cut.out().len() <= size.parse().expect("a number"), "{cut}");
+        assert!(cut.err().contains(&format!("cut to the last {size} bytes")), "{cut}");
+        let chosen = output(&sandbox, &id, &["--grep", "[0-9]", "--max-bytes", size]);
+        assert!(chosen.err().contains("cut to the last"), "{chosen}");
+    }
+    let marked = output(&sandbox, &id, &["--all", "--max-bytes", "400"]);
+    assert!(!marked.err().contains("cut to") && marked.out().contains("--since"), "{marked}");
+    let whole = output(&sandbox, &id, &["--all", "--max-bytes", "none"]);
+    assert!(!whole.err().contains("cut to"), "{whole}");
+}

@@ -20,6 +20,8 @@ impl Checked {
         for tool in list["tools"].as_array().expect("tools") {
             let schema = &tool["outputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");
+            // Claude Code warns of each format that it does not know.
+            assert!(!schema.to_string().contains("\"uint"), "{schema}");
             let name = tool["name"].as_str().expect("a name").to_owned();
             checked.schemas.insert(name, Schema::new(&schema.to_string()));
         }
@@ -69,7 +71,7 @@ fn every_tool_answers_as_data_what_its_schema_promises() {
     );
     let id = &over["task"]["task_id"];
     let again = client.call("run", json!({ "command": command, "stdin": true }));
-    assert_eq!((&again["duplicate_of"], &again["task"]), (id, &json!(null)));
+    assert!(again["duplicate_of"] == *id && again.get("task").is_none(), "{again}");
 
     let why = client.call("why", json!({ "id": id }));
     assert_eq!(why["why"]["verdict"], "input_wait", "{why}");

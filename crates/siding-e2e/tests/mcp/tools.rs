@@ -177,6 +177,8 @@ fn output_is_what_is_new_or_what_is_chosen() {
     assert!(told.output.contains("error: broke") && !told.output.contains("300"), "{told:?}");
     let told = client.call("output", json!({ "id": id, "since": 0, "max_bytes": 64 }));
     assert!(told.output.starts_with("1\n2\n") && told.said.contains("`since`"), "{told:?}");
+    let told = client.call("output", json!({ "id": id, "grep": "[0-9]", "max_bytes": 64 }));
+    assert!(told.output.len() <= 64 && told.said.contains("cut to the last 64 bytes"), "{told:?}");
     let told = client.call("output", json!({ "id": id }));
     assert!(told.output.contains("error: broke"), "{told:?}");
     let told = client.call("output", json!({ "id": id }));

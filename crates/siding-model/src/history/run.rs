@@ -71,7 +71,8 @@ impl Run {
             Outcome::Signaled { .. }
             | Outcome::Deadline { .. }
             | Outcome::Stopped { .. }
-            | Outcome::Limit { .. } => Length::AtLeast(ms),
+            | Outcome::Limit { .. }
+            | Outcome::Released { .. } => Length::AtLeast(ms),
             Outcome::FailedToStart { .. } | Outcome::Lost { .. } => Length::Unknown,
         }
     }

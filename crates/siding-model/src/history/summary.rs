@@ -64,7 +64,10 @@ const fn failed(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Exited { code } => *code != 0,
         Outcome::Signaled { .. } | Outcome::Deadline { .. } | Outcome::Limit { .. } => true,
-        Outcome::Stopped { .. } | Outcome::FailedToStart { .. } | Outcome::Lost { .. } => false,
+        Outcome::Stopped { .. }
+        | Outcome::FailedToStart { .. }
+        | Outcome::Released { .. }
+        | Outcome::Lost { .. } => false,
     }
 }
 

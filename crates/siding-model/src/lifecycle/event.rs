@@ -83,6 +83,11 @@ pub enum Event {
         /// Processes that could not be ended.
         survivors: u32,
     },
+    /// An adopted task was given back: nothing of it is ended.
+    Released {
+        /// Who asked for it.
+        by: String,
+    },
     /// A rescuer found nothing that ever ran, or nothing left of it.
     Vanished {
         /// What is known.

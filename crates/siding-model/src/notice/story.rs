@@ -324,6 +324,7 @@ const fn changes_phase(event: &Event) -> bool {
         | Event::LimitPassed { .. }
         | Event::GraceOver
         | Event::Swept { .. }
+        | Event::Released { .. }
         | Event::Vanished { .. } => true,
         Event::Extended { .. } | Event::Placed { .. } => false,
     }

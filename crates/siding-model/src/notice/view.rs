@@ -103,6 +103,8 @@ pub enum Status {
     Stalled,
     /// Its shell has ended, descendants live.
     Lingering,
+    /// It was given back: it goes on, and siding does not keep it.
+    Released,
     /// Its end was not seen.
     Lost,
     /// It wrote what somebody wanted to know of.
@@ -125,6 +127,7 @@ impl Status {
             Self::Limit => "limit",
             Self::Stalled => "stalled",
             Self::Lingering => "lingering",
+            Self::Released => "released",
             Self::Lost => "lost",
             Self::Matched => "matched",
             Self::Ready => "ready",
@@ -146,6 +149,7 @@ impl News {
                 Outcome::Deadline { .. } => Status::TimedOut,
                 Outcome::Stopped { .. } => Status::Stopped,
                 Outcome::Limit { .. } => Status::Limit,
+                Outcome::Released { .. } => Status::Released,
                 Outcome::Lost { .. } => Status::Lost,
             },
             Self::Lingering { .. } => Status::Lingering,
@@ -213,6 +217,7 @@ impl News {
             Self::Ended { outcome, unready } => {
                 let says = match outcome {
                     Outcome::FailedToStart { .. }
+                    | Outcome::Released { .. }
                     | Outcome::Lost { .. }
                     | Outcome::Stopped { .. } => Some(outcome.to_string()),
                     Outcome::Exited { .. }

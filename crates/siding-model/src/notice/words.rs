@@ -64,7 +64,9 @@ pub(super) fn unready(outcome: &Outcome, state: &TaskState) -> Option<String> {
     match outcome {
         // What never ran is told by its outcome.
         Outcome::FailedToStart { .. } => None,
-        Outcome::Lost { .. } => Some(format!("whether it became ready ({wanted}) was not seen")),
+        Outcome::Released { .. } | Outcome::Lost { .. } => {
+            Some(format!("whether it became ready ({wanted}) was not seen"))
+        }
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::Deadline { .. }

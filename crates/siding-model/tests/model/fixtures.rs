@@ -14,8 +14,8 @@ use siding_model::lifecycle::{Event, Life, Phase, Tree};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::record::{
-    self, Accepted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor, WITH_EXPIRING,
-    WITH_READY, WITH_RESUMED,
+    self, Accepted, Adopted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor,
+    WITH_EXPIRING, WITH_READY, WITH_RELEASED, WITH_RESUMED,
 };
 use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
@@ -29,7 +29,7 @@ use crate::sample::{self, LEADER, STARTED, event};
 type Check = fn(&Folded);
 
 /// Every fixture, and what must be read from it.
-const FIXTURES: [(&str, Check); 9] = [
+const FIXTURES: [(&str, Check); 10] = [
     ("format-1/exited", exited),
     ("format-1/background-deadline", background_deadline),
     ("format-1/lingering-stopped", lingering_stopped),
@@ -39,6 +39,7 @@ const FIXTURES: [(&str, Check); 9] = [
     ("format-2/ready", ready),
     ("format-3/answered", answered),
     ("format-4/expiring", expiring),
+    ("format-5/released", released),
 ];
 
 #[test]
@@ -181,6 +182,16 @@ fn ready(folded: &Folded) {
     let seen: Vec<String> = ready.by.iter().map(|met| met.detail.to_string()).collect();
     assert_eq!(seen, ["process 4243 listens", "up and running"]);
     assert!(!state.awaits_ready());
+}
+
+fn released(folded: &Folded) {
+    let state = &folded.state;
+    common(state);
+    let by = "user".to_owned();
+    assert_eq!(state.life.phase(), &ended(Outcome::Released { by }, None));
+    assert_eq!(state.life.placement(), Placement::Background { why: Why::Timeout });
+    let adopted = state.adopted.as_ref().expect("it was");
+    assert_eq!(adopted.output.as_deref(), Some("/tmp/host/output"));
 }
 
 fn answered(folded: &Folded) {
@@ -367,7 +378,23 @@ fn written() -> Vec<(&'static str, Vec<Record>)> {
                 plainly_closed(790_000),
             ],
         ),
+        (
+            "format-5/released",
+            vec![
+                adopted(),
+                spawned(),
+                event(2_000, Event::Placed { why: Why::Timeout }),
+                event(6_000, Event::Released { by: "user".to_owned() }),
+                plainly_closed(6_000),
+            ],
+        ),
     ]
+}
+
+fn adopted() -> Record {
+    let adopted = Some(Adopted { output: Some("/tmp/host/output".to_owned()) });
+    let first = sample::accepted(sample::spec());
+    Record::Accepted(Box::new(Accepted { format: WITH_RELEASED, adopted, ..first }))
 }
 
 fn awaited() -> Record {

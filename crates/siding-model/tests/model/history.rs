@@ -57,6 +57,7 @@ pub(crate) fn events() -> impl Strategy<Value = Event> {
         2 => (0..250_u64).prop_map(|at| Event::Extended { deadline: Mono(at) }),
         2 => whys().prop_map(|why| Event::Placed { why }),
         2 => (0..2_u32).prop_map(|survivors| Event::Swept { survivors }),
+        1 => "[r-t]".prop_map(|by| Event::Released { by }),
         1 => "[x-z]".prop_map(|why| Event::Vanished { why }),
     ]
 }

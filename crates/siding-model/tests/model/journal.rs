@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use siding_model::journal::{Folded, JournalError, TaskState, fold};
-use siding_model::lifecycle::{Event, Life, Tree};
-use siding_model::outcome::Why;
+use siding_model::lifecycle::{Event, Life, Phase, Tree};
+use siding_model::outcome::{Outcome, Why};
 use siding_model::process::Mono;
 use siding_model::record::{
-    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_EXPIRING, WITH_READY, WITH_RESUMED,
+    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_EXPIRING, WITH_READY, WITH_RELEASED,
+    WITH_RESUMED,
 };
 use siding_model::spec::{Stdin, TaskSpec};
 
@@ -171,7 +172,8 @@ fn a_newer_format_is_told_apart_before_anything_else_is_read() {
         assert_eq!(fold(&bytes), Err(JournalError::TooNew { found: newer }));
     }
     let error = fold(&line).expect_err("it is too new").to_string();
-    assert!(error.contains("format 5") && error.contains("up to 4"), "{error}");
+    let said = [format!("format {newer}"), format!("up to {NEWEST}")];
+    assert!(said.iter().all(|part| error.contains(part)), "{error}");
 }
 
 /// A program of format 1 knows no `ready`. It would take a journal that has one for a damaged one,
@@ -212,7 +214,6 @@ fn only_a_task_that_may_resume_unseen_is_of_a_format_that_says_so() {
     let piped = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
     let format = record::format_for(&piped, None);
     assert_eq!(format, WITH_RESUMED);
-    assert_eq!(record::format_for(&sample::spec(), Some(&Adopted::default())), WITH_RESUMED);
     let state = |format| TaskState::new(Accepted { format, ..sample::accepted(piped.clone()) });
     assert!(state(format).may_resume() && !state(WITH_READY).may_resume());
     let mut state = state(format);
@@ -349,4 +350,30 @@ fn a_timeout_is_a_field_that_older_readers_ignore() {
         let read: Record = serde_json::from_value(json(&record)).expect("its own form");
         assert_eq!(read, record);
     }
+}
+
+/// An older program would end what carries the mark of an ended task. So it must not read that an
+/// adopted task was given back, and leaves a journal alone that may say so.
+#[test]
+fn only_an_adopted_task_of_the_newest_format_can_be_released() {
+    let adopted = Some(Adopted::default());
+    let format = record::format_for(&sample::spec(), adopted.as_ref());
+    assert_eq!(format, WITH_RELEASED);
+    let state = |format, adopted| {
+        TaskState::new(Accepted { format, adopted, ..sample::accepted(sample::spec()) })
+    };
+    assert!(state(format, adopted.clone()).may_release());
+    assert!(!state(WITH_RESUMED, adopted.clone()).may_release());
+    assert!(!state(format, None).may_release());
+    let mut state = state(format, adopted);
+    let by = "user".to_owned();
+    for record in [
+        event(3, Event::Spawned { leader: sample::LEADER }),
+        event(9, Event::Released { by: by.clone() }),
+    ] {
+        state.apply(record).expect("it can follow");
+    }
+    assert!(!state.may_release() && !state.is_live());
+    let Phase::Ended { outcome, leader: None } = state.life.phase() else { panic!("{state:?}") };
+    assert_eq!(*outcome, Outcome::Released { by });
 }

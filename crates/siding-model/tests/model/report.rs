@@ -125,6 +125,7 @@ fn outcomes() -> Vec<Outcome> {
         Outcome::Deadline { limit_ms: 1_800_000 },
         Outcome::Stopped { by: text() },
         Outcome::FailedToStart { error: text() },
+        Outcome::Released { by: text() },
         Outcome::Lost { why: text() },
     ];
     outcomes.extend(limits.map(|which| Outcome::Limit { which }));

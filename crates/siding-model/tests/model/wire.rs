@@ -18,7 +18,8 @@ fn requests() -> Vec<Request> {
         Request::Subscribe { follow: true },
         Request::Place { why: Why::User },
         Request::Stop { by: by.clone(), grace_ms: Some(u64::MAX), signal: Some(Signal::INT) },
-        Request::Stop { by, grace_ms: None, signal: None },
+        Request::Stop { by: by.clone(), grace_ms: None, signal: None },
+        Request::Release { by: by.clone() },
         Request::Extend { to_ms: 1, by_ms: None },
         Request::Extend { to_ms: 1, by_ms: Some(2) },
         Request::InputWritten,
@@ -33,6 +34,7 @@ fn requests() -> Vec<Request> {
             Request::Subscribe { .. }
             | Request::Place { .. }
             | Request::Stop { .. }
+            | Request::Release { .. }
             | Request::Extend { .. }
             | Request::InputWritten
             | Request::CloseStdin
@@ -122,6 +124,7 @@ fn the_words_on_the_wire_are_pinned() {
             "subscribe",
             "place",
             "stop",
+            "release",
             "extend",
             "input_written",
             "close_stdin",

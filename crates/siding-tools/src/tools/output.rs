@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::output::{self, Choose, PAGE_MIN, Query, Reading, Size, Stream};
+use siding_core::output::{self, Choose, MARKED_MIN, PAGE_MIN, Query, Reading, Size, Stream};
 use siding_core::settings::{self, Environment};
 use siding_core::view::Detail;
 use siding_model::advice;
@@ -81,6 +81,12 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
     let view = host.view(&standing, Detail::Brief);
     let mut answer = Answer::say(advice::line(&view, LINE));
     answer.said.extend(remark(args, &reading, text.is_empty()));
+    if let Size::Ends(max) = query.size
+        && reading.truncated
+        && max < MARKED_MIN
+    {
+        answer.said.push(format!("cut to the last {max} bytes; a larger `max_bytes` shows more"));
+    }
     if state.is_live() {
         answer.said.extend(text::next(host, &view));
     }

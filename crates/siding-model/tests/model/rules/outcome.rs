@@ -61,6 +61,10 @@ pub(super) fn was_seen(trace: &Trace) -> Verdict {
         Outcome::FailedToStart { error } => told(
             &|turn| matches!(&turn.event, Event::SpawnFailed { error: told, .. } if told == error),
         ),
+        Outcome::Released { by } => told(&|turn| {
+            matches!(&turn.event, Event::Released { by: told } if told == by)
+                && matches!(turn.before.phase, Phase::Running { .. } | Phase::Lingering { .. })
+        }),
         Outcome::Lost { why } => {
             let vanished =
                 told(&|turn| matches!(&turn.event, Event::Vanished { why: told } if told == why));
@@ -96,6 +100,10 @@ pub(super) fn first_asker_is_named(trace: &Trace) -> Verdict {
 pub(super) fn own_end_stays(trace: &Trace) -> Verdict {
     let first = trace.turns.iter().find(|turn| turn.asks_for_the_end() || turn.takes_leader_end());
     let (Some((outcome, leader)), Some(first)) = (end(trace), first) else { return Ok(()) };
+    if matches!(outcome, Outcome::Released { .. }) {
+        // Something of it lives, so that the leader's end is not that of the task.
+        return Ok(());
+    }
     if let Event::LeaderEnded { end, .. } = &first.event {
         let own = *outcome == Outcome::from(end.clone()) && leader == Some(end);
         return require(own, || format!("{end:?} came first, and yet {outcome:?} with {leader:?}"));

@@ -1,0 +1,121 @@
+//! `siding release`: gives an adopted process back.
+
+use std::process::ExitCode;
+
+use siding_core::link::AskError;
+use siding_core::view::Detail;
+use siding_core::watch::{Watch, WatchError};
+use siding_model::id::TaskId;
+use siding_model::lifecycle::Phase;
+use siding_model::notice::Shown;
+use siding_model::outcome::Outcome;
+use siding_model::protocol::Request;
+use siding_model::report::ProcessView;
+use siding_model::text::one_line;
+
+use crate::context::{self, PROGRAM, Task};
+use crate::failure::Failure;
+use crate::{print, render};
+
+/// How long a shim may take to answer, in milliseconds.
+const ANSWER_MS: u64 = 10_000;
+/// Processes that are named, and columns of each.
+const NAMED_MAX: usize = 5;
+const COMMAND_COLUMNS: usize = 40;
+
+/// Gives an adopted process back: it goes on, and nothing keeps it.
+///
+/// No deadline, no limit and no end of a session ends it or what it starts any more. The record says so:
+/// the task has ended as `released`. Only what siding adopted can be given back; what it started is
+/// ended by `siding stop`. It cannot be adopted again, since its mark stays.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding release b-4k7q            an editor that an agent's shell has opened
+  siding release --json b-4k7q     the task as JSON")]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print the task as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let root = context::root()?;
+        let id = root.resolve(&self.id)?;
+        let before = Task::read(&root, id)?.view(&root, Detail::Full);
+        let mut watch = Watch::open(&root, PROGRAM, id)?;
+        let request = Request::Release { by: "user".to_owned() };
+        match watch.ask(&request, ANSWER_MS) {
+            Err(WatchError::Ask { source: AskError::Refused { why }, .. }) => {
+                return Err(refused(id, &why));
+            }
+            result => drop(result?),
+        }
+        let task = Task::read(&root, id)?;
+        if !is_released(&task) {
+            return Err(refused(id, "it has ended already"));
+        }
+        let said = words(id, &before.processes);
+        if self.json {
+            let mut view = task.view(&root, Detail::Full);
+            view.message = Some(said);
+            render::json::print(&view)?;
+        } else {
+            print::text(&format!("{}\n", print::wrapped(&said, 0, print::WIDTH)))?;
+        }
+        // Its session's agent has been told, if it is the one that asked.
+        context::consumed(&root, &task.state, Shown::Standing);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Whether a task was given back.
+pub(super) fn is_released(task: &Task) -> bool {
+    matches!(task.state.life.phase(), Phase::Ended { outcome: Outcome::Released { .. }, .. })
+}
+
+fn refused(id: TaskId, why: &str) -> Failure {
+    Failure::new(format!("task {id} cannot be released: {why}"))
+        .with_hint(format!("`siding show {id}` tells how it stands"))
+}
+
+/// Says what goes on.
+fn words(id: TaskId, processes: &[ProcessView]) -> String {
+    let named = processes.iter().take(NAMED_MAX);
+    let mut named: Vec<String> = named
+        .map(|one| format!("{} ({})", one.pid, one_line(&one.command, COMMAND_COLUMNS)))
+        .collect();
+    if processes.len() > NAMED_MAX {
+        named.push(format!("{} more", processes.len() - NAMED_MAX));
+    }
+    let going_on = match named.as_slice() {
+        [] => "what is left of it goes on".to_owned(),
+        named => format!("what goes on: {}", named.join(", ")),
+    };
+    format!("{id} is released: siding does not end it any more, at no deadline; {going_on}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_is_named() {
+        let id = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let process = |pid| ProcessView {
+            pid,
+            command: "vim notes\u{1b}[2J".to_owned(),
+            state: "S".to_owned(),
+            cpu_ms: 0,
+        };
+        let all: Vec<ProcessView> = (1..8).map(process).collect();
+        let said = words(id, &all);
+        assert!(said.contains("1 (vim notes") && said.ends_with("2 more"), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+        assert!(words(id, &[]).ends_with("what is left of it goes on"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Giving an adopted process back.
+
+use serde_json::json;
+use siding_e2e::{Sandbox, eventually, processes, words};
+
+use crate::support::{ended, kept, sandbox, shown, start, until_no_shim};
+
+/// Everything that carries a released task's mark ends with the test.
+fn end(sandbox: &Sandbox, marks: &[&str]) {
+    for mark in marks {
+        sandbox.marked(mark).kill();
+    }
+}
+
+/// The process goes on past its deadline and the reaper, with what it starts, and the record says so.
+#[test]
+fn a_released_process_goes_on_and_the_record_says_so() {
+    let sandbox = sandbox();
+    let verbs = words("fork setsid mark child hang -- mark up hang");
+    let line = format!("exec {}", sandbox.puppet_line(&verbs));
+    let shell = kept(&sandbox, &line).env("SIDING_MAX_ELAPSED", "3s").env("SIDING_SESSION", "");
+    let task = start(&sandbox, shell);
+    let (up, child) = (sandbox.marked("up"), sandbox.marked("child"));
+    let released = sandbox.siding(&["release", &task.id]).run().expect_code(0);
+    assert!(released.out().contains("is released"), "{released}");
+    assert!(released.out().contains(&up.pid.to_string()), "it names what goes on: {released}");
+    until_no_shim(&sandbox);
+    let view = shown(&sandbox, &task.id);
+    assert_eq!(view["outcome"], json!({ "kind": "released", "by": "user" }));
+    assert_eq!((&view["phase"], &view["deadline_at"]), (&json!("ended"), &json!(null)));
+    let begun = std::time::Instant::now();
+    eventually("its deadline would have passed", || begun.elapsed().as_secs() >= 4);
+    for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
+        let reaped = sandbox.siding(args).run().expect_code(0).out();
+        assert!(!reaped.contains("stray"), "{reaped}");
+    }
+    for process in [up, child] {
+        assert!(processes::alive(process.pid, process.start), "{process:?} was ended");
+    }
+    let again = sandbox.siding(&["adopt", &up.pid.to_string()]).run().expect_code(125);
+    assert!(again.err().contains("was released from task"), "{again}");
+    let _twice_is_once = sandbox.siding(&["release", &task.id]).run().expect_code(0);
+    let listed = sandbox.siding(&["ps", "--all"]).run().expect_code(0);
+    assert!(listed.out().contains("released"), "{listed}");
+    end(&sandbox, &["up", "child"]);
+    let _ended = task.shell.wait();
+}
+
+/// The session's end stops what it owns, and a released task is not among it. Its agent is told.
+#[test]
+fn the_end_of_its_session_leaves_a_released_process_alone() {
+    let sandbox = sandbox();
+    let owner = sandbox.host("sleep", &["300"]).spawn();
+    let pid = owner.process().pid.to_string();
+    let open = ["session", "open", "chat", "--owner-pid", &pid];
+    let _open = sandbox.siding(&open).run().expect_code(0);
+    let line = format!("exec {}", sandbox.puppet_line(&words("mark up hang")));
+    let task = start(&sandbox, kept(&sandbox, &line).env("SIDING_SESSION", "chat"));
+    let up = sandbox.marked("up");
+    assert_eq!(shown(&sandbox, &task.id)["session_id"], "chat");
+    let json = sandbox.siding(&["release", "--json", &task.id]).run().expect_code(0).json();
+    assert_eq!(json["outcome"]["kind"], "released");
+    let told = sandbox.siding(&["notices", "--json", "--session", "chat"]).run().expect_code(0);
+    assert_eq!(told.json()[0]["status"], "released", "{told}");
+    let _closed = sandbox.siding(&["session", "close", "chat"]).run().expect_code(0);
+    assert!(processes::alive(up.pid, up.start));
+    owner.process().kill();
+    end(&sandbox, &["up"]);
+    let (_owner, _shell) = (owner.wait(), task.shell.wait());
+}
+
+/// Only what siding adopted, and while nobody ends it.
+#[test]
+fn what_siding_started_is_not_given_back() {
+    let sandbox = sandbox();
+    let argv = sandbox.puppet_argv(&["hang"]);
+    let args: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let run = [&["run", "--background", "--json", "--"], args.as_slice()].concat();
+    let id = sandbox.siding(&run).run().expect_code(0).json()["task_id"].clone();
+    let id = id.as_str().expect("an id");
+    let refused = sandbox.siding(&["release", id]).run().expect_code(125);
+    assert!(refused.err().contains("siding started it"), "{refused}");
+    assert_eq!(shown(&sandbox, id)["phase"], "running");
+    let _ended = sandbox.siding(&["stop", id]).run().expect_code(0);
+    let line = format!("exec {}", sandbox.puppet_line(&words("ignore TERM mark deaf hang")));
+    let task = start(&sandbox, kept(&sandbox, &line).env("SIDING_KILL_GRACE", "5s"));
+    let _deaf = sandbox.marked("deaf");
+    let stopping = sandbox.siding(&["stop", &task.id]).spawn();
+    eventually("it is being stopped", || shown(&sandbox, &task.id)["phase"] == "stopping");
+    let refused = sandbox.siding(&["release", &task.id]).run().expect_code(125);
+    assert!(refused.err().contains("being stopped"), "{refused}");
+    let _stopped = stopping.wait().expect_code(0);
+    assert_eq!(ended(&sandbox, &task.id)["outcome"]["kind"], "stopped");
+    let _ended = task.shell.wait();
+}
