@@ -26,7 +26,7 @@ pub use heirs::{
     spawning, topmost,
 };
 pub use record::Session;
-pub use turns::{Begun, begin_turn, has_hooks, hold, note_hooks};
+pub use turns::{Begun, begin_turn, has_hooks, hold, note_hooks, note_once};
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@
 
 mod claim;
 mod error;
+mod host_dir;
 mod session_dir;
 mod task_dir;
 

@@ -129,6 +129,8 @@ impl Sandbox {
             ("SIDING_STATE_DIR", inside("st")),
             // Never the machine's own sockets.
             ("SIDING_REAP_SOCKETS", inside("w/claude-http-*.sock")),
+            // The process that calls hooks is mostly the test itself, which outlives its sandbox.
+            ("SIDING_SUPERVISE_HOSTS", "false".to_owned()),
             ("XDG_STATE_HOME", inside("h/.local/state")),
             ("XDG_CONFIG_HOME", inside("h/.config")),
             ("XDG_DATA_HOME", inside("h/.local/share")),

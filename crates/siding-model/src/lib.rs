@@ -12,6 +12,7 @@ pub mod advice;
 pub mod evidence;
 pub mod foreign;
 pub mod history;
+pub mod host;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;

@@ -19,6 +19,7 @@ mod prompt;
 mod session_end;
 mod session_start;
 mod stop;
+mod supervision;
 mod wire;
 
 use std::process::ExitCode;
@@ -58,6 +59,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
+        supervision::ring(&input, self.host, self.event);
         match self.event {
             Event::PreToolUse => self.say(pre_tool_use::answer(&input).into()),
             Event::SessionStart => self.within(&input, |conversation| {

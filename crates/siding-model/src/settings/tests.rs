@@ -82,6 +82,8 @@ fn the_built_in_values_are_the_documented_ones() {
             "settle=0s",
             "stall_after=45s",
             "adopt_keep_after=2s",
+            "supervise_hosts=true",
+            "spare_programs=editors, browsers",
             "max_memory=0B",
             "min_available=0B",
             "max_processes=0",

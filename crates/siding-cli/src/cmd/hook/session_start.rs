@@ -16,6 +16,7 @@ use super::host::Host;
 use super::news::escaped;
 use super::predecessors;
 use super::stop::running;
+use super::supervision;
 use crate::cmd::{reap, shell_init};
 use crate::context;
 use crate::failure::Failure;
@@ -41,6 +42,11 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Answer, 
         Vec::new()
     });
     let mut text = String::new();
+    match supervision::begin(conversation, host, &settings) {
+        Ok(unkept) => text.extend(unkept),
+        // The session is open all the same.
+        Err(failure) => drop(failure.report()),
+    }
     if let Some(left) = predecessors::left(&conversation.root)? {
         text.push_str(&left);
     }
