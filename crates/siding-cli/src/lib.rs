@@ -23,6 +23,7 @@ mod render;
 
 use std::process::ExitCode;
 
+use siding_core::host::SUPERVISOR_ARGUMENT;
 use siding_core::launch::{SHIM_ARGUMENT, Shim};
 use siding_core::proxy::PROXY_ARGUMENT;
 
@@ -33,6 +34,9 @@ pub fn main() -> ExitCode {
     // Before anything else: a shim needs no argument parser, and pays for none.
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
+    }
+    if first == SUPERVISOR_ARGUMENT {
+        return ExitCode::from(siding_shim::supervise());
     }
     if first == PROXY_ARGUMENT {
         return ExitCode::from(siding_core::proxy::main());

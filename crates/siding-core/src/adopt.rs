@@ -9,15 +9,20 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use siding_model::adopt::{command_of, is_between, session_of};
+use siding_model::host::SandboxedCommand;
 use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::limits::{Limits, Thresholds};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::Placement;
 use siding_model::process::{Mono, ProcRef, Wall};
 use siding_model::protocol::Message;
 use siding_model::settings::Settings;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::signal::Signal;
+use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
 
+use crate::host::is_beyond_this_namespace;
 use crate::launch::{Adoption, Shim};
 use crate::link::Heard;
 use crate::output;
@@ -53,6 +58,14 @@ pub enum AdoptError {
     /// It is another user's.
     #[error("process {pid} belongs to another user, whose processes cannot be marked or ended")]
     Foreign {
+        /// The number.
+        pid: i32,
+    },
+    /// Its number means another process here.
+    #[error(
+        "process {pid} cannot be found from here: `/proc` shows the processes of another PID namespace than this one"
+    )]
+    Elsewhere {
         /// The number.
         pid: i32,
     },
@@ -114,8 +127,54 @@ pub struct Claim {
     cwd: String,
     /// The file that it writes to, where that is the user's and has a name.
     output: Option<(OwnedFd, String)>,
+    /// Program of the sandbox that it is in.
+    sandbox: Option<&'static str>,
     at: Mono,
     wall: Wall,
+}
+
+/// What a command in a sandbox shows of itself to who is outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The directory in which it runs.
+    pub cwd: String,
+}
+
+/// What the settings say of whatever is adopted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    keep_after_ms: u64,
+    deadline_ms: u64,
+    cap_ms: u64,
+    signal: Signal,
+    grace_ms: u64,
+    on_leader_exit: OnLeaderExit,
+    session_grace_ms: u64,
+    stall_after_ms: u64,
+    deadline_notice_ms: u64,
+    limits: Limits,
+    watch: Thresholds,
+    /// Programs that a person wants to keep, by their names.
+    pub spare_programs: Vec<String>,
+}
+
+impl From<&Settings> for Terms {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            keep_after_ms: millis(settings.adopt_keep_after),
+            deadline_ms: millis(settings.max_elapsed.min(settings.max_elapsed_hard_cap)),
+            cap_ms: millis(settings.max_elapsed_hard_cap),
+            signal: settings.kill_signal,
+            grace_ms: millis(settings.kill_grace),
+            on_leader_exit: settings.on_leader_exit,
+            session_grace_ms: millis(settings.session_grace),
+            stall_after_ms: millis(settings.stall_after),
+            deadline_notice_ms: millis(settings.deadline_notice),
+            limits: settings.limits(),
+            watch: settings.thresholds(),
+            spare_programs: settings.spare_programs.clone(),
+        }
+    }
 }
 
 /// Marks a process that runs, and all that it will start. `named` is the session that it is to belong
@@ -130,14 +189,22 @@ pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed
     if pid == 1 {
         return Err(AdoptError::First { pid });
     }
+    if is_beyond_this_namespace(None) {
+        return Err(AdoptError::Elsewhere { pid });
+    }
     let process = procfs::identify(pid).ok_or_else(gone)?;
     let leader = PidFd::living(process).map_err(io("hold it"))?.ok_or_else(gone)?;
     if procfs::only_uid(pid) != Some(process::effective_uid()) {
         return Err(AdoptError::Foreign { pid });
     }
-    if let Some(mark) = procfs::birthmark(pid) {
-        let task = mark.task().ok_or(AdoptError::Limited { pid, limit: mark.0 })?;
-        return Ok(Claimed::Already { task });
+    match procfs::birthmark(pid) {
+        // Its task's mark takes the place of its host's.
+        Some(mark) if mark.host().is_some() => {}
+        Some(mark) => {
+            let task = mark.task().ok_or(AdoptError::Limited { pid, limit: mark.0 })?;
+            return Ok(Claimed::Already { task });
+        }
+        None => {}
     }
     let session = session(root, named, pid)?;
     let task = root.new_id(Kind::LocalBash).map_err(io("make an id"))?;
@@ -149,6 +216,7 @@ pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed
         command: command_of(&words),
         cwd: procfs::directory(pid).unwrap_or_else(|| "/".to_owned()),
         output: output_of(pid),
+        sandbox: None,
         at: clock::mono(),
         wall: clock::wall(),
     };
@@ -157,6 +225,37 @@ pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed
 }
 
 impl Claim {
+    /// Holds a command that a host runs in a sandbox, which is to become this task of this session.
+    /// Nothing is marked.
+    ///
+    /// # Errors
+    ///
+    /// [`AdoptError`].
+    pub fn of_sandboxed(
+        command: &SandboxedCommand,
+        (task, session): (TaskId, SessionId),
+        Found { cwd }: Found,
+    ) -> Result<Self, AdoptError> {
+        let pid = command.leader.pid;
+        let leader = PidFd::living(command.leader)
+            .map_err(|source| AdoptError::Io { pid, doing: "hold it", source })?
+            .ok_or(AdoptError::NoProcess { pid })?;
+        if procfs::only_uid(pid) != Some(process::effective_uid()) {
+            return Err(AdoptError::Foreign { pid });
+        }
+        Ok(Self {
+            leader,
+            task,
+            session,
+            command: command.command.clone(),
+            cwd,
+            output: output_of(pid),
+            sandbox: Some(command.sandbox),
+            at: clock::mono(),
+            wall: clock::wall(),
+        })
+    }
+
     /// Has `shim` keep the process.
     ///
     /// # Errors
@@ -166,18 +265,20 @@ impl Claim {
         self,
         root: &Root,
         shim: io::Result<Shim>,
-        settings: &Settings,
+        terms: &Terms,
     ) -> Result<(), AdoptError> {
         let pid = self.leader.process.pid;
         let io = |doing| move |source| AdoptError::Io { pid, doing, source };
         let adoption = Adoption {
             process: self.leader.process,
             root: std::path::absolute(root.path()).map_err(io("find the state directory"))?,
-            keep_after_ms: millis(settings.adopt_keep_after),
+            keep_after_ms: terms.keep_after_ms,
             at: self.at,
             wall: self.wall,
             output: self.output.as_ref().map(|(_, name)| name.clone()),
-            spec: spec(self.task, self.session, (self.command, self.cwd), settings),
+            sandbox: self.sandbox.map(str::to_owned),
+            spare_programs: terms.spare_programs.clone(),
+            spec: spec(self.task, self.session, (self.command, self.cwd), terms),
         };
         let output = self.output.as_ref().map(|(file, _)| file.as_fd());
         let given = shim.and_then(|shim| shim.adopt(root, &adoption, self.leader.as_fd(), output));
@@ -232,7 +333,7 @@ fn spec(
     task_id: TaskId,
     session_id: SessionId,
     (command, cwd): (Command, String),
-    settings: &Settings,
+    terms: &Terms,
 ) -> TaskSpec {
     TaskSpec {
         task_id,
@@ -244,20 +345,20 @@ fn spec(
         // Whatever it reads, siding has no hold on it.
         stdin: Stdin::Null,
         placement: Placement::Foreground,
-        deadline_ms: millis(settings.max_elapsed.min(settings.max_elapsed_hard_cap)),
-        cap_ms: millis(settings.max_elapsed_hard_cap),
-        signal: settings.kill_signal,
-        grace_ms: millis(settings.kill_grace),
-        on_leader_exit: settings.on_leader_exit,
+        deadline_ms: terms.deadline_ms,
+        cap_ms: terms.cap_ms,
+        signal: terms.signal,
+        grace_ms: terms.grace_ms,
+        on_leader_exit: terms.on_leader_exit,
         keep: false,
-        session_grace_ms: millis(settings.session_grace),
+        session_grace_ms: terms.session_grace_ms,
         // The host's file is the host's: nothing of it is ever released.
         keep_head: u64::MAX,
         keep_tail: u64::MAX,
-        stall_after_ms: millis(settings.stall_after),
-        deadline_notice_ms: millis(settings.deadline_notice),
-        limits: settings.limits(),
-        watch: settings.thresholds(),
+        stall_after_ms: terms.stall_after_ms,
+        deadline_notice_ms: terms.deadline_notice_ms,
+        limits: terms.limits.clone(),
+        watch: terms.watch,
         // What runs already has the network that its host gave it.
         net: NetPolicy::Host,
         // It claims no command.

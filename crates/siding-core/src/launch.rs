@@ -235,6 +235,12 @@ pub struct Adoption {
     pub keep_after_ms: u64,
     /// Name of the file that it writes to, which is handed over, where it is the user's.
     pub output: Option<String>,
+    /// Program of the sandbox that it is in, where it was found from outside.
+    #[serde(default)]
+    pub sandbox: Option<String>,
+    /// Names of programs that are no members once they have left the command's session.
+    #[serde(default)]
+    pub spare_programs: Vec<String>,
     /// When it was marked.
     pub at: Mono,
     /// The same moment on the wall clock.

@@ -10,6 +10,7 @@ pub mod activity;
 pub mod adopt;
 pub mod cgroup;
 pub mod doctor;
+pub mod host;
 pub mod input;
 pub mod journal_file;
 pub mod lanes;

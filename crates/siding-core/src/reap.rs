@@ -5,6 +5,8 @@
 //! holds the task it belongs to. What belongs to another state directory is never touched: its
 //! tasks are not on record here.
 //!
+//! What a host has left carries the mark of that host, which is on record here ([`hosts()`]).
+//!
 //! Two things are judged without a record: socket files in watched places that nobody holds
 //! ([`sockets()`]), and, only when asked for, what other programs left behind, by rules
 //! ([`foreign()`]).
@@ -12,6 +14,7 @@
 mod foreign;
 mod foresee;
 mod forgotten;
+mod hosts;
 mod leases;
 mod leftovers;
 mod log;
@@ -45,6 +48,7 @@ pub(crate) use leftovers::stored_bytes;
 pub(crate) use log::LOGS;
 
 pub use foreign::{Orphans, foreign, foreign_unattended, note_foreign_report};
+pub use hosts::{end_host, hosts, hosts_foreseen};
 pub use leases::await_leaving;
 pub use sockets::sockets;
 pub use step::{Step, counts};
@@ -75,7 +79,8 @@ pub fn act(
     limits: &Limits,
     before_removal: impl FnOnce(),
 ) -> Result<Vec<Step>, ReapError> {
-    let mut steps = recovery::live_marked(root, program)?;
+    let mut steps = hosts(root);
+    steps.extend(recovery::live_marked(root, program)?);
     let mut survey = look(root)?;
     let unmarked = recovery::unmarked(root, program, &survey)?;
     if !unmarked.is_empty() {
@@ -103,7 +108,8 @@ pub fn act(
 ///
 /// [`ReapError`].
 pub fn act_at_once(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> {
-    let mut steps = recovery::live_marked(root, program)?;
+    let mut steps = hosts(root);
+    steps.extend(recovery::live_marked(root, program)?);
     let mut wanted: BTreeSet<TaskId> = root.live_tasks()?.into_iter().collect();
     wanted.extend(Marks::scan(|_, _| true).tasks());
     let survey = look_at(root, wanted)?;
@@ -119,7 +125,9 @@ pub fn act_at_once(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> 
 ///
 /// [`ReapError`].
 pub fn foresee(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
-    foresee::steps(root, limits)
+    let mut steps = hosts_foreseen(root);
+    steps.extend(foresee::steps(root, limits)?);
+    Ok(steps)
 }
 
 /// Returns how a task ended, `None` while it has not.

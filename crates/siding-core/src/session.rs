@@ -28,7 +28,9 @@ pub use heirs::{
     of_subagent, spawning, topmost,
 };
 pub use record::Session;
-pub use turns::{Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks};
+pub use turns::{
+    Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks, note_once,
+};
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@
 mod ambiguous;
 mod claim;
 mod error;
+mod host_dir;
 mod session_dir;
 mod task_dir;
 

@@ -74,6 +74,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         cwd: spec.cwd.clone(),
         final_cwd: state.final_cwd.clone(),
         adopted: state.adopted.is_some(),
+        sandbox: state.adopted.as_ref().and_then(|adopted| adopted.sandbox.clone()),
         phase: state.life.phase().into(),
         placement: state.life.placement().into(),
         outcome: outcome(state),

@@ -131,6 +131,8 @@ impl Sandbox {
             ("SIDING_REAP_SOCKETS", inside("w/claude-http-*.sock")),
             // Nor the machine's own processes.
             ("SIDING_FOREIGN_REAP", "off".to_owned()),
+            // The process that calls hooks is mostly the test itself, which outlives its sandbox.
+            ("SIDING_SUPERVISE_HOSTS", "false".to_owned()),
             ("XDG_STATE_HOME", inside("h/.local/state")),
             ("XDG_CONFIG_HOME", inside("h/.config")),
             ("XDG_DATA_HOME", inside("h/.local/share")),

@@ -79,6 +79,8 @@ pub struct ActivityCounts {
     pub limit: usize,
     /// Their end was not seen.
     pub lost: usize,
+    /// They were adopted and given back: siding does not know their end.
+    pub released: usize,
 }
 
 /// One task.
@@ -296,6 +298,7 @@ impl ActivityCounts {
                 Some(Outcome::Deadline { .. }) => &mut counts.timed_out,
                 Some(Outcome::Limit { .. }) => &mut counts.limit,
                 Some(Outcome::Lost { .. }) => &mut counts.lost,
+                Some(Outcome::Released { .. }) => &mut counts.released,
             };
             *count += 1;
             counts.ended += 1;
@@ -310,9 +313,13 @@ fn has_failed(task: &ActivityTask) -> bool {
         Some(Outcome::Signaled { .. } | Outcome::FailedToStart { .. } | Outcome::Lost { .. }) => {
             true
         }
-        Some(Outcome::Deadline { .. } | Outcome::Stopped { .. } | Outcome::Limit { .. }) | None => {
-            false
-        }
+        Some(
+            Outcome::Deadline { .. }
+            | Outcome::Stopped { .. }
+            | Outcome::Limit { .. }
+            | Outcome::Released { .. },
+        )
+        | None => false,
     }
 }
 
@@ -328,6 +335,7 @@ fn stop_rule(outcome: &Outcome) -> Option<String> {
         Outcome::Signaled { .. }
         | Outcome::Exited { .. }
         | Outcome::FailedToStart { .. }
+        | Outcome::Released { .. }
         | Outcome::Lost { .. } => None,
     }
 }

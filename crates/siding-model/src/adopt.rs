@@ -73,6 +73,43 @@ pub fn command_of(words: &[String]) -> Command {
     }
 }
 
+/// Returns the command that a host runs by a shell of its own, where that shell's text stands in these
+/// words: its own, or those of what will start it, quoted once more for each shell in between.
+#[must_use]
+pub fn hosts_command(words: &[String]) -> Option<Command> {
+    /// Shells around the host's that are looked into.
+    const AROUND_MOST: u32 = 4;
+    // The rest of a program's words, behind its options, may be a shell's.
+    (0..words.len()).find_map(|from| quoted_command(text_of(&words[from..])?, AROUND_MOST))
+}
+
+/// Returns the command of a host's text, or of one that stands in this text as a shell's word.
+fn quoted_command(text: &str, around: u32) -> Option<Command> {
+    if let Some(text) = hosts_text(text) {
+        return Some(Command::Shell { text, shell: "bash".to_owned() });
+    }
+    let mut texts = text.match_indices(WITH_TEXT).map(|(at, _)| &text[at + WITH_TEXT.len()..]);
+    let inner = |rest| quoted_command(&first_word(rest)?, around.checked_sub(1)?);
+    texts.find_map(inner)
+}
+
+/// What stands before a shell's text in the text of another.
+const WITH_TEXT: &str = " -c ";
+
+/// Returns the command that a host runs by the shell whose words these are.
+#[must_use]
+pub fn hosts_shell(words: &[String]) -> Option<Command> {
+    let text = hosts_text(text_of(words)?)?;
+    Some(Command::Shell { text, shell: words[0].trim_start_matches('-').to_owned() })
+}
+
+/// Whether these are the words of a shell that was given its text by `-c`.
+#[must_use]
+pub fn is_shell_with_text(words: &[String]) -> bool {
+    let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    is_between(name.trim_start_matches('-')) && text_of(words).is_some()
+}
+
 /// Returns the text that a shell was started with by `-c`.
 fn text_of(words: &[String]) -> Option<&str> {
     let mut rest = words.iter().skip(1);
@@ -103,6 +140,10 @@ fn text_of(words: &[String]) -> Option<&str> {
 const BEFORE: &str = "&& eval ";
 const BEHIND: &str = " && pwd -P >| ";
 
+/// How the command begins in the text of a shell around the host's shell: with a quote that was
+/// quoted itself. Its words are those of the inner shell's text, not the command's.
+const QUOTED_AGAIN: &str = r#"'"'"'"#;
+
 /// How the text of a Codex shell begins, and what stands before the shell and the command that it
 /// becomes when it has restored the environment (0.169.0).
 const CODEX: &str = "__CODEX_SNAPSHOT";
@@ -119,6 +160,9 @@ fn hosts_text(text: &str) -> Option<String> {
         };
     }
     let (_, rest) = text.split_once(BEFORE)?;
+    if rest.starts_with(QUOTED_AGAIN) {
+        return None;
+    }
     let (quoted, _) = rest.rsplit_once(BEHIND)?;
     let mut words = unquoted(quoted)?;
     // The host's own redirection, not the command's.
@@ -128,30 +172,57 @@ fn hosts_text(text: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
+/// Returns the first word of a text as a shell would take it.
+fn first_word(text: &str) -> Option<String> {
+    let mut chars = text.chars();
+    let mut word = None;
+    loop {
+        match next_part(&mut chars, &mut word)? {
+            Part::OfWord => {}
+            Part::Between | Part::End => return word,
+        }
+    }
+}
+
 /// Returns the words of a text as a shell would take them, `None` when a quote is left open.
 fn unquoted(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ' ' | '\t' => words.extend(word.take()),
-            '\'' => {
-                let (inside, after) = chars.as_str().split_once('\'')?;
-                word.get_or_insert_default().push_str(inside);
-                chars = after.chars();
+    loop {
+        match next_part(&mut chars, &mut word)? {
+            Part::OfWord => {}
+            Part::Between => words.extend(word.take()),
+            Part::End => {
+                words.extend(word.take());
+                return Some(words);
             }
-            '"' => {
-                let (inside, after) = chars.as_str().split_once('"')?;
-                word.get_or_insert_default().push_str(inside);
-                chars = after.chars();
-            }
-            '\\' => word.get_or_insert_default().push(chars.next()?),
-            other => word.get_or_insert_default().push(other),
         }
     }
-    words.extend(word);
-    Some(words)
+}
+
+/// What a shell has read.
+enum Part {
+    OfWord,
+    Between,
+    End,
+}
+
+/// Reads one quoted part, one character, or what stands between two words. `None` when a quote is left
+/// open.
+fn next_part(chars: &mut std::str::Chars<'_>, word: &mut Option<String>) -> Option<Part> {
+    let Some(c) = chars.next() else { return Some(Part::End) };
+    match c {
+        ' ' | '\t' => return Some(Part::Between),
+        '\'' | '"' => {
+            let (inside, after) = chars.as_str().split_once(c)?;
+            word.get_or_insert_default().push_str(inside);
+            *chars = after.chars();
+        }
+        '\\' => word.get_or_insert_default().push(chars.next()?),
+        other => word.get_or_insert_default().push(other),
+    }
+    Some(Part::OfWord)
 }
 
 #[cfg(test)]

@@ -275,6 +275,109 @@ impl Birthmark {
     pub const fn task(self) -> Option<TaskId> {
         TaskId::of_bits(self.0)
     }
+
+    /// Returns the mark of the host that carries this number, if it can be one.
+    #[must_use]
+    pub const fn host(self) -> Option<HostMark> {
+        HostMark::new(self.0)
+    }
+
+    /// Number of siding's own processes that watch a host. They carry no host's mark, whoever has
+    /// started them: whatever carries one ends with its host.
+    pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
+    /// Number of what was a task's and is none any more. Smaller than every task's, so that an
+    /// ordinary user's process can be given it.
+    pub const SPARED: Self = Self(TaskId::MIN_BITS - 1);
+}
+
+/// The number that marks a host's process and what it starts outside of tasks: a [`Birthmark`]
+/// greater than every task's.
+///
+/// A hard limit can only be lowered by an ordinary user. So a shell that carries its host's mark
+/// can still be given its task's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostMark(u64);
+
+impl HostMark {
+    /// Smallest number usable as a host's mark. In decimal digits, as `/proc/PID/limits` shows it,
+    /// every mark of a host has 19 digits and begins with 2, 3 or 4; no task's has both.
+    pub const MIN_BITS: u64 = 1 << 61;
+    /// Largest number usable as a host's mark.
+    pub const MAX_BITS: u64 = (1 << 62) - 1;
+    /// Hexadecimal digits after the letter and the dash.
+    const DIGITS: usize = 16;
+
+    /// Returns the mark with these bits, `None` when they lie outside
+    /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`].
+    #[must_use]
+    pub const fn new(bits: u64) -> Option<Self> {
+        if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
+    }
+
+    /// Makes a mark below `most` from a random number; `None` when hardly any are left there. The mark
+    /// of a host that another host has started must be smaller than that one's.
+    #[must_use]
+    pub const fn draw(random: u64, most: u64) -> Option<Self> {
+        /// Fewer than these would soon be drawn twice.
+        const FEW: u64 = 1 << 28;
+        let most = if most > Self::MAX_BITS { Self::MAX_BITS } else { most };
+        let span = most.saturating_sub(Self::MIN_BITS);
+        if span <= FEW { None } else { Some(Self(Self::MIN_BITS + random % span)) }
+    }
+
+    /// Returns the number that processes carry.
+    #[must_use]
+    pub const fn birthmark(self) -> Birthmark {
+        Birthmark(self.0)
+    }
+}
+
+impl fmt::Display for HostMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "h-{:0width$x}", self.0, width = Self::DIGITS)
+    }
+}
+
+impl fmt::Debug for HostMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is not a host's mark.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not the mark of a host; one looks like `h-2f3c9a0b1d4e5f60`")]
+pub struct BadHostMark {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for HostMark {
+    type Err = BadHostMark;
+
+    fn from_str(text: &str) -> Result<Self, BadHostMark> {
+        let bad = || BadHostMark { text: text.to_owned() };
+        let digits = text.strip_prefix("h-").filter(|digits| digits.len() == Self::DIGITS);
+        let digits = digits.ok_or_else(bad)?;
+        // `from_str_radix` takes a sign and capital letters too; a mark has one spelling.
+        if !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(bad());
+        }
+        u64::from_str_radix(digits, 16).ok().and_then(Self::new).ok_or_else(bad)
+    }
+}
+
+impl Serialize for HostMark {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostMark {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 /// Names one agent conversation that owns tasks.
@@ -381,6 +484,21 @@ mod tests {
         }
 
         #[test]
+        fn a_hosts_mark_reads_back_and_is_above_every_tasks(
+            random: u64,
+            most in HostMark::MIN_BITS * 5 / 4..=u64::MAX,
+        ) {
+            let mark = HostMark::draw(random, most).expect("there is room");
+            prop_assert!(mark.birthmark().0 < most);
+            prop_assert_eq!(mark.to_string().parse::<HostMark>(), Ok(mark));
+            prop_assert_eq!(mark.birthmark().host(), Some(mark));
+            prop_assert_eq!(mark.birthmark().task(), None);
+            prop_assert!(mark.birthmark().0 > Birthmark::SUPERVISOR.0);
+            let shown = mark.birthmark().0.to_string();
+            prop_assert!(shown.len() == 19 && shown.starts_with(['2', '3', '4']), "{}", shown);
+        }
+
+        #[test]
         fn text_order_is_number_order(a in TaskId::MIN_BITS..=TaskId::MAX_BITS,
                                       b in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
             let (a, b) = (TaskId::of_bits(a).unwrap(), TaskId::of_bits(b).unwrap());
@@ -420,6 +538,33 @@ mod tests {
             "../etc/passwd",
         ] {
             assert!(text.parse::<TaskId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn marks_of_siding_itself_are_no_tasks_and_no_hosts() {
+        for mark in [Birthmark::SUPERVISOR, Birthmark::SPARED] {
+            assert_eq!((mark.task(), mark.host()), (None, None));
+        }
+        assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS);
+        assert!(Birthmark::SPARED.0 < TaskId::MIN_BITS);
+        // As decimal digits, which is how a shell tells a host's mark from a task's.
+        let most = TaskId::MAX_BITS.to_string();
+        assert!(most.len() == 19 && most.starts_with('1'));
+    }
+
+    #[test]
+    fn hosts_that_are_nested_too_deep_get_no_mark() {
+        assert_eq!(HostMark::draw(7, HostMark::MIN_BITS), None);
+        assert_eq!(HostMark::draw(7, TaskId::MAX_BITS), None);
+    }
+
+    #[test]
+    fn what_is_no_hosts_mark_is_refused() {
+        for text in
+            ["", "h-", "h-2f3c9a0b1d4e5f6", "h-+f3c9a0b1d4e5f60", "h-2F3C9A0B1D4E5F60", "h-0000000000000000"]
+        {
+            assert!(text.parse::<HostMark>().is_err(), "{text}");
         }
     }
 

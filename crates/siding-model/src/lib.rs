@@ -17,6 +17,7 @@ pub mod failure_class;
 pub mod fnv;
 pub mod foreign;
 pub mod history;
+pub mod host;
 pub mod id;
 pub mod journal;
 pub mod lifecycle;

@@ -160,6 +160,12 @@ pub struct Adopted {
     /// `output` is a link to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// Program of the sandbox in which the host runs the command, such as `bwrap`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// Names of programs that are no members once they have left the command's session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spare_programs: Vec<String>,
 }
 
 /// What was found when a task was closed.

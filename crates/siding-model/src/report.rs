@@ -39,6 +39,8 @@ pub struct TaskView {
     pub final_cwd: Option<String>,
     /// Whether siding did not start it, but took it on while it ran.
     pub adopted: bool,
+    /// Program of the sandbox in which its host runs it, such as `bwrap`; null where there is none.
+    pub sandbox: Option<String>,
     /// Where it stands.
     pub phase: PhaseName,
     /// Whether somebody waits for it.

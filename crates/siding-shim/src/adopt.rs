@@ -105,7 +105,11 @@ impl Held {
         // By its path: it is to make the task's directory, and perhaps its place, itself.
         let root = Root::open(&adoption.root)
             .map_err(|error| when("open the state directory")(std::io::Error::other(error)))?;
-        let adopted = Adopted { output: adoption.output.take() };
+        let adopted = Adopted {
+            output: adoption.output.take(),
+            sandbox: adoption.sandbox.take(),
+            spare_programs: std::mem::take(&mut adoption.spare_programs),
+        };
         Ok(Self { root, adoption, leader, file, adopted, shim })
     }
 

@@ -5,6 +5,8 @@
 //! how it ended, and leaves. It has one thread and blocks in one place, the poll of `rounds`; a second
 //! one asks an address that the task is waited for with. It must
 //! never wait for anybody: not for a caller that does not read, not for an end of file.
+//!
+//! Beside it stands the supervisor of a host (`supervisor`), which keeps no task.
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +33,7 @@ mod rounds;
 mod script;
 mod stall;
 mod start;
+mod supervisor;
 mod unrecorded;
 
 use std::os::fd::OwnedFd;
@@ -39,6 +42,8 @@ use siding_core::launch::{self, Errand, Handed};
 use siding_core::sys::descriptor;
 
 use crate::rounds::Kept;
+
+pub use supervisor::main as supervise;
 
 /// Exit code of a shim that was not started by siding.
 const USAGE: u8 = 2;

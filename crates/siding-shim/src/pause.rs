@@ -22,6 +22,18 @@ pub(crate) const POINTS: [&str; 12] = [
 /// Where a shim is that has taken on a process, and does not know yet whose that is.
 pub(crate) const ADOPTED: &str = "adopted";
 
+/// Where the supervisor of a host is: the host is on record, and carries no mark; carries its mark;
+/// a command in its sandbox carries a task's mark, and no shim keeps it; what the host has left was
+/// asked to end.
+pub(crate) const HOST_RECORDED: &str = "host_recorded";
+pub(crate) const HOST_MARKED: &str = "host_marked";
+pub(crate) const COMMAND_MARKED: &str = "command_marked";
+pub(crate) const HOST_ENDING: &str = "host_ending";
+
+/// File of the state directory that says where a supervisor is to stop: it has no environment.
+#[cfg(feature = "pause-points")]
+const SUPERVISOR_FILE: &str = "pause-supervisor-at";
+
 /// Where this process is to stop.
 #[cfg(feature = "pause-points")]
 static WANTED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
@@ -53,10 +65,28 @@ pub(crate) fn plan_adoption() {
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn plan_adoption() {}
 
+/// Takes where the supervisor of a host is to stop from a file of the state directory, once.
+#[cfg(feature = "pause-points")]
+pub(crate) fn plan_supervisor(state_directory: &std::path::Path) {
+    let file = state_directory.join(SUPERVISOR_FILE);
+    if let Ok(wanted) = std::fs::read_to_string(&file) {
+        let _the_next_one_goes_on = std::fs::remove_file(&file);
+        WANTED.get_or_init(|| wanted);
+    }
+}
+
+/// Does nothing.
+#[cfg(not(feature = "pause-points"))]
+pub(crate) const fn plan_supervisor(_state_directory: &std::path::Path) {}
+
 /// Stops this process when it was planned to stop here.
 #[cfg(feature = "pause-points")]
 pub(crate) fn at(point: &str) {
-    debug_assert!(POINTS.contains(&point) || point == ADOPTED, "`{point}` is not in the list");
+    let others = [ADOPTED, HOST_RECORDED, HOST_MARKED, COMMAND_MARKED, HOST_ENDING];
+    debug_assert!(
+        POINTS.contains(&point) || others.contains(&point),
+        "`{point}` is not in the list"
+    );
     if WANTED.get().is_some_and(|wanted| wanted == point) {
         siding_core::sys::signals::stop_oneself();
     }

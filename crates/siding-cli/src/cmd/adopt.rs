@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::adopt::{self, Claim, Claimed};
+use siding_core::adopt::{self, Claim, Claimed, Terms};
+use siding_core::host::{self, HostFiles, Reach};
 use siding_core::launch::Shim;
 use siding_core::store::Root;
+use siding_model::host::Ring;
 use siding_model::id::{SessionId, TaskId};
 
 use super::release;
@@ -71,7 +73,7 @@ impl Args {
         let view = match claim(&root, self.pid, self.session)? {
             Claimed::New(claim) => {
                 let view = AdoptView::new(self.pid, &claim);
-                claim.give(&root, shim, &settings)?;
+                claim.give(&root, shim, &Terms::from(&settings))?;
                 view
             }
             Claimed::Already { task } if was_released(&root, task) => {
@@ -122,12 +124,18 @@ impl AtOnce {
 
     /// Answers as soon as the process is marked, and then has `shim` keep it.
     pub(crate) fn run(self, shim: impl FnOnce() -> io::Result<Shim>) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::root();
+        match host::reach(root.as_ref().ok()) {
+            Reach::Here => {}
+            Reach::Bell(files) => return self.ring(Some(&files)),
+            Reach::Nowhere => return self.ring(None),
+        }
+        let root = root?;
         match claim(&root, self.pid, self.session)? {
             Claimed::New(claim) => {
                 print::text(&line(&AdoptView::new(self.pid, &claim)))?;
                 let shim = shim();
-                claim.give(&root, shim, &context::settings()?)?;
+                claim.give(&root, shim, &Terms::from(&context::settings()?))?;
             }
             Claimed::Already { task } => {
                 print::text(&line(&AdoptView::already(self.pid, task, &root)))?;
@@ -135,11 +143,33 @@ impl AtOnce {
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    /// Has the supervisor of the host take on a shell in a sandbox, and says whose session it is.
+    fn ring(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
+        if let Some(files) = files {
+            // One that was killed: the next hook starts another, which looks.
+            let _nobody_listens = files.ring(Ring::Look);
+        }
+        let current = || Some(files?.current().ok()?.session);
+        let session = self.session.or_else(inherited_session).or_else(current);
+        // There is no id yet: it is the supervisor's to give.
+        print::text(&session.map_or_else(
+            || format!("{IN_SANDBOX}\n"),
+            |session| format!("{IN_SANDBOX} {session}\n"),
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
+/// What stands for the task's id where the shell is in a sandbox.
+const IN_SANDBOX: &str = "in-sandbox";
+
 fn claim(root: &Root, pid: i32, session: Option<SessionId>) -> Result<Claimed, Failure> {
-    let inherited = || std::env::var("SIDING_SESSION").ok()?.parse().ok();
-    Ok(adopt::claim(root, pid, session.or_else(inherited).as_ref())?)
+    Ok(adopt::claim(root, pid, session.or_else(inherited_session).as_ref())?)
+}
+
+fn inherited_session() -> Option<SessionId> {
+    std::env::var("SIDING_SESSION").ok()?.parse().ok()
 }
 
 impl AdoptView {

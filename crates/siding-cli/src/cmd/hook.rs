@@ -25,6 +25,7 @@ mod running;
 mod session_end;
 mod session_start;
 mod stop;
+mod supervision;
 mod wire;
 
 use std::process::ExitCode;
@@ -69,6 +70,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
+        supervision::ring(&input, self.host, self.event);
         match self.event {
             Event::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);

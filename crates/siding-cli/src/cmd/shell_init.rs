@@ -71,9 +71,17 @@ pub(crate) fn text(program: &Path, session: Option<&SessionId>) -> Result<String
     };
     let quoted = format!("'{}'", path.replace('\'', r"'\''"));
     let template = include_str!("shell_init/line.sh");
-    // A session's name needs no quotes (`SessionId`).
+    // A session's name needs no quotes (`SessionId`). Outside of the sandbox somebody may have taken the
+    // shell on before it reads this: then nobody else sets the variable.
+    let kept = session.map_or_else(
+        || ":".to_owned(),
+        |session| format!("export SIDING_SESSION=${{SIDING_SESSION:-{session}}}"),
+    );
     let session = session.map_or_else(String::new, |session| format!(" --session {session}"));
-    Ok(template.replace("SESSION </dev", &format!("{session} </dev")).replace("PROGRAM", &quoted))
+    Ok(template
+        .replace("SESSION </dev", &format!("{session} </dev"))
+        .replace("KEPT", &kept)
+        .replace("PROGRAM", &quoted))
 }
 
 #[cfg(test)]
@@ -86,6 +94,7 @@ mod tests {
         let text = text(Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
         let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --at-once --session chat-7 </dev/null"#;
         assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
-        assert!(!text.contains("PROGRAM") && text.contains("SIDING_SESSION=$session"), "{text}");
+        assert!(text.contains("export SIDING_SESSION=${SIDING_SESSION:-chat-7}\n"), "{text}");
+        assert!(!text.contains("PROGRAM") && !text.contains("KEPT") && text.contains("SIDING_SESSION=$session"), "{text}");
     }
 }

@@ -18,6 +18,7 @@ pub(crate) fn running() -> TaskView {
         cwd: "/home/p".to_owned(),
         final_cwd: None,
         adopted: false,
+        sandbox: None,
         phase: PhaseName::Running,
         placement: PlacementView { kind: PlacementKind::Background, why: Some(Why::Budget) },
         outcome: None,

@@ -80,7 +80,13 @@ impl Sheet {
             self.line("ended in", &one_line(cwd, usize::MAX));
         }
         if view.adopted {
-            self.line("adopted", "its host has started it");
+            let how = match &view.sandbox {
+                Some(sandbox) => {
+                    format!("its host has started it, in a sandbox ({})", one_line(sandbox, VALUE))
+                }
+                None => "its host has started it".to_owned(),
+            };
+            self.line("adopted", &how);
         }
         let session = one_line(view.session_id.as_str(), VALUE);
         self.line("session", &session);

@@ -189,6 +189,44 @@ pub enum Step {
         /// What, and why.
         why: String,
     },
+    /// A process that a host had left, which has ended, was ended.
+    HostProcessEnded {
+        /// The host: its name and its process.
+        host: String,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+        /// The last signal it was sent; `None` before it was.
+        signal: Option<String>,
+    },
+    /// A process that a host had left could not be ended.
+    HostProcessLeft {
+        /// The host.
+        host: String,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+        /// Why it lives.
+        why: String,
+    },
+    /// A process that a host had left is a program that a person wants to keep, or below one.
+    HostProcessSpared {
+        /// The host.
+        host: String,
+        /// The process.
+        pid: i32,
+        /// Its command line, shortened.
+        command: String,
+    },
+    /// What a host has left could not be looked for.
+    HostFailed {
+        /// The host's mark.
+        host: String,
+        /// What, and why.
+        why: String,
+    },
     /// Something could not be done.
     Failed {
         /// The task it was about.
@@ -225,6 +263,10 @@ impl Step {
             Self::ForeignLeft { .. } => "foreign_left",
             Self::ForeignSpared { .. } => "foreign_spared",
             Self::ForeignFailed { .. } => "foreign_failed",
+            Self::HostProcessEnded { .. } => "host_process_ended",
+            Self::HostProcessLeft { .. } => "host_process_left",
+            Self::HostProcessSpared { .. } => "host_process_spared",
+            Self::HostFailed { .. } => "host_failed",
             Self::Failed { .. } => "failed",
         }
     }
@@ -247,6 +289,8 @@ impl Step {
                 | Self::SocketLeft { .. }
                 | Self::ForeignLeft { .. }
                 | Self::ForeignFailed { .. }
+                | Self::HostProcessLeft { .. }
+                | Self::HostFailed { .. }
                 | Self::Failed { .. }
         )
     }

@@ -76,6 +76,21 @@ pub fn has_notice_channel(root: &Root, id: &SessionId) -> bool {
     [TURNS, TRANSCRIPT].iter().any(|name| file::facts_at(&dir, name).is_ok())
 }
 
+/// Notes something that a session's agent is told once, by a name of the file that says so. Returns
+/// whether it was not noted before.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn note_once(root: &Root, id: &SessionId, name: &str) -> Result<bool, SessionError> {
+    let dir = root.session_dir(id.as_str(), false)?;
+    match file::open_at(&dir, name, file::Open::CreateNew) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(io_error(id, "note what its agent was told", error)),
+    }
+}
+
 /// Counts a turn that a person has begun.
 ///
 /// # Errors

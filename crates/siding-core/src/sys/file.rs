@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
 pub use facts::{
-    Facts, facts, facts_at, is_linked, is_program, is_same, set_written_at, written_at,
+    Facts, facts, facts_at, is_linked, is_program, is_same, is_writable, set_written_at, written_at,
 };
 pub use space::{next_data, punch_hole, release_reserve, reserve};
 

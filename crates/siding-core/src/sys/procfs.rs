@@ -365,6 +365,13 @@ pub fn boot_id() -> std::io::Result<BootId> {
     Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
 }
 
+/// Returns the number under which `/proc` shows this process: not its own where `/proc` is of another
+/// PID namespace. `None` where `/proc` does not say.
+#[must_use]
+pub fn self_link() -> Option<i32> {
+    std::fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
+}
+
 /// Returns the number of the PID namespace of this process (pid_namespaces(7)): what the numbers of
 /// processes mean is different in another. `None` when `/proc` does not say.
 #[must_use]

@@ -11,6 +11,7 @@ use super::origin::{Origin, Place};
 use super::value::{AssistantMode, RawValue, Value, ValueError, shown};
 use super::webhook::Webhook;
 use crate::foreign::{ForeignReap, Rule};
+use crate::host::built_in_spare_programs;
 use crate::limits::OnLimit;
 use crate::net::NetPolicy;
 use crate::signal::Signal;
@@ -164,6 +165,12 @@ settings! {
     DeadlineNotice deadline_notice: Duration = secs(120), any;
     /// How long an adopted command may run before it is put on record, unless it leaves processes.
     AdoptKeepAfter adopt_keep_after: Duration = secs(2), any;
+    /// Whether a host's process is watched: its commands in a sandbox are kept, and what it leaves is
+    /// ended.
+    SuperviseHosts supervise_hosts: bool = true, any;
+    /// Programs that outlive the agent through which they were opened, by their names, unless they run
+    /// headless; `editors` and `browsers` stand for the usual ones.
+    SparePrograms spare_programs: Vec<String> = built_in_spare_programs(), any;
     /// How much memory a task may use; what its processes share counts once. `0` is no limit.
     MaxMemory max_memory: Bytes = Bytes(0), any;
     /// How much memory the machine is to have left (`MemAvailable`). Told of a task that alone could
@@ -248,6 +255,8 @@ impl Key {
                 | Self::ReapSockets
                 | Self::ReapForeign
                 | Self::ForeignReap
+                | Self::SuperviseHosts
+                | Self::SparePrograms
                 | Self::NotifyWebhook
                 // It tells an agent in one project of commands in others.
                 | Self::ReportDaily

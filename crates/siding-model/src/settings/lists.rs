@@ -12,6 +12,8 @@ const SEPARATOR: char = ',';
 
 const PATTERNS: &str = "a list of texts, each an absolute path with `*` or `?` in its last part \
     only, such as `[\"/tmp/claude-http-*.sock\"]`";
+const PROGRAMS: &str = "a list of names of programs, without `/` or a comma, such as \
+    `[\"editors\", \"browsers\", \"gimp\"]`; `[]` for none";
 const RULES: &str = "rules: tables `[[reap_foreign]]` with `name`, `pattern`, `hosts` and perhaps \
     `min_age`, or with the `name` of a built-in rule alone";
 const RULE_KEYS: &str = "`name`, `pattern`, `hosts` and `min_age`";
@@ -50,6 +52,29 @@ impl Value for Vec<SocketPattern> {
         schemars::json_schema!({
             "type": "array",
             "items": { "type": "string", "pattern": r"^/([^*?\[,/]+/)*[^,/]+$" }
+        })
+    }
+}
+
+impl Value for Vec<String> {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        let items = items(raw).ok_or_else(|| ValueError::not_allowed(raw, PROGRAMS))?;
+        let is_name = |name: &String| !name.is_empty() && !name.contains(['/', ',', '\0']);
+        let read = |item: &RawValue| {
+            text_of(item).filter(is_name).ok_or_else(|| ValueError::not_allowed(item, PROGRAMS))
+        };
+        items.iter().map(read).collect()
+    }
+
+    fn raw(&self) -> RawValue {
+        RawValue::List(self.iter().map(|name| RawValue::Text(name.clone())).collect())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "array",
+            "items": { "type": "string", "pattern": "^[^/,]+$" }
         })
     }
 }
@@ -181,6 +206,15 @@ mod tests {
             let error = <Vec<Rule>>::read(&table(&entries)).expect_err("illegal").to_string();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn programs_are_named_without_their_directory() {
+        let read = <Vec<String>>::read;
+        assert_eq!(read(&text("code, firefox")), Ok(vec!["code".to_owned(), "firefox".to_owned()]));
+        assert_eq!(read(&RawValue::List(Vec::new())), Ok(Vec::new()));
+        let error = read(&list(&["/usr/bin/code"])).expect_err("a path").to_string();
+        assert!(error.contains("`/usr/bin/code` is not possible here"), "{error}");
     }
 
     #[test]

@@ -85,6 +85,8 @@ fn the_built_in_values_are_the_documented_ones() {
             "stall_after=45s",
             "deadline_notice=2m",
             "adopt_keep_after=2s",
+            "supervise_hosts=true",
+            "spare_programs=editors, browsers",
             "max_memory=0B",
             "min_available=0B",
             "max_processes=0",

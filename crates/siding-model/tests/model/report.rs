@@ -31,6 +31,7 @@ fn plain() -> TaskView {
         cwd: "/srv/project".to_owned(),
         final_cwd: None,
         adopted: false,
+        sandbox: None,
         phase: PhaseName::Running,
         placement: Placement::Foreground.into(),
         outcome: None,

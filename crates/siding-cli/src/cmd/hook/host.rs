@@ -68,6 +68,15 @@ impl Event {
 const CONVERSATION_MAX: usize = 50;
 
 impl Host {
+    /// Returns its name as `siding doctor --host` takes it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
     const fn short_name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude",

@@ -15,7 +15,7 @@ use super::conversation::Conversation;
 use super::host::Host;
 use super::news::escaped;
 use super::predecessors;
-use super::{daily, reminder};
+use super::{daily, reminder, supervision};
 use crate::cmd::{reap, shell_init};
 use crate::context;
 use crate::failure::Failure;
@@ -41,6 +41,11 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
         Vec::new()
     });
     let mut text = String::new();
+    match supervision::begin(conversation, host, &settings) {
+        Ok(unkept) => text.extend(unkept),
+        // The session is open all the same.
+        Err(failure) => drop(failure.report()),
+    }
     if let Some(left) = predecessors::left(&conversation.root)? {
         text.push_str(&left);
     }

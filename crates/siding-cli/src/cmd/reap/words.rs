@@ -64,7 +64,10 @@ fn noun(kind: &str) -> &str {
         "foreign_ended" => "foreign orphans ended",
         "foreign_left" => "foreign orphans STILL ALIVE",
         "foreign_spared" => "left alone",
-        "failed" | "foreign_failed" | "strays_unseen" => "FAILED",
+        "host_process_ended" => "left by ended agents, ended",
+        "host_process_left" => "left by ended agents, STILL ALIVE",
+        "host_process_spared" => "a person's programs left alone",
+        "failed" | "foreign_failed" | "host_failed" | "strays_unseen" => "FAILED",
         other => other,
     }
 }
@@ -144,6 +147,25 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
             return ("aside".to_owned(), said);
         }
         Step::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
+        Step::HostProcessEnded { host, pid, command, signal } => {
+            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
+            let command = one_line(command, COMMAND);
+            let said = format!("{} {pid}{by}, left by {host}: {command}", verb("ended", "end"));
+            return ("host".to_owned(), said);
+        }
+        Step::HostProcessLeft { host, pid, command, why } => {
+            let command = one_line(command, COMMAND);
+            let said = format!("STILL ALIVE {pid}, left by {host}: {command}: {why}");
+            return ("host".to_owned(), said);
+        }
+        Step::HostProcessSpared { host, pid, command } => {
+            let command = one_line(command, COMMAND);
+            let said = format!("left {pid} of {host} alone (spare_programs): {command}");
+            return ("host".to_owned(), said);
+        }
+        Step::HostFailed { host, why } => {
+            return ("host".to_owned(), format!("FAILED: {host}: {why}"));
+        }
         Step::SocketRemoved { .. }
         | Step::SocketLeft { .. }
         | Step::ForeignEnded { .. }

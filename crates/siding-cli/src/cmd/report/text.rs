@@ -53,6 +53,7 @@ pub(crate) fn headline(report: &ActivityReport, since: Duration) -> String {
         (counts.timed_out, "timed out"),
         (counts.limit, "over a limit"),
         (counts.lost, "lost"),
+        (counts.released, "released"),
         (counts.running, "running"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);

@@ -60,6 +60,14 @@ pub fn is_program(path: &Path) -> bool {
         && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
+/// Whether this process may make files in a directory. On a file system that is mounted to be read only
+/// nobody may.
+#[must_use]
+pub fn is_writable(dir: impl AsFd) -> bool {
+    use rustix::fs::{Access, accessat};
+    accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
 /// Whether two paths lead to the same file or directory.
 #[must_use]
 pub fn is_same(one: &Path, other: &Path) -> bool {

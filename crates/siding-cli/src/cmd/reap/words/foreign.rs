@@ -61,6 +61,10 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
         | Step::SessionExpired { .. }
         | Step::AsideExpired { .. }
         | Step::Unclaimed { .. }
+        | Step::HostProcessEnded { .. }
+        | Step::HostProcessLeft { .. }
+        | Step::HostProcessSpared { .. }
+        | Step::HostFailed { .. }
         | Step::Failed { .. } => unreachable!("it is about a task"),
     }
 }

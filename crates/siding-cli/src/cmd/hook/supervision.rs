@@ -1,0 +1,74 @@
+//! Having the host's process watched: its commands in a sandbox are kept, and what it leaves is ended.
+
+use siding_core::adopt::Terms;
+use siding_core::host::{self, Current, HostFiles, Unsupervised};
+use siding_core::session;
+use siding_model::host::Ring;
+use siding_model::settings::Settings;
+
+use super::conversation::Conversation;
+use super::host::{Event, Host};
+use super::input::Input;
+use crate::context::{self, PROGRAM};
+use crate::failure::Failure;
+
+/// Name of the file by which a session knows that its agent was told.
+const TOLD: &str = "told-unsupervised";
+
+/// Has the host watched from now on. Returns what its agent is to know: which commands are not kept,
+/// the first time in this conversation.
+pub(super) fn begin(
+    conversation: &Conversation,
+    host: Host,
+    settings: &Settings,
+) -> Result<Option<String>, Failure> {
+    if !settings.supervise_hosts {
+        return Ok(None);
+    }
+    let Conversation { root, owner, session } = conversation;
+    let current = Current { session: session.clone(), terms: Terms::from(settings) };
+    let Err(why) = host::supervise(root, *owner, &current, PROGRAM) else { return Ok(None) };
+    if !session::note_once(root, session, TOLD)? {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "Commands that this program runs in a sandbox are not kept by siding in this session: no \
+         deadline, not in `siding ps`; and what it leaves running when it is killed is not ended. \
+         Why: {why}. `siding doctor --host {}` says what to do. Commands outside of a sandbox are \
+         kept as ever.\n",
+        host.name()
+    )))
+}
+
+/// Tells the supervisor what happens, and starts another where it was killed. That the host's event is
+/// answered matters more: what fails here is tried again with the next one.
+pub(super) fn ring(input: &Input, host: Host, event: Event) {
+    let ring = match event {
+        Event::PreToolUse if input.command().is_some() => Ring::Call,
+        Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => Ring::Called,
+        Event::PreToolUse | Event::UserPromptSubmit | Event::Stop => Ring::Look,
+        Event::SessionStart | Event::SessionEnd | Event::AwaitNotice => return,
+    };
+    if let Ok(Some(conversation)) = Conversation::of(input, host) {
+        let _tried_again = try_ring(&conversation, ring);
+    }
+}
+
+fn try_ring(conversation: &Conversation, ring: Ring) -> Result<(), Failure> {
+    let Conversation { root, owner, session } = conversation;
+    let Some(mark) = host::watched_mark(root, *owner) else { return Ok(()) };
+    let files = HostFiles::open(root, mark)?;
+    let is_current = files.current().is_ok_and(|current| current.session == *session);
+    if is_current && files.ring(ring).is_ok() {
+        return Ok(());
+    }
+    let settings = context::settings()?;
+    let current = Current { session: session.clone(), terms: Terms::from(&settings) };
+    host::supervise(root, *owner, &current, PROGRAM).map_err(unsupervised)?;
+    let _nobody_listens = files.ring(ring);
+    Ok(())
+}
+
+fn unsupervised(why: Unsupervised) -> Failure {
+    Failure::new(why)
+}

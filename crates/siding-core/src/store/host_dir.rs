@@ -1,0 +1,81 @@
+//! The directories of hosts that are watched.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use siding_model::id::HostMark;
+
+use super::{Root, StoreError, empty};
+use crate::sys::file::{self, Open};
+
+/// Directory below the root. Made with the first host, and not before.
+const HOSTS: &str = "hosts";
+
+impl Root {
+    /// Opens the directory of all hosts, making it when asked. `None` when it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub fn hosts_dir(&self, make: bool) -> Result<Option<OwnedFd>, StoreError> {
+        if make {
+            match file::make_directory(&self.fd, HOSTS) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                result => result.map_err(|source| self.io("create", HOSTS, source))?,
+            }
+        }
+        match file::open_at(&self.fd, HOSTS, Open::Directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            result => result.map(Some).map_err(|source| self.io("open", HOSTS, source)),
+        }
+    }
+
+    /// Makes the directory of a host.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], `EEXIST` in it when the mark is taken.
+    pub fn create_host(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
+        let name = format!("{HOSTS}/{mark}");
+        file::make_directory(&self.fd, &name)
+            .and_then(|()| file::open_at(&self.fd, &name, Open::Directory))
+            .map_err(|source| self.io("create", &name, source))
+    }
+
+    /// Opens the directory of a host.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`], `ENOENT` in it when there is none.
+    pub fn host_dir(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
+        let name = format!("{HOSTS}/{mark}");
+        file::open_at(&self.fd, &name, Open::Directory)
+            .map_err(|source| self.io("open", &name, source))
+    }
+
+    /// Returns the marks of all hosts on record, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub fn hosts(&self) -> Result<Vec<HostMark>, StoreError> {
+        let Some(dir) = self.hosts_dir(false)? else { return Ok(Vec::new()) };
+        let names = file::names(&dir).map_err(|source| self.io("list", HOSTS, source))?;
+        let mut marks: Vec<HostMark> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        marks.sort_unstable();
+        Ok(marks)
+    }
+
+    /// Removes what is on record of a host.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub fn remove_host(&self, mark: HostMark) -> Result<(), StoreError> {
+        let name = format!("{HOSTS}/{mark}");
+        let dir = self.host_dir(mark)?;
+        empty(dir.as_fd())
+            .and_then(|()| file::remove_directory(&self.fd, &name))
+            .map_err(|source| self.io("remove", &name, source))
+    }
+}

@@ -1,0 +1,215 @@
+//! Which processes below a host are commands that it runs in a sandbox.
+//!
+//! ```text
+//! claude ─ sh ─ bwrap ─ bwrap ─ bash ─┬─ socat
+//!          │                          └─ apply-seccomp ─ bash -c '… eval COMMAND …'
+//!          └ the leader: the topmost below the host
+//! ```
+
+use std::collections::HashMap;
+
+use crate::adopt::{command_of, hosts_command, hosts_shell, is_between, is_shell_with_text};
+use crate::process::ProcRef;
+use crate::spec::Command;
+
+/// Programs that put another program into a sandbox.
+const SANDBOXES: [&str; 1] = ["bwrap"];
+/// Most processes between a sandbox and its host.
+const BETWEEN_MOST: usize = 16;
+
+/// A process that carries a host's mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// Which one.
+    pub process: ProcRef,
+    /// The process above it.
+    pub parent: i32,
+    /// File name of the program that it executes, or the name that the kernel has for it.
+    pub program: String,
+    /// Words of its command line.
+    pub words: Vec<String>,
+}
+
+/// A command that a host runs in a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxedCommand {
+    /// The topmost process below the host.
+    pub leader: ProcRef,
+    /// Program of the sandbox.
+    pub sandbox: &'static str,
+    /// What runs in it.
+    pub command: Command,
+    /// The shell that runs it, where it was found: its directory is the command's.
+    pub shell: Option<ProcRef>,
+}
+
+/// Returns the commands among `marked`, the processes that carry the mark of `host`.
+///
+/// A sandbox whose text is not known to be a host's is a command only when it was started after
+/// `commands_since`, the moment of the first command in clock ticks since boot: a host's servers
+/// may run in a sandbox too, and they are no commands.
+#[must_use]
+pub fn sandboxed_commands(
+    host: i32,
+    marked: &[Marked],
+    commands_since: Option<u64>,
+) -> Vec<SandboxedCommand> {
+    let by_pid: HashMap<i32, &Marked> =
+        marked.iter().map(|one| (one.process.pid, one)).collect();
+    let sandbox = |one: &Marked| SANDBOXES.iter().find(|name| **name == one.program).copied();
+    let mut found: Vec<SandboxedCommand> = Vec::new();
+    for one in marked {
+        let Some(sandbox) = sandbox(one) else { continue };
+        let Some(leader) = topmost(host, one, &by_pid) else { continue };
+        // The sandbox's program starts itself once more, inside.
+        if found.iter().any(|known| known.leader == leader.process) {
+            continue;
+        }
+        let below = below(one.process.pid, marked);
+        let is_later = commands_since.is_some_and(|since| leader.process.start_ticks >= since);
+        let Some((command, shell)) = command_among(one, &below, is_later) else { continue };
+        found.push(SandboxedCommand { leader: leader.process, sandbox, command, shell });
+    }
+    found
+}
+
+/// Returns the process right below the host from which only shells and starters lead to `one`;
+/// `None` where another program is in between, whose business the sandbox is then.
+fn topmost<'m>(
+    host: i32,
+    one: &'m Marked,
+    by_pid: &HashMap<i32, &'m Marked>,
+) -> Option<&'m Marked> {
+    let mut top = one;
+    for _ in 0..BETWEEN_MOST {
+        if top.parent == host {
+            return Some(top);
+        }
+        top = by_pid.get(&top.parent).copied().filter(|above| is_between(&above.program))?;
+    }
+    None
+}
+
+/// Returns what is below a process, each before what is below it.
+fn below(top: i32, marked: &[Marked]) -> Vec<&Marked> {
+    let mut found: Vec<&Marked> = Vec::new();
+    let mut next = 0;
+    let mut parent = top;
+    loop {
+        let children = marked.iter().filter(|one| one.parent == parent);
+        // A number that was reused meanwhile may make a loop.
+        let new: Vec<&Marked> = children
+            .filter(|child| found.iter().all(|known| known.process.pid != child.process.pid))
+            .collect();
+        found.extend(new);
+        let Some(one) = found.get(next) else { return found };
+        parent = one.process.pid;
+        next += 1;
+    }
+}
+
+/// Returns what is run in a sandbox, and the shell that runs it. `below` is what is below its program.
+fn command_among(
+    sandbox: &Marked,
+    below: &[&Marked],
+    is_later: bool,
+) -> Option<(Command, Option<ProcRef>)> {
+    let known = below.iter().copied().find_map(|one| {
+        let is_shell = is_shell_with_text(&one.words);
+        is_shell.then(|| Some((hosts_shell(&one.words)?, one.process))).flatten()
+    });
+    if let Some((command, shell)) = known {
+        return Some((command, Some(shell)));
+    }
+    // The host's shell may not have been started yet.
+    if let Some(command) = hosts_command(&sandbox.words) {
+        return Some((command, None));
+    }
+    if !is_later {
+        return None;
+    }
+    let is_inside = |one: &&&Marked| !SANDBOXES.contains(&one.program.as_str());
+    let shell = below.iter().filter(is_inside).find(|one| is_shell_with_text(&one.words))?;
+    Some((command_of(&shell.words), Some(shell.process)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: i32 = 10;
+
+    fn marked(pid: i32, parent: i32, words: &[&str]) -> Marked {
+        let program = words[0].rsplit('/').next().unwrap_or_default().to_owned();
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let start_ticks = u64::try_from(pid).expect("positive");
+        Marked { process: ProcRef { pid, start_ticks }, parent, program, words }
+    }
+
+    /// As Claude Code 2.1.330 runs a command, with what it has around it.
+    fn claude() -> Vec<Marked> {
+        let inner = "exec 3<&- || exit 126; source /h/s.sh 2>/dev/null || true && export TMPDIR=/tmp \
+                     && \\builtin shopt -u extglob 2>/dev/null || true && eval 'sleep 300' < /dev/null \
+                     && pwd -P >| /tmp/cwd-0bdc";
+        let outer = format!(
+            "{{ socat TCP6-LISTEN:3128 UNIX-CONNECT:/tmp/s; }} &\napply-seccomp /bin/bash -c '{}'",
+            inner.replace('\'', r#"'"'"'"#)
+        );
+        vec![
+            marked(HOST, 1, &["/opt/claude"]),
+            marked(11, HOST, &["socat", "UNIX-LISTEN:/tmp/claude-http-1.sock", "TCP:localhost:1"]),
+            marked(20, HOST, &["/bin/sh", "-c", "if eval \"$1\"; then :; fi", "/bin/sh", "bwrap"]),
+            marked(21, 20, &["/bin/sh", "-c", "read -r line <&7"]),
+            marked(22, 20, &["bwrap", "--unshare-pid", "--", "/bin/bash", "-c", &outer]),
+            marked(23, 22, &["bwrap", "--unshare-pid", "--", "/bin/bash", "-c", &outer]),
+            marked(24, 23, &["/bin/bash", "-c", &outer]),
+            marked(25, 24, &["socat", "TCP6-LISTEN:3128"]),
+            marked(26, 24, &["/proc/self/fd/3", "/bin/bash", "-c", inner]),
+            marked(27, 26, &["/bin/bash", "-c", inner]),
+        ]
+    }
+
+    #[test]
+    fn a_command_is_found_from_the_wrapper_down_and_named_as_the_model_wrote_it() {
+        let found = sandboxed_commands(HOST, &claude(), None);
+        let [command] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((command.leader.pid, command.sandbox), (20, "bwrap"));
+        assert_eq!(command.command.display(), "sleep 300");
+        assert_eq!(command.shell.map(|shell| shell.pid), Some(27));
+    }
+
+    #[test]
+    fn a_command_whose_shell_does_not_run_yet_is_named_by_the_sandboxs_words() {
+        let mut early = claude();
+        early.truncate(6);
+        let found = sandboxed_commands(HOST, &early, None);
+        let [command] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((command.leader.pid, command.shell), (20, None));
+        assert_eq!(command.command.display(), "sleep 300");
+    }
+
+    #[test]
+    fn a_servers_sandbox_is_no_command() {
+        let server = [
+            marked(30, HOST, &["bwrap", "--", "sh", "-c", "npx server"]),
+            marked(31, 30, &["bwrap", "--", "sh", "-c", "npx server"]),
+            marked(32, 31, &["sh", "-c", "npx server"]),
+            // One of its own: another program is between it and the host.
+            marked(33, 32, &["node", "server.js"]),
+            marked(34, 33, &["bwrap", "--", "sh", "-c", "true"]),
+            marked(35, 34, &["sh", "-c", "true"]),
+        ];
+        assert_eq!(sandboxed_commands(HOST, &server, None), []);
+        assert_eq!(sandboxed_commands(HOST, &server, Some(31)), []);
+        // Of another version of the host, whose words nobody knows, after the first command.
+        let found = sandboxed_commands(HOST, &server, Some(30));
+        let [command] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((command.leader.pid, command.command.display().as_str()), (30, "npx server"));
+    }
+
+    #[test]
+    fn a_loop_of_parents_ends() {
+        let mad = [marked(40, 41, &["bwrap"]), marked(41, 40, &["sh"])];
+        assert_eq!(sandboxed_commands(HOST, &mad, Some(0)), []);
+    }
+}

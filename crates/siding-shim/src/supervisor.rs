@@ -1,0 +1,175 @@
+//! The supervisor of a host: the small process that holds it, takes on the commands that it runs in
+//! a sandbox, and ends what it has left when it has ended.
+//!
+//! It sleeps until the host ends or its bell is rung. Where it is killed the host's next hook starts
+//! another; where the host is killed too, the reaper does its work.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use siding_core::cgroup;
+use siding_core::host::{self, HostFiles, SUPERVISOR_LOCK, SUPERVISOR_NAME};
+use siding_core::launch::{STARTER, THIS_PROGRAM};
+use siding_core::reap;
+use siding_core::store::Root;
+use siding_core::sys::pidfd::PidFd;
+use siding_core::sys::procfs::TICKS_PER_SECOND;
+use siding_core::sys::{clock, descriptor, file, memory, poll, process};
+use siding_model::host::{HostRecord, Looks, Ring};
+use siding_model::id::HostMark;
+use siding_model::process::Mono;
+use siding_model::protocol::Message;
+
+use crate::callers::Caller;
+use crate::pause;
+use crate::start::{CannotStart, when};
+
+/// Exit code of a supervisor that was not started by siding.
+const USAGE: u8 = 2;
+/// Bytes that are read from the bell at once, and how often before the rest is left for later.
+const BELL_READ: usize = 4096;
+const BELL_READS_MOST: usize = 16;
+
+/// Runs this process as the supervisor of a host until that has ended. Returns the exit code of the
+/// process.
+#[must_use]
+pub fn main() -> u8 {
+    let mut arguments = std::env::args_os().skip(2);
+    let mark = arguments.next().and_then(|mark| mark.to_str()?.parse::<HostMark>().ok());
+    let path = arguments.next().map(PathBuf::from);
+    let starter = descriptor::inherited(STARTER);
+    let lock = descriptor::inherited(SUPERVISOR_LOCK);
+    let (Some(mark), Some(path), Ok(starter), Ok(lock)) = (mark, path, starter, lock) else {
+        eprintln!("siding: `__host` is started by siding itself; run `siding --help`");
+        return USAGE;
+    };
+    let mut starter = Caller::starter(starter);
+    match Supervisor::begin(mark, &path, lock) {
+        Ok(supervisor) => {
+            starter.tell(&Message::Done);
+            drop(starter);
+            supervisor.watch();
+            0
+        }
+        Err(error) => {
+            starter.tell(&error.message());
+            1
+        }
+    }
+}
+
+/// What a supervisor has.
+#[derive(Debug)]
+struct Supervisor {
+    root: Root,
+    files: HostFiles,
+    record: HostRecord,
+    host: PidFd,
+    bell: OwnedFd,
+    looks: Looks,
+    /// When the first command was heard of, in clock ticks since boot.
+    commands_since: Option<u64>,
+    /// Before this moment the bell is not listened to.
+    deaf_until: Mono,
+    /// Says that this host has a supervisor, as long as it is held.
+    _lock: OwnedFd,
+}
+
+impl Supervisor {
+    fn begin(mark: HostMark, path: &Path, lock: OwnedFd) -> Result<Self, CannotStart> {
+        let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
+        process::set_name(SUPERVISOR_NAME);
+        // The directory it was started in may be unmounted or removed.
+        let _stays = std::env::set_current_dir("/");
+        // It must not end with the host, nor with a task.
+        host::leave_host();
+        let _spared_there = cgroup::Own::find().map(|own| own.leave_task());
+        pause::plan_supervisor(path);
+        let root = Root::open(path)
+            .map_err(|error| when("open the state directory")(other(&error)))?;
+        let files = HostFiles::open(&root, mark)
+            .map_err(|error| when("open the host's record")(other(&error)))?;
+        let record = files.record().map_err(when("read the host's record"))?;
+        let bell = files.bell().map_err(when("open the host's bell"))?;
+        let gone = || when("hold the host")(std::io::ErrorKind::NotFound.into());
+        let host = PidFd::living(record.host).map_err(when("hold the host"))?.ok_or_else(gone)?;
+        pause::at(pause::HOST_RECORDED);
+        host::mark_host(record.host, mark).map_err(when("mark the host (prlimit)"))?;
+        pause::at(pause::HOST_MARKED);
+        let (looks, commands_since, deaf_until) = (Looks::default(), None, Mono(0));
+        let mut supervisor = Self {
+            root,
+            files,
+            record,
+            host,
+            bell,
+            looks,
+            commands_since,
+            deaf_until,
+            _lock: lock,
+        };
+        // Another may have been killed in the middle of its work.
+        supervisor.looks.rung(&[Ring::Look.byte()], clock::mono());
+        Ok(supervisor)
+    }
+
+    /// Watches until the host has ended, and ends what it has left.
+    fn watch(mut self) {
+        memory::give_back();
+        while !self.host.is_dead() {
+            self.attend();
+        }
+        let Self { root, files, record, .. } = &self;
+        let steps = reap::end_host(root, files, record, &|| pause::at(pause::HOST_ENDING));
+        // What could not be ended is told to the next session, by the reaper.
+        if !steps.iter().any(reap::Step::is_failure) {
+            let _removed_by_the_reaper = root.remove_host(files.mark);
+        }
+    }
+
+    /// Waits until something is due, and does it. The only place that blocks.
+    fn attend(&mut self) {
+        let now = clock::mono();
+        let is_deaf = now < self.deaf_until;
+        let mut fds = vec![self.host.as_fd()];
+        if !is_deaf {
+            fds.push(self.bell.as_fd());
+        }
+        let wake_at = self.looks.wake_at().into_iter().chain(is_deaf.then_some(self.deaf_until));
+        let timeout = wake_at.min().map(|at| at.ms_since(now));
+        let ready = poll::wait(&fds, timeout).unwrap_or_default();
+        if !is_deaf && ready.last() == Some(&true) {
+            self.hear();
+        }
+        if self.looks.is_due(clock::mono()) && !self.host.is_dead() {
+            self.look();
+        }
+    }
+
+    /// Reads what was rung. Whoever rings again at once is heard a moment later.
+    fn hear(&mut self) {
+        let mut bytes = [0; BELL_READ];
+        let now = clock::mono();
+        for _ in 0..BELL_READS_MOST {
+            let count = file::read(&self.bell, &mut bytes).unwrap_or(0);
+            self.looks.rung(&bytes[..count], now);
+            if count < bytes.len() {
+                break;
+            }
+        }
+        self.deaf_until = now.plus_ms(Looks::LEAST_MS);
+        let ticks = clock::since_boot_ms() / (1_000 / TICKS_PER_SECOND);
+        self.commands_since.get_or_insert(ticks);
+    }
+
+    fn look(&mut self) {
+        let Self { root, files, record, commands_since, .. } = self;
+        if !files.claims().is_empty() {
+            host::give_again(root, files, record, THIS_PROGRAM);
+        }
+        let at = || pause::at(pause::COMMAND_MARKED);
+        host::claim_commands(root, files, record, *commands_since, (THIS_PROGRAM, &at));
+        self.looks.looked(clock::mono());
+        memory::give_back();
+    }
+}
