@@ -155,6 +155,12 @@ mod tests {
     use super::*;
     use crate::size::Bytes;
 
+    fn with(change: impl FnOnce(&mut Settings)) -> Settings {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        settings
+    }
+
     fn off(settings: &Settings) -> Vec<&'static str> {
         let classes = failure_classes(settings);
         classes.iter().filter(|one| !one.armed).map(|one| one.class).collect()
@@ -164,12 +170,11 @@ mod tests {
     fn all_but_what_needs_a_number_of_the_user_are_armed() {
         let settings = Settings::default();
         assert_eq!(off(&settings), ["unauthorized egress", "memory", "process count"]);
-        let no_watchdogs = Settings {
-            watch_cpu_spin: Duration::ZERO,
-            watch_fds: 0,
-            watch_connection_age: Duration::ZERO,
-            ..settings
-        };
+        let no_watchdogs = with(|settings| {
+            settings.watch_cpu_spin = Duration::ZERO;
+            settings.watch_fds = 0;
+            settings.watch_connection_age = Duration::ZERO;
+        });
         let watchdogs = ["busy loop without output", "descriptor leak"];
         let none = off(&no_watchdogs);
         assert!(watchdogs.iter().all(|class| none.contains(class)), "{none:?}");
@@ -178,8 +183,10 @@ mod tests {
 
     #[test]
     fn a_limit_says_what_happens_at_it() {
-        let settings =
-            Settings { max_sent: Bytes::gib(2), on_limit: OnLimit::Stop, ..Settings::default() };
+        let settings = with(|settings| {
+            settings.max_sent = Bytes::gib(2);
+            settings.on_limit = OnLimit::Stop;
+        });
         let actions: Vec<_> = failure_classes(&settings)
             .into_iter()
             .filter(|one| one.action == "stop")

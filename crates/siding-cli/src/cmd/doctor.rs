@@ -157,14 +157,14 @@ fn watch_words(classes: &[FailureClass]) -> String {
         let row = print::wrapped(&format!("{detector}: {action}"), column, print::WIDTH);
         text.push_str(&format!("{armed:<5}  {class:<width$}  {}\n", row.trim_start()));
         let setting = |one: &ArmingSetting| match one.origin {
-            BUILT_IN => format!("{} = {}", one.key, one.value),
-            layer => format!("{} = {} ({layer})", one.key, one.value),
+            BUILT_IN => format!("{}={}", one.key, one.value),
+            layer => format!("{}={} ({layer})", one.key, one.value),
         };
         let by = settings.iter().map(setting).collect::<Vec<_>>().join(", ");
         let by = if by.is_empty() { RULES.to_owned() } else { by };
         text.push_str(&format!("{}\n", print::wrapped(&by, column, print::WIDTH)));
     }
-    text.push_str("\n");
+    text.push('\n');
     let note = "Tasks that are watched are those in the background and those that were adopted. `0` \
                 turns a detector off.";
     text.push_str(&format!("{}\n", print::wrapped(note, 0, print::WIDTH)));
@@ -250,7 +250,7 @@ mod tests {
             let word = if one.armed { "armed  " } else { "off    " };
             assert!(text.contains(&format!("{word}{} ", one.class)), "{}: {text}", one.class);
         }
-        assert!(text.contains("watch_fds = 4096, max_fds = 0\n"), "{text}");
+        assert!(text.contains("watch_fds=4096, max_fds=0\n"), "{text}");
     }
 
     #[test]

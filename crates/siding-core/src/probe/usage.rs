@@ -133,7 +133,7 @@ pub fn connections(uses: &[ProcessUse], is_known: impl Fn(u64) -> bool) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
@@ -149,13 +149,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let mut ours =
             TcpStream::connect(listener.local_addr().expect("it has one")).expect("connects");
-        let (theirs, _) = listener.accept().expect("it comes");
+        let (mut theirs, _) = listener.accept().expect("it comes");
         ours.write_all(b"some bytes").expect("they are sent");
         let found = of_this_process();
         let (accepted, begun): (Vec<_>, Vec<_>) = found.iter().partition(|one| one.is_accepted);
         assert!(begun.iter().any(|one| one.is_internal && one.sent >= 10), "{found:?}");
         assert!(accepted.iter().any(|one| one.is_internal && one.received == 10), "{found:?}");
         assert!(found.iter().all(|one| one.remote == "127.0.0.1"), "{found:?}");
+        // What is not read would have it reset.
+        theirs.read_exact(&mut [0; 10]).expect("they come");
         drop(theirs);
         let open = of_this_process();
         assert!(open.iter().all(|one| !one.is_accepted), "nobody holds it: {open:?}");

@@ -12,7 +12,7 @@ use siding_core::store::Root;
 use siding_model::id::{Kind, SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Event, Phase};
-use siding_model::outcome::{Outcome, Placement};
+use siding_model::outcome::{Outcome, Placement, Why};
 use siding_model::process::ProcRef;
 use siding_model::protocol::Message;
 use siding_model::record::Record;
@@ -37,6 +37,8 @@ pub(super) struct Client {
     /// The session of every task, instead of the one that never ends. Its tasks are stopped with
     /// their owner, without a grace for another.
     pub(super) session: Option<SessionId>,
+    /// Whether nobody waits for its tasks: they are watched then.
+    pub(super) is_background: bool,
 }
 
 /// A task that was started.
@@ -69,6 +71,7 @@ impl Client {
             settings: Settings::default(),
             keep_tail: None,
             session: None,
+            is_background: false,
         })
     }
 
@@ -82,7 +85,11 @@ impl Client {
             command,
             cwd: self.cwd.clone(),
             stdin: Stdin::Null,
-            placement: Placement::Foreground,
+            placement: if self.is_background {
+                Placement::Background { why: Why::Asked }
+            } else {
+                Placement::Foreground
+            },
             deadline_ms: DEADLINE_MS,
             cap_ms: DEADLINE_MS,
             signal: settings.kill_signal,
@@ -96,8 +103,8 @@ impl Client {
             keep_head: settings.output_keep_head.0,
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             stall_after_ms: 45_000,
-            deadline_notice_ms: 0,
-            watch: siding_model::limits::Thresholds::default(),
+            deadline_notice_ms: settings.deadline_notice.as_millis() as u64,
+            watch: settings.thresholds(),
             limits: siding_model::limits::Limits::default(),
             net: siding_model::net::NetPolicy::Host,
             same_key: format!("{:016x}", task_id.birthmark().0),

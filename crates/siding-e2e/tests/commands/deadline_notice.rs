@@ -76,8 +76,12 @@ fn a_rescued_task_is_told_of_its_deadline_once() {
 fn no_notice_is_given_where_none_is_wanted() {
     let sandbox = sandbox();
     let told = start(&sandbox, "10m");
-    let args = ["run", "--background", "--json", "--timeout", "10m", "--", HANG];
-    let never = sandbox.siding(&args).env("SIDING_DEADLINE_NOTICE", "0s").run().expect_code(0);
+    let head = ["run", "--background", "--allow-duplicate", "--json", "--timeout", "10m", "--"];
+    let never = sandbox
+        .siding(&[&head[..], &[HANG]].concat())
+        .env("SIDING_DEADLINE_NOTICE", "0s")
+        .run()
+        .expect_code(0);
     let never = id(&never.json());
     let args = ["run", "--budget", "none", "--timeout", "10m", "--", "sleep 4"];
     let waited = sandbox.siding(&args).env("SIDING_DEADLINE_NOTICE", "9m59s").run();

@@ -28,7 +28,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
     let place = bench.stage.place(NAME)?;
-    let client = place.client()?;
+    let mut client = place.client()?;
+    client.is_background = true;
     let shims = population::shims(&client, TASKS)?;
     let shells = Shells::start(SHELLS)?;
     std::thread::sleep(SETTLE);

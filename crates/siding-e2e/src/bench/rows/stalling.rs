@@ -195,7 +195,8 @@ fn uses(own: i32, table: &mut Table) {
 
 /// A thousand tasks from their last word until their stall is on record.
 fn silence(place: &Place, pace: Pace, table: &mut Table) -> Result<()> {
-    let client = place.client()?;
+    let mut client = place.client()?;
+    client.is_background = true;
     let tasks = pace.of(TASKS / 5, TASKS);
     let mut shims: Vec<(ProcRef, u64)> = vec![];
     let started = Instant::now();
