@@ -259,7 +259,7 @@ impl Ending {
 /// Returns the group that the leader leads, while its number cannot be another's.
 fn leader_group(kin: &Kin) -> Option<i32> {
     match kin {
-        Kin::Below { leader } => leader.map(LeaderRef::pid),
+        Kin::Below { leader, .. } => leader.map(LeaderRef::pid),
         Kin::Strays { .. } => None,
     }
 }

@@ -32,6 +32,8 @@ pub(crate) enum Kin {
     Below {
         /// The leader, until it was reaped.
         leader: Option<LeaderRef>,
+        /// When to look again, where `/proc` did not show who lives below.
+        look_at: Option<Mono>,
     },
     /// They live below somebody else.
     Strays {
@@ -123,6 +125,11 @@ pub(crate) struct Look {
 }
 
 impl Kin {
+    /// Returns what lives below this process, led by `leader`.
+    pub(crate) const fn below(leader: Option<ProcRef>) -> Self {
+        Self::Below { leader, look_at: None }
+    }
+
     /// Returns the strays of a task whose shim died. `known` are some of them, as somebody found
     /// them a moment ago.
     ///
@@ -178,8 +185,7 @@ impl Kin {
     /// Returns when to come back to [`Self::look`] whatever happens.
     pub(crate) const fn wake_at(&self) -> Option<Mono> {
         match self {
-            Self::Strays { look_at, .. } => *look_at,
-            Self::Below { .. } => None,
+            Self::Strays { look_at, .. } | Self::Below { look_at, .. } => *look_at,
         }
     }
 
@@ -187,7 +193,11 @@ impl Kin {
     /// where there is such a moment afterwards.
     pub(crate) fn look(&mut self, root: &Root, task: &TaskState) -> Look {
         match self {
-            Self::Below { leader } => look_below(leader, root, mark_of(task)),
+            Self::Below { leader, look_at } => {
+                let (look, is_seen) = look_below(leader, root, mark_of(task));
+                *look_at = (!is_seen).then(|| clock::mono().plus_ms(UNHELD_MS));
+                look
+            }
             Self::Strays { leader, held, looks, look_at } => {
                 let found = match looks {
                     Some(looks) => look_with_others(leader, held, looks, root, task),
@@ -254,15 +264,15 @@ const fn mark_of(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Whether nothing of the task lives below this shim, though others do. Where `/proc` does not show the
-/// children that there are, for want of a descriptor, say, that is not known.
-fn is_none_below(root: &Root, mark: Birthmark) -> bool {
+/// Whether nothing of the task lives below this shim, though others do. `None` where `/proc` does not
+/// show the children that there are, because no descriptor is left, for example.
+fn is_none_below(root: &Root, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(own_pid(), |pid| {
         are_shown = true;
         tree::is_foreign(root, mark, pid)
     });
-    are_shown && own.is_empty()
+    are_shown.then_some(own.is_empty())
 }
 
 /// Returns what lives below this shim and is the task's.
@@ -270,7 +280,8 @@ fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(own_pid(), |pid| tree::is_foreign(root, mark, pid))
 }
 
-fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> Look {
+/// Returns what is left below, and whether that could be seen: if not, no signal tells when it ends.
+fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> (Look, bool) {
     let mut look = Look { leader: None, tree: Tree::Alive };
     loop {
         match process::reap_one() {
@@ -282,14 +293,16 @@ fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> L
             }
             Ok(Reaped::NoChildren) => {
                 look.tree = Tree::Empty;
-                return look;
+                return (look, true);
             }
             // Shims of tasks started inside this one are its children too, and none of its own.
             Ok(Reaped::NoneDead) | Err(_) => {
-                if leader.is_none() && is_none_below(root, mark) {
+                let is_none =
+                    if leader.is_none() { is_none_below(root, mark) } else { Some(false) };
+                if is_none == Some(true) {
                     look.tree = Tree::Empty;
                 }
-                return look;
+                return (look, is_none.is_some());
             }
         }
     }

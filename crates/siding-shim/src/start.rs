@@ -338,7 +338,7 @@ impl Begun {
             state,
             log,
             pump,
-            kin: Kin::Below { leader },
+            kin: Kin::below(leader),
             callers: Callers::new(starter),
             listener,
             lease,

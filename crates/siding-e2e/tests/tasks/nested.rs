@@ -1,5 +1,6 @@
 //! Tasks inside tasks.
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 use siding_e2e::processes::Process;
 use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
@@ -212,4 +213,34 @@ fn deadlines_are_each_tasks_own() {
     assert!(!patient.marked().is_empty());
     make_file(&sandbox, "come");
     assert_eq!(patient.outcome()["code"], 0);
+}
+
+/// The outer task's shim has no descriptor when its command ends, and cannot see that only the inner
+/// one's shim is left below it. No signal comes for that: it looks again by itself.
+#[test]
+fn an_outer_task_whose_end_could_not_be_seen_ends_while_the_inner_runs() {
+    let sandbox = sandbox();
+    let begin = inner(&sandbox, &["--timeout", "20m"], "sleep 300");
+    let text = format!("{begin}; {}", until_file("go"));
+    let outer = Task::start_with(&sandbox, &["--timeout", "20m"], &text);
+    let inner = started_by(&sandbox, &outer);
+    let shim = outer.shown()["shim_pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let shim = shim.expect("a number");
+    let set = |most: u64| {
+        let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
+        prlimit(Pid::from_raw(shim), Resource::Nofile, limit).expect("one's own shim");
+    };
+    set(3);
+    make_file(&sandbox, "go");
+    eventually("its command has ended", || outer.journal().contains("leader_ended"));
+    let before = processes::switches(shim.cast_unsigned());
+    eventually("it has looked again", || {
+        processes::switches(shim.cast_unsigned()) > before
+            || outer.journal().contains(r#""record":"closed""#)
+    });
+    assert!(!outer.journal().contains(r#""record":"closed""#), "nothing proves that");
+    set(256);
+    eventually("it sees the end", || outer.journal().contains(r#""record":"closed""#));
+    assert_eq!(inner.shown()["phase"], "running");
+    let _stopped = inner.stop(&["--grace", "0s"]);
 }
