@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use shuck_ast::{
-    AlwaysCommand, ArrayElem, AssignmentValue, BinaryCommand, BinaryOp, BuiltinCommand, Command,
-    CompoundCommand, DeclOperand, RedirectKind, RedirectTarget, Stmt, StmtSeq, StmtTerminator,
+    AlwaysCommand, ArithmeticForCommand, ArrayElem, AssignmentValue, BinaryCommand, BinaryOp,
+    BuiltinCommand, Command, CompoundCommand, DeclOperand, RedirectKind, RedirectTarget, Stmt,
+    StmtSeq, StmtTerminator,
 };
 
 use super::Reader;
@@ -132,17 +133,7 @@ impl Reader<'_> {
                 let words = vec![self.word(&repeat.count)];
                 self.each(None, words, &repeat.body)
             }
-            CompoundCommand::ArithmeticFor(each) => {
-                let spans = [each.init_span, each.condition_span, each.step_span];
-                let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
-                let is_bounded = each
-                    .condition_span
-                    .is_some_and(|span| !span.slice(self.text).trim().is_empty());
-                let kind = if is_bounded { LoopKind::For } else { LoopKind::Endless };
-                let body = self.sequence(&each.body);
-                let (variable, condition) = (None, vec![]);
-                Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
-            }
+            CompoundCommand::ArithmeticFor(each) => self.arithmetic_for(each),
             CompoundCommand::While(each) => self.until(&each.condition, &each.body),
             CompoundCommand::Until(each) => self.until(&each.condition, &each.body),
             CompoundCommand::Subshell(body) => {
@@ -172,6 +163,17 @@ impl Reader<'_> {
     fn each(&mut self, variable: Option<String>, words: Vec<Word>, body: &StmtSeq) -> Node {
         let (kind, condition) = (LoopKind::For, vec![]);
         Node::Loop(Box::new(Loop { kind, variable, words, condition, body: self.sequence(body) }))
+    }
+
+    fn arithmetic_for(&mut self, each: &ArithmeticForCommand) -> Node {
+        let spans = [each.init_span, each.condition_span, each.step_span];
+        let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
+        let has_condition =
+            each.condition_span.is_some_and(|span| !span.slice(self.text).trim().is_empty());
+        let kind = if has_condition { LoopKind::For } else { LoopKind::Endless };
+        let (variable, condition) = (None, vec![]);
+        let body = self.sequence(&each.body);
+        Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
     }
 
     fn until(&mut self, condition: &StmtSeq, body: &StmtSeq) -> Node {
