@@ -31,7 +31,7 @@ impl Reader<'_> {
     fn command(&mut self, command: &Command) -> Node {
         match command {
             Command::Simple(command) => {
-                let assignments = self.assignments(&command.assignments);
+                let mut assignments = self.assignments(&command.assignments);
                 // `A=1` alone has a name without pieces.
                 let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
                 let name = name.filter(|word| {
@@ -39,7 +39,9 @@ impl Reader<'_> {
                         .is_none_or(|text| !text.is_empty() || word.span.end > word.span.start)
                 });
                 let arguments: Vec<_> = command.args.iter().map(|word| self.word(word)).collect();
-                Node::Simple { assignments, words: name.into_iter().chain(arguments).collect() }
+                let mut words: Vec<Word> = name.into_iter().chain(arguments).collect();
+                take_process(&mut assignments, &mut words);
+                Node::Simple { assignments, words }
             }
             Command::Builtin(builtin) => Node::Leave(self.builtin(builtin)),
             Command::Decl(clause) => {
@@ -54,6 +56,7 @@ impl Reader<'_> {
                         DeclOperand::Assignment(one) => assignments.push(self.assignment(one)),
                     }
                 }
+                take_process(&mut assignments, &mut words);
                 Node::Declaration { assignments, words }
             }
             Command::Binary(binary) => self.binary(binary),
@@ -127,7 +130,10 @@ impl Reader<'_> {
             }
             CompoundCommand::Select(each) => {
                 let words = each.words.iter().map(|word| self.word(word)).collect();
-                self.each(Some(each.variable.to_string()), words, &each.body)
+                let variable = Some(each.variable.to_string());
+                let body = self.sequence(&each.body);
+                let (kind, condition) = (LoopKind::Menu, vec![]);
+                Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
             }
             CompoundCommand::Repeat(repeat) => {
                 let words = vec![self.word(&repeat.count)];
@@ -246,6 +252,19 @@ impl Reader<'_> {
             }
             RedirectKind::DupOutput | RedirectKind::DupInput => Redirect::Other(word),
         }
+    }
+}
+
+/// The parser ends `NAME=<(…)` before the `<`, and takes the rest for a word.
+fn take_process(assignments: &mut [Assignment], words: &mut Vec<Word>) {
+    let Some(value) = assignments.last_mut().and_then(|last| last.value.as_mut()) else { return };
+    let is_rest = |word: &Word| {
+        word.span.start == value.span.end
+            && matches!(word.pieces.first(), Some(Piece::Process { .. }))
+    };
+    let is_empty = value.span.start == value.span.end;
+    if let Some(at) = words.iter().position(is_rest).filter(|_| is_empty) {
+        *value = words.remove(at);
     }
 }
 

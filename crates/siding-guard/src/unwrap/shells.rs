@@ -139,7 +139,7 @@ impl Walker {
     }
 
     /// Keeps a call as rules look at it.
-    fn see(&mut self, program: &str, name: &Field, args: &[Field], place: &Place) {
+    pub(super) fn see(&mut self, program: &str, name: &Field, args: &[Field], place: &Place) {
         self.seen.push(Seen::Call(Call {
             program: program.to_owned(),
             args: Self::kept(args),
