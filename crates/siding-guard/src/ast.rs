@@ -101,6 +101,8 @@ pub(crate) enum LoopKind {
     Until,
     /// `for ((;;))`: without a condition.
     Endless,
+    /// `select`: until a person ends it.
+    Menu,
 }
 
 /// `NAME=VALUE`.

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use shuck_ast::{
-    AlwaysCommand, ArrayElem, AssignmentValue, BinaryCommand, BinaryOp, BuiltinCommand, Command,
-    CompoundCommand, DeclOperand, RedirectKind, RedirectTarget, Stmt, StmtSeq, StmtTerminator,
+    AlwaysCommand, ArithmeticForCommand, ArrayElem, AssignmentValue, BinaryCommand, BinaryOp,
+    BuiltinCommand, Command, CompoundCommand, DeclOperand, RedirectKind, RedirectTarget, Stmt,
+    StmtSeq, StmtTerminator,
 };
 
 use super::Reader;
@@ -30,7 +31,7 @@ impl Reader<'_> {
     fn command(&mut self, command: &Command) -> Node {
         match command {
             Command::Simple(command) => {
-                let assignments = self.assignments(&command.assignments);
+                let mut assignments = self.assignments(&command.assignments);
                 // `A=1` alone has a name without pieces.
                 let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
                 let name = name.filter(|word| {
@@ -38,7 +39,9 @@ impl Reader<'_> {
                         .is_none_or(|text| !text.is_empty() || word.span.end > word.span.start)
                 });
                 let arguments: Vec<_> = command.args.iter().map(|word| self.word(word)).collect();
-                Node::Simple { assignments, words: name.into_iter().chain(arguments).collect() }
+                let mut words: Vec<Word> = name.into_iter().chain(arguments).collect();
+                take_process(&mut assignments, &mut words);
+                Node::Simple { assignments, words }
             }
             Command::Builtin(builtin) => Node::Leave(self.builtin(builtin)),
             Command::Decl(clause) => {
@@ -53,6 +56,7 @@ impl Reader<'_> {
                         DeclOperand::Assignment(one) => assignments.push(self.assignment(one)),
                     }
                 }
+                take_process(&mut assignments, &mut words);
                 Node::Declaration { assignments, words }
             }
             Command::Binary(binary) => self.binary(binary),
@@ -126,23 +130,16 @@ impl Reader<'_> {
             }
             CompoundCommand::Select(each) => {
                 let words = each.words.iter().map(|word| self.word(word)).collect();
-                self.each(Some(each.variable.to_string()), words, &each.body)
+                let variable = Some(each.variable.to_string());
+                let body = self.sequence(&each.body);
+                let (kind, condition) = (LoopKind::Menu, vec![]);
+                Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
             }
             CompoundCommand::Repeat(repeat) => {
                 let words = vec![self.word(&repeat.count)];
                 self.each(None, words, &repeat.body)
             }
-            CompoundCommand::ArithmeticFor(each) => {
-                let spans = [each.init_span, each.condition_span, each.step_span];
-                let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
-                let is_bounded = each
-                    .condition_span
-                    .is_some_and(|span| !span.slice(self.text).trim().is_empty());
-                let kind = if is_bounded { LoopKind::For } else { LoopKind::Endless };
-                let body = self.sequence(&each.body);
-                let (variable, condition) = (None, vec![]);
-                Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
-            }
+            CompoundCommand::ArithmeticFor(each) => self.arithmetic_for(each),
             CompoundCommand::While(each) => self.until(&each.condition, &each.body),
             CompoundCommand::Until(each) => self.until(&each.condition, &each.body),
             CompoundCommand::Subshell(body) => {
@@ -172,6 +169,17 @@ impl Reader<'_> {
     fn each(&mut self, variable: Option<String>, words: Vec<Word>, body: &StmtSeq) -> Node {
         let (kind, condition) = (LoopKind::For, vec![]);
         Node::Loop(Box::new(Loop { kind, variable, words, condition, body: self.sequence(body) }))
+    }
+
+    fn arithmetic_for(&mut self, each: &ArithmeticForCommand) -> Node {
+        let spans = [each.init_span, each.condition_span, each.step_span];
+        let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
+        let has_condition =
+            each.condition_span.is_some_and(|span| !span.slice(self.text).trim().is_empty());
+        let kind = if has_condition { LoopKind::For } else { LoopKind::Endless };
+        let (variable, condition) = (None, vec![]);
+        let body = self.sequence(&each.body);
+        Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
     }
 
     fn until(&mut self, condition: &StmtSeq, body: &StmtSeq) -> Node {
@@ -244,6 +252,19 @@ impl Reader<'_> {
             }
             RedirectKind::DupOutput | RedirectKind::DupInput => Redirect::Other(word),
         }
+    }
+}
+
+/// The parser ends `NAME=<(…)` before the `<`, and takes the rest for a word.
+fn take_process(assignments: &mut [Assignment], words: &mut Vec<Word>) {
+    let Some(value) = assignments.last_mut().and_then(|last| last.value.as_mut()) else { return };
+    let is_rest = |word: &Word| {
+        word.span.start == value.span.end
+            && matches!(word.pieces.first(), Some(Piece::Process { .. }))
+    };
+    let is_empty = value.span.start == value.span.end;
+    if let Some(at) = words.iter().position(is_rest).filter(|_| is_empty) {
+        *value = words.remove(at);
     }
 }
 

@@ -124,8 +124,8 @@ impl Matcher {
         let shortened = |names: &String| looked.has(names, true);
         if !self.flags.iter().all(shortened)
             || self.without.iter().any(|names| looked.has(names, false))
-            || self.no_args && !operands.is_empty()
-            || self.at_most.is_some_and(|most| operands.len() > most)
+            || self.no_args && named(operands) > 0
+            || self.at_most.is_some_and(|most| named(operands) > most)
             // The cheap ones first: most rules about any program are about what reads its output.
             || !self.to.is_empty() && !call.downstream.iter().any(|name| any(&self.to, name))
             || call.downstream.iter().any(|name| any(&self.not_to, name))
@@ -183,6 +183,11 @@ impl Matcher {
             && (self.mentions.is_empty()
                 || looked.mentioned().any(|word| is_place(&self.mentions, word)))
     }
+}
+
+/// Returns how many words name something: `-` is standard input.
+fn named(operands: &[&str]) -> usize {
+    operands.iter().filter(|word| **word != "-").count()
 }
 
 /// Returns code with one blank for each row of them, and for the comments of SQL and C.

@@ -36,6 +36,11 @@ impl<'c> Looked<'c> {
                     own = of(&format!("{} compose", call.program));
                 }
                 operands.push(word);
+                if PREFIXES.contains(&call.program.as_str()) {
+                    // `sudo bash -lc …`: what follows is another's.
+                    operands.extend(words);
+                    break;
+                }
                 continue;
             }
             options.push(word);
@@ -81,6 +86,12 @@ impl<'c> Looked<'c> {
             .any(|name| self.options.iter().any(|option| is_option(option, name, may_shorten)))
     }
 }
+
+/// Programs whose own options stand before the command that they run.
+const PREFIXES: &[&str] = &[
+    "chroot", "command", "doas", "env", "exec", "gosu", "nice", "nohup", "nsenter", "pkexec",
+    "run0", "setsid", "ssh", "sudo", "timeout", "unshare", "xargs",
+];
 
 /// Options whose value is a key that the program itself uses.
 const KEYS: &[&str] = &[

@@ -21,7 +21,24 @@ const TEXT_BEHIND: &[(&str, &[&str])] = &[
     ("fly", &["-C", "--command"]),
     ("flyctl", &["-C", "--command"]),
     ("gcloud", &["--command"]),
-    ("git", &["-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter"]),
+    (
+        "git",
+        &[
+            "-x",
+            "--cc-cmd",
+            "--env-filter",
+            "--exec",
+            "--extcmd",
+            "--index-filter",
+            "--msg-filter",
+            "--open-files-in-pager",
+            "--receive-pack",
+            "--to-cmd",
+            "--tree-filter",
+            "--upload-pack",
+        ],
+    ),
+    ("man", &["-P", "-H", "--pager", "--html"]),
     ("mapfile", &["-C"]),
     ("nix-shell", &["--run", "--command"]),
     ("nodemon", &["-x", "--exec"]),
@@ -32,6 +49,10 @@ const TEXT_BEHIND: &[(&str, &[&str])] = &[
     ("runuser", &["-c", "--command", "--session-command"]),
     ("scp", &["-S"]),
     ("script", &["-c", "--command"]),
+    ("sort", &["--compress-program"]),
+    ("split", &["--filter"]),
+    ("tcpdump", &["-z"]),
+    ("wget", &["--use-askpass"]),
     ("sg", &["-c"]),
     ("su", &["-c", "--command", "--session-command"]),
     (
@@ -92,6 +113,7 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
             }
         }
         "env" => return env(walker, args, place),
+        "scp" | "sftp" | "sshfs" | "ssh-copy-id" => ssh_options(walker, args, place),
         "watch" => {
             let values = &["-n", "--interval", "-q", "--equexit"];
             joined(walker, behind(args, values, 0), place);
@@ -147,7 +169,7 @@ fn text_behind(walker: &mut Walker, args: &[Field], options: &[&str], place: &Pl
 }
 
 /// Whether a word is this option, or several letters of which it is the last: `-qec`.
-fn is_option(word: &str, option: &str) -> bool {
+pub(super) fn is_option(word: &str, option: &str) -> bool {
     let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
     let letters = word.strip_prefix('-').unwrap_or_default();
     word == option
@@ -224,7 +246,13 @@ fn env(walker: &mut Walker, args: &[Field], place: &Place) -> bool {
             walker.text_of(&field, place);
             return true;
         }
-        if let Some((_name, value)) = text.split_once('=').filter(|(name, _)| is_command(name)) {
+        // A function by way of the environment.
+        if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
+        {
+            walker.text_of(&Field { text: body.to_owned(), at: None, ..field.clone() }, place);
+        } else if let Some((_name, value)) =
+            text.split_once('=').filter(|(name, _)| is_command(name))
+        {
             walker.value_is_command(value, field.span, place);
         } else if !text.starts_with('-') && !text.contains('=') {
             break;
@@ -233,11 +261,8 @@ fn env(walker: &mut Walker, args: &[Field], place: &Place) -> bool {
     false
 }
 
-fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
-    const VALUES: &[&str] = &[
-        "-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p",
-        "-Q", "-R", "-S", "-W", "-w", "-M",
-    ];
+/// `-o ProxyCommand=…`
+fn ssh_options(walker: &mut Walker, args: &[Field], place: &Place) {
     for (at, field) in args.iter().enumerate() {
         let next =
             || args.get(at + 1).filter(|_| field.text == "-o").map(|field| field.text.as_str());
@@ -250,6 +275,14 @@ fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
             walker.value_is_command(value, field.span, place);
         }
     }
+}
+
+fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
+    const VALUES: &[&str] = &[
+        "-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p",
+        "-Q", "-R", "-S", "-W", "-w", "-M",
+    ];
+    ssh_options(walker, args, place);
     let command = behind(args, VALUES, 1);
     if command.is_empty() {
         if let Some(stdin) = place.stdin.clone() {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::call::{Arg, Call, Seen, Shape};
-use super::expand;
+use super::expand::{self, Field};
 use super::walk::{CHOICES_MAX, Place, Walker};
 use crate::ast::{Assignment, Loop, LoopKind, Node, Piece, Span, Statement, Word};
 
@@ -48,11 +48,15 @@ impl Walker {
             let values: Vec<String> = fields.take(64).map(|field| field.text).collect();
             Rc::make_mut(&mut self.variables).set_one_of(name, values);
         }
+        if each.kind == LoopKind::Menu {
+            let name = Field { text: "select".to_owned(), span, ..Field::default() };
+            self.see("select", &name, &[], place);
+        }
         let before = self.seen.len();
         self.sequence(&each.condition, place);
         let behind_condition = self.seen.len();
         self.maybe(&[&each.body], place);
-        if each.kind == LoopKind::For || place.is_bounded || counts(each) {
+        if matches!(each.kind, LoopKind::For | LoopKind::Menu) || place.is_bounded || counts(each) {
             return;
         }
         let (condition, body) = self.seen[before..].split_at(behind_condition - before);
@@ -96,7 +100,7 @@ fn all(seen: &[Seen], wanted: &dyn Fn(&Call) -> bool) -> bool {
     seen.iter().all(|seen| !matches!(seen, Seen::Call(call) if !wanted(call)))
 }
 
-/// `for ((;;))`, `while true`, `while :`, `while [ 1 ]`, `while ((1))`.
+/// `for ((;;))`, `while true`, `until false`, `while :`, `while [ 1 ]`, `while ((1))`.
 fn is_always_true(each: &Loop) -> bool {
     if each.kind == LoopKind::Endless {
         return true;
@@ -109,7 +113,10 @@ fn is_always_true(each: &Loop) -> bool {
     let texts: Option<Vec<String>> = words.iter().map(Word::fixed).collect();
     let texts = texts.unwrap_or_default();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    matches!(texts.as_slice(), ["true" | ":" | "1"] | ["[" | "test", "1", ..] | ["sleep", _])
+    matches!(
+        texts.as_slice(),
+        ["true" | ":" | "1" | "false"] | ["[" | "test", "1", ..] | ["sleep", _]
+    )
 }
 
 /// Whether `break`, `exit` or `return` stands somewhere in it.

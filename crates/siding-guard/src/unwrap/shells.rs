@@ -101,19 +101,7 @@ impl Walker {
                 return;
             }
             self.reads_written(program, args, &mut place);
-            self.seen.push(Seen::Call(Call {
-                program: program.to_owned(),
-                args: Self::kept(args),
-                span: args.iter().fold(first.span, |span, field| span.to(field.span)),
-                upstream: place.upstream.clone(),
-                downstream: place.downstream.clone(),
-                has_input: place.has_input,
-                input: place.input.clone(),
-                stdin: place.stdin.as_ref().map(|field| field.text.clone()),
-                directory: self.directory(),
-                is_bounded: place.is_bounded,
-                guessed_from: place.guessed_from.clone(),
-            }));
+            self.see(program, first, args, &place);
             if SHELLS.contains(&program) {
                 self.shell(args, &place);
                 return;
@@ -148,6 +136,23 @@ impl Walker {
             span = inner.first().map_or(span, |first| first.span);
             fields = inner;
         }
+    }
+
+    /// Keeps a call as rules look at it.
+    pub(super) fn see(&mut self, program: &str, name: &Field, args: &[Field], place: &Place) {
+        self.seen.push(Seen::Call(Call {
+            program: program.to_owned(),
+            args: Self::kept(args),
+            span: args.iter().fold(name.span, |span, field| span.to(field.span)),
+            upstream: place.upstream.clone(),
+            downstream: place.downstream.clone(),
+            has_input: place.has_input,
+            input: place.input.clone(),
+            stdin: place.stdin.as_ref().map(|field| field.text.clone()),
+            directory: self.directory(),
+            is_bounded: place.is_bounded,
+            guessed_from: place.guessed_from.clone(),
+        }));
     }
 
     /// What a shell runs: a text, a file, or what it reads.

@@ -1,6 +1,7 @@
 //! Programs with commands of their own, some of which are for a shell: editors, debuggers, clients
 //! of data bases, terminals, makefiles.
 
+use super::code::is_option;
 use super::expand::Field;
 use super::walk::{Place, Walker};
 use super::wrappers::behind;
@@ -8,13 +9,17 @@ use super::wrappers::behind;
 /// Programs with commands of their own, of which some start with `!` or `shell` and are a text for
 /// a shell, and the options before them. `+` begins such a command by itself.
 const COMMANDS_BEHIND: &[(&str, &[&str])] = &[
+    ("ed", &[]),
     ("ex", &["-c", "--cmd"]),
+    ("ftp", &[]),
     ("gdb", &["-ex", "-iex", "--ex", "--eval-command"]),
     ("less", &[]),
+    ("lftp", &["-e", "-c"]),
     ("lldb", &["-o", "-O", "--one-line"]),
     ("mysql", &["-e", "--execute"]),
     ("nvim", &["-c", "--cmd"]),
     ("psql", &["-c", "--command"]),
+    ("sftp", &[]),
     ("sqlite3", &["-cmd"]),
     ("vi", &["-c", "--cmd"]),
     ("view", &["-c", "--cmd"]),
@@ -37,7 +42,7 @@ pub(super) fn commands(walker: &mut Walker, program: &str, args: &[Field], place
     let behind = args.iter().enumerate().filter(|(at, field)| {
         let before = at.checked_sub(1).and_then(|before| args.get(before));
         field.text.starts_with('+')
-            || before.is_some_and(|before| options.contains(&before.text.as_str()))
+            || before.is_some_and(|before| options.iter().any(|one| is_option(&before.text, one)))
             || field.text.starts_with('.')
     });
     let all = behind.map(|(_, field)| field).chain(&place.stdin);
@@ -51,7 +56,10 @@ pub(super) fn commands(walker: &mut Walker, program: &str, args: &[Field], place
                 ["!", "%!", "\\!", "platform shell ", "shell ", ".shell ", ".system ", "system "];
             if let Some(text) = marks.iter().find_map(|mark| line.strip_prefix(mark)) {
                 let field = Field { text: text.to_owned(), at: None, ..field.clone() };
-                walker.text_of(&field, &inner);
+                // `%!sh` gives it the file.
+                let upstream =
+                    if line.starts_with('%') { vec![program.to_owned()] } else { vec![] };
+                walker.text_of(&field, &Place { upstream, ..inner.clone() });
             }
         }
     }
@@ -94,6 +102,12 @@ pub(super) fn make(walker: &mut Walker, args: &[Field], place: &Place) {
         Some((text, field))
     });
     let inner = Place { stdin: None, upstream: vec![], ..place.clone() };
+    for field in args {
+        // The shell of all recipes.
+        if let Some(text) = field.text.strip_prefix("SHELL=").filter(|text| text.contains(' ')) {
+            walker.text_of(&Field { text: text.to_owned(), at: None, ..field.clone() }, &inner);
+        }
+    }
     for (text, field) in of_process.chain(of_option).chain(stdin) {
         for line in text.lines() {
             let recipe = line

@@ -13,6 +13,9 @@ use crate::parse::Origin;
 /// Programs that fetch a file.
 const FETCHING: &[&str] = &["aria2c", "curl", "fetch", "wget"];
 
+/// Under which name it is kept among the variables where a download is unpacked.
+const UNPACKED: &str = "unpacked in";
+
 /// Bytes of a written file that are kept.
 const FILE_MAX: usize = 32 << 10;
 
@@ -53,6 +56,9 @@ impl Walker {
         output::each_simple(statement, &mut |words| {
             last = words.iter().map(|word| joined(word, &self.variables, 0).text).collect();
         });
+        if is_fetched {
+            self.unpacks(&last);
+        }
         let appends = tees && last.iter().any(|word| word == "-a" || word == "--append");
         files.extend(own_files(&last).into_iter().map(|file| (file, appends)));
         for (file, appends) in files {
@@ -62,11 +68,36 @@ impl Walker {
         }
     }
 
+    /// Keeps where a download is unpacked: `curl … | tar xz -C DIRECTORY`.
+    fn unpacks(&mut self, words: &[String]) {
+        let Some(("tar" | "bsdtar" | "unzip" | "cpio", args)) =
+            words.split_first().map(|(name, args)| (name.as_str(), args))
+        else {
+            return;
+        };
+        let at = args.iter().position(|arg| matches!(arg.as_str(), "-C" | "-d" | "--directory"));
+        let directory = at.and_then(|at| args.get(at + 1)).map_or(".", String::as_str);
+        let directory = directory.trim_end_matches('/').to_owned();
+        Rc::make_mut(&mut self.variables).set(UNPACKED, directory, true);
+    }
+
+    /// Whether a script lies where a download was unpacked.
+    fn was_unpacked(&self, path: &str) -> bool {
+        let is_script = path.ends_with(".sh") || path.ends_with("/install");
+        let directory = self.variables.get(UNPACKED, 0);
+        is_script
+            && directory.is_some_and(|directory| match directory.as_str() {
+                "." => !path.starts_with(['/', '~']),
+                directory => path.strip_prefix(directory).is_some_and(|r| r.starts_with('/')),
+            })
+    }
+
     /// Takes a file that a shell runs.
     pub(super) fn written_file(&mut self, file: &Field, place: &Place) {
         match content(&self.variables, &file.text) {
             Some(text) if text == fetched() => self.shape(Shape::PipeToShell, file.span),
             Some(text) => self.queue_text(text, Origin::Within(file.span), place),
+            None if self.was_unpacked(&file.text) => self.shape(Shape::PipeToShell, file.span),
             None => {}
         }
     }
@@ -75,6 +106,9 @@ impl Walker {
     pub(super) fn runs_written(&mut self, name: &Field, place: &Place) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(SURE);
         let Some(text) = content(&self.variables, &name.text).filter(|_| is_path) else {
+            if self.was_unpacked(&name.text) {
+                self.shape(Shape::PipeToShell, name.span);
+            }
             return false;
         };
         let first = text.lines().next().unwrap_or_default();

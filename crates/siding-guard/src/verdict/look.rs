@@ -41,8 +41,8 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
     }
 }
 
-/// Whether a program only says what it can do: `kubectl delete --help`, `aws s3 rb help`. Not for
-/// programs that give such words to others.
+/// Whether a program only says what it can or would do: `kubectl delete --help`, `aws s3 rb help`,
+/// `helm uninstall x --dry-run`. Not for programs that give such words to others.
 fn asks_for_help(call: &Call) -> bool {
     let mut own = call.args.iter().map(|arg| arg.text.as_str()).take_while(|word| *word != "--");
     let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
@@ -50,7 +50,10 @@ fn asks_for_help(call: &Call) -> bool {
         matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
     // `cargo yank --version 1.0.0`: there it has a value.
     let is_version = call.args.last().is_some_and(|last| last.text == "--version");
-    let asks = own.any(|word| word == "--help")
+    let is_dry = |word: &str| {
+        matches!(word, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server")
+    };
+    let asks = own.any(|word| matches!(word, "--help" | "-help") || is_dry(word))
         || is_version
         || is_first && operands().next() == Some("help")
         || call.program == "aws" && operands().last() == Some("help");
