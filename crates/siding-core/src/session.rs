@@ -26,7 +26,9 @@ pub use heirs::{
     of_subagent, spawning, topmost,
 };
 pub use record::Session;
-pub use turns::{Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks};
+pub use turns::{
+    Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks, turns_begun,
+};
 
 /// Why a session cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 
 mod answers;
 mod budget;
+mod codex;
 mod news;
 mod prompt;
 mod start;
