@@ -30,6 +30,7 @@ pub use heirs::{
 pub use record::Session;
 pub use turns::{
     Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks, note_once,
+    turns_begun,
 };
 
 /// Why a session cannot be used.

@@ -126,7 +126,7 @@ pub(crate) struct Look {
 
 impl Kin {
     /// Returns what lives below this process, led by `leader`.
-    pub(crate) const fn below(leader: Option<ProcRef>) -> Self {
+    pub(crate) const fn below(leader: Option<LeaderRef>) -> Self {
         Self::Below { leader, look_at: None }
     }
 

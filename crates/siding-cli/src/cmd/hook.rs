@@ -12,10 +12,12 @@ mod attendance;
 mod await_notice;
 mod batch;
 mod budget;
+mod codex_wake;
 mod conversation;
 mod daily;
 mod host;
 mod input;
+mod monitor_limit;
 mod news;
 mod pre_tool_use;
 mod predecessors;
@@ -64,6 +66,9 @@ pub(crate) struct Args {
     /// siding's settings counts before it
     #[arg(long, value_name = "D", default_value_t)]
     budget: HostBudget,
+    /// The host's process, for a waiter that is no child of it
+    #[arg(long, value_name = "PID", hide = true)]
+    owner_pid: Option<i32>,
 }
 
 impl Args {
@@ -81,7 +86,9 @@ impl Args {
                     .then(|| budget::updated_input(&input, self.budget))
                     .flatten()
                     .or_else(|| budget::subagent_input(&input).filter(|_| is_made));
-                let said = said.with_updated_input(updated, self.event.name(self.host));
+                let event = self.event.name(self.host);
+                let remark = is_made.then(|| monitor_limit::remark(&input)).flatten();
+                let said = said.with_updated_input(updated, event).with_fact(remark, event);
                 said.print()?;
                 Ok(said.code())
             }
@@ -100,10 +107,22 @@ impl Args {
                 self.within(&input, |conversation| self.say(prompt::answer(conversation)?))
             }
             Event::Stop => self.within(&input, |conversation| {
-                self.say(stop::answer(&input, conversation, self.host)?)
+                let told = stop::answer(&input, conversation, self.host)?;
+                if self.host == Host::Codex && !matches!(told.answer(), Answer::Hold(_)) {
+                    // Without it the news waits for the next prompt.
+                    codex_wake::start_waiter(&input, conversation).unwrap_or_else(|failure| {
+                        failure.report();
+                    });
+                }
+                self.say(told)
             }),
             Event::SessionEnd => self.say(session_end::answer()?.into()),
-            Event::AwaitNotice => self.within(&input, await_notice::run),
+            Event::AwaitNotice => self.within(&input, |conversation| match self.host {
+                Host::Codex => {
+                    codex_wake::run(conversation, input.session_id.as_deref().unwrap_or_default())
+                }
+                Host::ClaudeCode | Host::Gemini => await_notice::run(conversation),
+            }),
         }
     }
 
@@ -113,7 +132,7 @@ impl Args {
         input: &Input,
         act: impl FnOnce(&Conversation) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
-        match Conversation::of(input, self.host)? {
+        match Conversation::of(input, self.host, self.owner_pid)? {
             Some(conversation) => act(&conversation),
             None => Ok(ExitCode::SUCCESS),
         }

@@ -91,6 +91,20 @@ pub fn note_once(root: &Root, id: &SessionId, name: &str) -> Result<bool, Sessio
     }
 }
 
+/// Returns how many turns a person has begun.
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn turns_begun(root: &Root, id: &SessionId) -> Result<u64, SessionError> {
+    let dir = root.session_dir(id.as_str(), false)?;
+    match file::facts_at(&dir, TURNS) {
+        Ok(facts) => Ok(facts.len),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(io_error(id, "count turns", error)),
+    }
+}
+
 /// Counts a turn that a person has begun.
 ///
 /// # Errors

@@ -138,3 +138,28 @@ fn a_subagents_call_of_sidings_own_tool_waits_for_the_end() {
     assert_eq!(updated(subagent(), json!({"command": "make", "budget": 3})), Value::Null);
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
+
+/// Issue 17, 7.1: the host ends its own monitors early, and the agent reads what lasts longer.
+#[test]
+fn an_agent_that_wants_a_long_monitor_reads_of_sidings() {
+    let sandbox = sandbox();
+    let remark = |entrypoint: &str, input: Value| {
+        let event = json!({"tool_name": "Monitor", "tool_input": input});
+        let call = prepared(&sandbox, &["pre-tool-use"], event);
+        let out = call.env("CLAUDE_CODE_ENTRYPOINT", entrypoint).run().expect_code(0).out();
+        let json = serde_json::from_str::<Value>(&out).unwrap_or_default();
+        assert!(json["hookSpecificOutput"]["permissionDecision"].is_null(), "{out}");
+        json["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned()
+    };
+    let watch = |ms: u64| json!({"command": "./watch.sh", "timeout_ms": ms});
+    let text = remark("cli", watch(1_800_001));
+    assert!(text.contains("after 30m at most") && text.contains("siding monitor"), "{text}");
+    assert!(text.contains("up to 4h"), "{text}");
+    assert_eq!(remark("cli", watch(1_800_000)), "");
+    assert!(remark("sdk-cli", watch(1_800_000)).contains("after 10m at most"));
+    assert!(remark("cli", json!({"command": "./watch.sh", "persistent": true})).contains("30m"));
+    assert_eq!(
+        remark("cli", json!({"ws": {"url": "wss://example.org"}, "timeout_ms": 3_600_000})),
+        ""
+    );
+}

@@ -5,6 +5,7 @@ mod answers;
 mod batch;
 mod daily;
 mod budget;
+mod codex;
 mod news;
 mod prompt;
 mod start;

@@ -22,14 +22,14 @@ use crate::render::out::Reader;
 
 /// How long news waits for an event of the conversation to tell it. While the agent is at work
 /// there is one in a moment, and nobody need be woken.
-const OTHERS_FIRST: Duration = Duration::from_secs(1);
+pub(super) const OTHERS_FIRST: Duration = Duration::from_secs(1);
 
 /// How Claude Code says in what way it was started.
 pub(super) const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 /// Waits, tells, and returns what wakes.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
-    if !is_ever_idle(std::env::var(ENTRYPOINT).ok().as_deref()) {
+    if is_headless() {
         return Ok(ExitCode::SUCCESS);
     }
     if !conversation.sessions()?.contains(&conversation.session) {
@@ -76,6 +76,11 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Returns whether the host was started without a terminal for a person.
+pub(super) fn is_headless() -> bool {
+    !is_ever_idle(std::env::var(ENTRYPOINT).ok().as_deref())
+}
+
 /// Whether a host that was started so waits for somebody between two turns. One that does not
 /// would be kept from ending: `claude -p` 2.1.197 waits 30 s for a hook that still runs when its
 /// answer is complete, or waits for it before it goes on at all.
@@ -86,7 +91,7 @@ pub(super) fn is_ever_idle(entrypoint: Option<&str>) -> bool {
 
 /// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
 /// can wait until he speaks.
-fn wakes(notice: &NoticeView) -> bool {
+pub(super) fn wakes(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next || matches!(notice.kind, Kind::Ended | Kind::Matched)
 }
 

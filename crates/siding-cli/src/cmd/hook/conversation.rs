@@ -23,9 +23,20 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Finds out whose event this is. `None` when the event names no conversation.
-    pub(super) fn of(input: &Input, host: Host) -> Result<Option<Self>, Failure> {
+    /// Finds the conversation of an event, and its owner: the process with the number `owner`, otherwise
+    /// the host above this process. `None` when the event names no conversation.
+    pub(super) fn of(
+        input: &Input,
+        host: Host,
+        owner: Option<i32>,
+    ) -> Result<Option<Self>, Failure> {
         let Some(conversation) = input.session_id.as_deref() else { return Ok(None) };
+        if let Some(pid) = owner {
+            // Without its owner a conversation has no news for anyone.
+            let Some(owner) = procfs::identify(pid) else { return Ok(None) };
+            let session = host.session_of(conversation);
+            return Ok(Some(Self { root: context::root()?, owner, session }));
+        }
         let own = procfs::own().ok_or_else(|| {
             Failure::new("this process could not be found in /proc").with_hint("is it mounted?")
         })?;

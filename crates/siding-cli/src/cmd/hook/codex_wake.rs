@@ -1,0 +1,147 @@
+//! Waking an idle Codex.
+//!
+//! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt to a
+//! thread, and an idle thread takes it at once, in the background server as well as in a terminal that
+//! runs without one (0.169.0). So the Stop hook starts a waiter, and the waiter queues one prompt when
+//! there is news. The prompt only names the event: the hook of UserPromptSubmit adds the notices and
+//! acknowledges them, as at every prompt.
+
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use siding_core::notices::{Follower, Outbox, Woken};
+use siding_core::session;
+use siding_core::sys::descriptor;
+use siding_model::notice::Consumer;
+
+use super::await_notice::{OTHERS_FIRST, wakes};
+use super::conversation::Conversation;
+use super::input::Input;
+use crate::context::PROGRAM;
+use crate::failure::Failure;
+
+/// The program that queues prompts.
+const CODEX: &str = "codex";
+/// The prompt. A person reads it too.
+const PROMPT: &str = "siding: there is news of background tasks of this session. This is an \
+                      automated event, not input from the user and not their consent.";
+/// Time that the program may take.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Pause between two looks at whether it has ended.
+const QUEUE_POLL: Duration = Duration::from_millis(50);
+
+/// Starts the waiter of a conversation whose turn ends. It leaves at once when one waits already.
+pub(super) fn start_waiter(input: &Input, conversation: &Conversation) -> Result<(), Failure> {
+    let failed = |error| Failure::new(format!("could not start the waiter for news: {error}"));
+    let owner = conversation.owner.pid.to_string();
+    let mut waiter = Command::new(PROGRAM_PATH)
+        .args(["hook", "--host", "codex", "--owner-pid", &owner, "await-notice"])
+        .stdin(Stdio::piped())
+        // Codex waits until nothing holds the pipes of a hook.
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // A signal to the hook's group is not for the waiter.
+        .process_group(0)
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut stdin) = waiter.stdin.take() {
+        stdin
+            .write_all(json!({ "session_id": input.session_id }).to_string().as_bytes())
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// This very program, also after an update has replaced its file.
+const PROGRAM_PATH: &str = "/proc/self/exe";
+
+/// Waits for news and queues a prompt for it, unless a turn has begun meanwhile: then the hooks of that
+/// turn deliver the news, and its end starts another waiter.
+pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode, Failure> {
+    let Conversation { root, session, owner } = conversation;
+    if !conversation.sessions()?.contains(session) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
+    let Some(_only) = outbox.only_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    let turns = session::turns_begun(root, session)?;
+    descriptor::raise_open_limit();
+    let mut follower = Follower::of_owner(&outbox, *owner, PROGRAM)?;
+    let stderr = std::io::stderr();
+    loop {
+        if has_news(conversation, &mut follower)? {
+            std::thread::sleep(OTHERS_FIRST);
+            if session::turns_begun(root, session)? != turns {
+                return Ok(ExitCode::SUCCESS);
+            }
+            if has_news(conversation, &mut follower)? {
+                queue(conversation, thread)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        match follower.next(stderr.as_fd())? {
+            Woken::News(_) => {}
+            Woken::Unread => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Returns whether the outboxes hold a notice that is worth waking an agent for.
+fn has_news(conversation: &Conversation, follower: &mut Follower<'_, '_>) -> Result<bool, Failure> {
+    let mut has_news = false;
+    for session in conversation.sessions()? {
+        let look = Outbox::new(&conversation.root, session, Consumer::agent())?.look()?;
+        follower.come_back(&look);
+        has_news |= look.notices.iter().any(wakes);
+    }
+    Ok(has_news)
+}
+
+/// Adds the prompt to a thread.
+fn queue(conversation: &Conversation, thread: &str) -> Result<(), Failure> {
+    let program = program(conversation);
+    let failed = |why: String| {
+        Failure::new(format!("`{} queue` {why}; the news waits for a prompt", program.display()))
+    };
+    let child = Command::new(&program)
+        .args(["queue", "--thread", thread, "--message", PROMPT])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let child = child.map_err(|error| failed(format!("did not start: {error}")))?;
+    match exit_in_time(child)
+        .map_err(|error| failed(format!("could not be waited for: {error}")))?
+    {
+        Some(true) => Ok(()),
+        Some(false) => Err(failed("failed; it takes Codex 0.169 or newer".to_owned())),
+        None => Err(failed(format!("took longer than {}", QUEUE_TIMEOUT.as_secs()))),
+    }
+}
+
+/// Waits for a program and returns whether it succeeded; `None` for one that was killed because it took
+/// too long.
+fn exit_in_time(mut child: Child) -> std::io::Result<Option<bool>> {
+    let start = Instant::now();
+    while start.elapsed() < QUEUE_TIMEOUT {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        std::thread::sleep(QUEUE_POLL);
+    }
+    child.kill()?;
+    child.wait().map(|_| None)
+}
+
+/// Returns the program of the host itself, which is of the right version, otherwise the one in the search
+/// path.
+fn program(conversation: &Conversation) -> PathBuf {
+    let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();
+    host.filter(|path| path.file_name().is_some_and(|name| name == CODEX))
+        .unwrap_or_else(|| PathBuf::from(CODEX))
+}

@@ -1,0 +1,210 @@
+"""Claude Code: each row is one that docs/claude-code.md says was seen."""
+
+import json
+import os
+import signal
+import time
+
+from scenario import Failed, expect, scenario
+
+
+SLOW = "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 1; done; exit 3"
+
+
+def version(machine):
+    return machine.run([machine.host, "--version"]).stdout.split()[0]
+
+
+def bash(command, **more):
+    """Returns a step that calls the Bash tool."""
+    return {"tools": [{"name": "Bash", "input": {"command": command, "description": "x", **more}}]}
+
+
+END = [{"text": "end of turn"}, {"text": "woken"}]
+
+
+def environment(machine, script):
+    port = machine.serve(script)
+    return {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+
+def install(machine, *options):
+    machine.siding("install", "claude-code", "--scope", "project", *options)
+    approved = {"enabledMcpjsonServers": ["siding"], "hasTrustDialogAccepted": True,
+                "hasCompletedProjectOnboarding": True}
+    state = {"hasCompletedOnboarding": True, "theme": "dark",
+             "customApiKeyResponses": {"approved": ["none"], "rejected": []},
+             "projects": {str(machine.project): approved}}
+    (machine.home / ".claude.json").write_text(json.dumps(state))
+
+
+def headless(machine, script, *options, wait=True):
+    """Runs `claude -p` with a script, and returns what the model was sent last."""
+    words = [machine.host, "-p", "go", "--output-format", "json", "--allowedTools",
+             "Bash,Monitor,mcp__siding__run", *options]
+    settings = environment(machine, script)
+    if not wait:
+        return machine.start(words, **settings)
+    machine.run(words, **settings)
+    expect(len(machine.api.requests) > 1, "the host made no second request")
+    return machine.api.transcript()
+
+
+@scenario("guard denies rm -rf /")
+def guard(machine):
+    install(machine)
+    told = headless(machine, [bash("rm -rf /"), *END])
+    expect("siding guard, rule rm-root (deny)" in told, "no denial with the guard's words")
+
+
+@scenario("a process that a command leaves is named")
+def leftover(machine):
+    install(machine)
+    told = headless(machine, [bash("(true; sleep 300) & echo leftover"), *END])
+    expect("still runs" in told and "sleep 300" in told, "the process was not named")
+
+
+@scenario("the end of a background run is told with a call")
+def notice(machine):
+    install(machine)
+    command = "siding run --background -- 'sleep 1; echo built; exit 3'"
+    told = headless(machine, [bash(command), bash("sleep 3; echo other"), *END])
+    expect("you will be told when it ends" in told, "the start did not promise a notice")
+    expect("<exit_code>3</exit_code>" in told, "no notice with the exit code")
+
+
+@scenario("a background command has a deadline, with a line in the host's file")
+def deadline(machine):
+    install(machine)
+    settings = {**environment(machine, [bash("sleep 100", run_in_background=True), *END]),
+                "SIDING_MAX_ELAPSED": "4s"}
+    words = [machine.host, "-p", "go", "--allowedTools", "Bash"]
+    machine.run(words, **settings)
+    told = machine.api.transcript()
+    path = next((word for word in told.replace("<", " ").replace(">", " ").split()
+                 if word.rstrip(".").endswith(".output")), None)
+    expect(path, "the host named no output file")
+    with open(path.rstrip("."), encoding="utf-8") as file:
+        expect("[siding] stopped at its deadline of 4s" in file.read(), "no line in the file")
+
+
+@scenario("kill -9 of the host leaves nothing")
+def killed(machine):
+    install(machine)
+    command = "setsid sleep 4711 & (trap '' TERM; sleep 4712) & nohup sleep 4713 & wait"
+    process = headless(machine, [bash(command), *END], wait=False)
+    machine.eventually("the command runs", lambda: alive("sleep 4711") and alive("sleep 4713"))
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    machine.eventually("all of it is gone", lambda: not alive("sleep 471"), 20)
+
+
+def alive(part):
+    """Returns whether a process with this command line lives."""
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if words.startswith(part):
+            return True
+    return False
+
+
+@scenario("siding's MCP tool runs and reports a command")
+def mcp(machine):
+    install(machine)
+    search = {"name": "ToolSearch", "input": {"query": "select:mcp__siding__run"}}
+    run = {"name": "mcp__siding__run", "input": {"command": "echo from mcp; exit 4"}}
+    told = headless(machine, [{"tools": [search]}, {"tools": [run]}, *END])
+    expect("exited 4" in told and "from mcp" in told, "no answer of the tool")
+
+
+@scenario("budget: a slow command is moved, and the model reads by whom")
+def budget(machine):
+    install(machine, "--budget", "3s")
+    told = headless(machine, [bash(SLOW), bash("echo short"), *END])
+    for part in ("within its 3s timeout and was moved to the background", "is siding's budget",
+                 "failed with exit code 3"):
+        expect(part in told, f"not told: {part}")
+
+
+@scenario("budget: sleep first and a shorter timeout are left alone")
+def budget_exceptions(machine):
+    install(machine, "--budget", "3s")
+    script = [bash("sleep 5; echo sle''pt"), bash("true; sleep 60", timeout=2000), *END]
+    told = headless(machine, script)
+    expect("slept" in told, "a command that begins with sleep was killed")
+    expect("within its 2s timeout" in told, "the shorter timeout was changed")
+
+
+@scenario("budget: a subagent's call is left alone")
+def budget_subagent(machine):
+    install(machine, "--budget", "2s")
+    agent = {"name": "Agent", "input": {"description": "x", "prompt": "do it",
+                                        "subagent_type": "general-purpose",
+                                        "run_in_background": False}}
+    script = [{"tools": [agent]}, bash("true; sleep 4; echo wh''ole"), {"text": "sub is done"}, *END]
+    headless(machine, script)
+    everything = json.dumps(machine.api.requests)
+    expect("whole" in everything, "the subagent's command did not end in the foreground")
+    expect("is siding's budget" not in everything, "the subagent's call had a budget")
+
+
+@scenario("budget: deny rules hold")
+def budget_rules(machine):
+    install(machine, "--budget", "3s")
+    told = headless(machine, [bash("git push"), *END], "--disallowedTools", "Bash(git push:*)")
+    expect("has been denied" in told, "a denied command was not denied")
+
+
+@scenario("host: a long leading sleep is refused")
+def sleep_refused(machine):
+    install(machine)
+    told = headless(machine, [bash("sleep 30; echo x"), *END])
+    expect("Blocked: sleep 30" in told, "not refused")
+
+
+@scenario("host: a monitor is cut, and the agent reads of siding's")
+def monitor(machine):
+    install(machine)
+    search = {"name": "ToolSearch", "input": {"query": "select:Monitor"}}
+    watch = {"name": "Monitor", "input": {"command": "echo tick", "description": "ticks",
+                                          "timeout_ms": 3600000}}
+    told = headless(machine, [{"tools": [search]}, {"tools": [watch]}, *END])
+    expect("expires in 10m" in told, "the host's words have changed")
+    expect("siding monitor --persistent" in told, "siding's monitor was not named")
+
+
+@scenario("idle terminal: the end of a task wakes the agent")
+def woken(machine):
+    install(machine, "--budget", "2s")
+    script = [bash("siding run --background -- 'sleep 6; echo built; exit 3'"), *END]
+    terminal = machine.terminal([machine.host, "--permission-mode", "default", "--allowedTools",
+                                 "Bash"], **environment(machine, script))
+    try:
+        machine.eventually("the prompt", lambda: "\u276f" in terminal.screen())
+        time.sleep(2)
+        terminal.type("go")
+        machine.eventually("the turn ends", lambda: "end of turn" in terminal.screen())
+        machine.eventually("the agent is woken", lambda: "woken" in terminal.screen())
+        expect("<exit_code>3</exit_code>" in machine.api.transcript(), "woken without the notice")
+    finally:
+        terminal.close()
+
+
+@scenario("uninstall leaves the settings as they were")
+def uninstall(machine):
+    settings = machine.project / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    before = '{\t"model" : "x" ,\n\n "permissions":{} }'
+    settings.write_text(before)
+    machine.siding("install", "claude-code", "--scope", "project", "--budget", "15s")
+    listed = machine.run([machine.host, "mcp", "list"])
+    machine.siding("uninstall", "claude-code", "--scope", "project")
+    if settings.read_text() != before:
+        raise Failed("settings.json is another one")
+    expect("siding" in listed.stdout, "the host does not list the server")
