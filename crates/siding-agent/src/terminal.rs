@@ -29,4 +29,6 @@ pub enum Person {
     Sent(Signal),
     /// Closed the terminal.
     Gone,
+    /// Nothing. The terminal has taken all that was written, after [`Console::draw`] left a picture out.
+    Drained,
 }

@@ -2,11 +2,12 @@
 
 mod shown;
 
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 
 use crate::POLL_DEADLINE;
@@ -94,6 +95,21 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.person, size).expect("a terminal has a size");
         self.shown.resize(columns.into(), rows.into());
+    }
+
+    /// Fills it until it takes nothing more: whoever writes to it waits until it is read. What fills it is
+    /// not to be seen.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be opened once more.
+    pub fn fill(&self) {
+        // Opened anew: the programs share the flags of the other descriptor.
+        let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let device = rustix::fs::open(path, flags, Mode::empty()).expect("one's own terminal");
+        while matches!(rustix::io::write(&device, &[b'\r'; 4096]), Ok(1..)) {}
+        while matches!(rustix::io::write(&device, b"\r"), Ok(1..)) {}
     }
 
     /// Closes the side of the person, as a window that is closed does. What a program does with its

@@ -66,6 +66,7 @@ impl Talk {
     /// Shows what is still to be said, and gives the terminal back.
     fn part(&mut self) {
         // Nothing is lost that is not in the transcript.
+        self.console.settle();
         let _gone = self.show();
         self.console.leave();
     }
@@ -117,7 +118,7 @@ impl Agent {
                     }
                 }
             }
-            Came::Person(Person::Sent(Signal::WINCH)) => {}
+            Came::Person(Person::Sent(Signal::WINCH) | Person::Drained) => {}
             Came::Person(Person::Sent(Signal::CONT)) => {
                 if talk.console.resume().is_err() {
                     return Ok(Some(gone()));

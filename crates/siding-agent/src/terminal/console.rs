@@ -1,15 +1,19 @@
 //! The terminal itself: taken, listened to, written to, and given back as it was.
 
+mod writer;
+
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::{self, Raw};
 use siding_core::sys::{descriptor, file, pipe, poll};
 use siding_model::signal::Signal;
 
+use self::writer::Writer;
 use super::screen::{BEGIN, END, Screen};
 use super::{Decoder, Person, View};
 
@@ -19,8 +23,8 @@ const HEARD: [Signal; 6] =
 /// How long after Escape what belongs to it may come, in milliseconds. Terminals send both at once;
 /// a network may part them.
 const ESCAPE_MS: u64 = 30;
-/// How long a terminal is waited for that takes nothing, in milliseconds.
-const WRITE_MS: u64 = 1_000;
+/// How long a terminal is waited for that takes nothing, when it is given back.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not say (that of the VT100).
 const SIZE: (u16, u16) = (80, 24);
 
@@ -63,6 +67,7 @@ pub struct Console {
 #[derive(Debug)]
 struct Taken {
     raw: Arc<Raw>,
+    writer: Writer,
     /// Whoever listens ends with it.
     stop: OwnedFd,
     listener: JoinHandle<()>,
@@ -107,25 +112,35 @@ impl Console {
     /// [`ConsoleError::Io`].
     pub fn begin(
         &mut self,
-        tell: impl Fn(Person) -> bool + Send + 'static,
+        tell: impl Fn(Person) -> bool + Send + Sync + 'static,
     ) -> Result<(), ConsoleError> {
         let Some(signals) = self.signals.take() else { return Ok(()) };
         let (stopped, stop) = pipe::make()?;
         let input = self.input.try_clone()?;
         let raw = Arc::new(Raw::enter(&self.input)?);
         tty::restore_at_panic(&raw, self.output.try_clone()?, END);
-        let listener = thread::spawn(move || listen(&input, &signals, &stopped, &tell));
-        self.taken = Some(Taken { raw, stop, listener });
+        let tell = Arc::new(tell);
+        let listens = Arc::clone(&tell);
+        let listener = thread::spawn(move || listen(&input, &signals, &stopped, &*listens));
+        let writer = Writer::start(self.output.try_clone()?, move || {
+            // Where nobody listens any more, nothing is drawn any more.
+            let _nobody = tell(Person::Drained);
+        });
+        self.taken = Some(Taken { raw, writer, stop, listener });
         self.write(BEGIN)?;
         Ok(())
     }
 
-    /// Shows what there is to see.
+    /// Shows what there is to see. While the terminal has not taken the last picture there is no next
+    /// one, and what is said is kept by the view: [`Person::Drained`] tells when to draw again.
     ///
     /// # Errors
     ///
     /// The operating system's, when the terminal has gone.
     pub fn draw(&mut self, view: &mut View) -> io::Result<()> {
+        if self.taken.as_ref().is_some_and(|taken| !taken.writer.is_done()) {
+            return Ok(());
+        }
         let (columns, rows) = tty::size(&self.output).unwrap_or(SIZE);
         let (columns, rows) = (usize::from(columns), usize::from(rows));
         let said = view.take_said(columns);
@@ -170,14 +185,25 @@ impl Console {
         Ok(())
     }
 
-    /// Gives it back.
+    /// Waits until what was drawn is to be seen, as long as the terminal takes any of it.
+    pub fn settle(&self) {
+        if let Some(taken) = &self.taken {
+            let _is_seen = taken.writer.flush(STALLED_AFTER);
+        }
+    }
+
+    /// Gives it back. What this process prints later is lost where it takes nothing.
     pub fn leave(&mut self) {
         // One that has gone takes nothing back.
         let _gone = self.hand_back();
-        if let Some(Taken { stop, listener, .. }) = self.taken.take() {
+        if let Some(Taken { writer, stop, listener, .. }) = self.taken.take() {
             drop(stop);
             // It has nothing to say any more.
             let _ended = listener.join();
+            if !writer.flush(Duration::ZERO) {
+                // Whatever is still printed would wait for it for ever.
+                let _nothing_better = tty::silence_output();
+            }
         }
     }
 
@@ -194,24 +220,14 @@ impl Console {
         let (columns, _) = tty::size(&self.output).unwrap_or(SIZE);
         let erased = self.screen.erase(usize::from(columns));
         let written = self.write(&format!("{erased}{END}"));
+        let _stalled = taken.writer.flush(STALLED_AFTER);
         // Also when nothing can be written any more.
         taken.raw.restore()?;
         written
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
-        let mut rest = text.as_bytes();
-        while !rest.is_empty() {
-            match file::write(&self.output, rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let _look_again = poll::writable(self.output.as_fd(), WRITE_MS)?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.taken.as_ref().map_or(Ok(()), |taken| taken.writer.write(text))
     }
 }
 

@@ -13,6 +13,9 @@ use super::frame::{Paint, Row};
 use super::input::Input;
 use crate::message::{CallId, Usage};
 
+/// Bytes of what was not printed yet that are kept.
+const SAID_BYTES_MAX: usize = 8 << 20;
+
 /// What is shown.
 #[derive(Debug)]
 pub struct View {
@@ -20,7 +23,10 @@ pub struct View {
     pub(super) model: String,
     pub(super) now: Mono,
     /// What has not been printed yet.
-    said: Vec<Said>,
+    said: VecDeque<Said>,
+    said_bytes: usize,
+    /// How many of the first of them were left out.
+    left_out: usize,
     pub(super) input: Input,
     /// Prompts that the model has not been told.
     pub(super) queued: VecDeque<String>,
@@ -130,6 +136,14 @@ enum Said {
     Text(Paint, &'static str, String),
 }
 
+impl Said {
+    const fn bytes(&self) -> usize {
+        match self {
+            Self::Line(_, text) | Self::Text(_, _, text) => text.len(),
+        }
+    }
+}
+
 impl View {
     /// Begins with one in which nothing was said.
     #[must_use]
@@ -137,7 +151,9 @@ impl View {
         Self {
             model: model.to_owned(),
             now,
-            said: Vec::new(),
+            said: VecDeque::new(),
+            said_bytes: 0,
+            left_out: 0,
             input: Input::default(),
             queued: VecDeque::new(),
             heard: String::new(),
@@ -174,6 +190,12 @@ impl View {
     /// Takes what is to be printed for good, in rows of at most `columns`.
     pub fn take_said(&mut self, columns: usize) -> Vec<Row> {
         let mut rows = Vec::new();
+        let left_out = std::mem::take(&mut self.left_out);
+        self.said_bytes = 0;
+        if left_out > 0 {
+            let text = format!("… {left_out} earlier parts are only in the transcript");
+            rows.push(Row::cut(Paint::Faint, &text, columns));
+        }
         for said in self.said.drain(..) {
             match said {
                 Said::Line(paint, text) => rows.push(Row::cut(paint, &text, columns)),
@@ -186,10 +208,21 @@ impl View {
     }
 
     fn line(&mut self, paint: Paint, text: impl Into<String>) {
-        self.said.push(Said::Line(paint, text.into()));
+        self.say(Said::Line(paint, text.into()));
     }
 
     fn text(&mut self, paint: Paint, head: &'static str, text: &str) {
-        self.said.push(Said::Text(paint, head, text.trim_end().to_owned()));
+        self.say(Said::Text(paint, head, text.trim_end().to_owned()));
+    }
+
+    /// Keeps what is to be printed. A terminal that takes nothing for days must not fill the memory.
+    fn say(&mut self, said: Said) {
+        self.said_bytes += said.bytes();
+        self.said.push_back(said);
+        while self.said_bytes > SAID_BYTES_MAX && self.said.len() > 1 {
+            let first = self.said.pop_front();
+            self.said_bytes -= first.map_or(0, |said| said.bytes());
+            self.left_out += 1;
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The terminal of this process: keys as they are pressed, its size, and being suspended.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IsTerminal as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use super::{descriptor, file};
+use super::{descriptor, file, poll};
 
 /// A terminal that gives every key as it is pressed, without showing it or making a signal of it.
 /// It is as before once this is dropped.
@@ -65,12 +65,33 @@ pub fn restore_at_panic(raw: &Arc<Raw>, output: OwnedFd, end: &'static str) {
     let (raw, before) = (Arc::downgrade(raw), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {
         if let Some(raw) = raw.upgrade() {
-            // There is nobody to tell of a failure but the one who reads the panic.
-            let _gone = file::write(&output, end.as_bytes());
+            // There is nobody to tell of a failure but the one who reads the panic. A terminal that
+            // takes nothing would keep this process for ever.
+            if poll::writable(output.as_fd(), 0).unwrap_or(false) {
+                let _gone = file::write(&output, end.as_bytes());
+            }
             let _gone = raw.restore();
         }
         before(info);
     }));
+}
+
+/// Has the standard output and the standard error of this process lead nowhere, as far as they are
+/// terminals: whatever is printed to one that takes nothing would wait for ever.
+///
+/// # Errors
+///
+/// The operating system's, when there is no `/dev/null`.
+pub fn silence_output() -> io::Result<()> {
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    for (number, is_terminal) in [(1, stdout.is_terminal()), (2, stderr.is_terminal())] {
+        // SAFETY: only numbers are passed, and nothing owns the standard descriptors.
+        if is_terminal && unsafe { libc::dup2(nowhere.as_raw_fd(), number) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Returns the columns and rows of a terminal; `None` where it does not say.

@@ -215,6 +215,63 @@ fn whatever_ends_it_the_terminal_is_as_it_was_and_nothing_goes_on() {
     }
 }
 
+/// An agent at a terminal that is full and that nobody reads, as behind a stalled ssh. It leaves a mark
+/// when it has begun a task, and another one when the end of that has woken it.
+fn stalled(sandbox: &Sandbox) -> Talk {
+    let script = r#"
+        [[answer]]
+        text = "I begin."
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1", run_in_background = true }
+        [[answer.call]]
+        tool = "write_file"
+        input = { path = "begun", content = "" }
+        [[answer]]
+        text = "I am told."
+        [[answer]]
+        expect = '<status>completed</status>'
+        [[answer.call]]
+        tool = "write_file"
+        input = { path = "woken", content = "" }
+        [[answer]]
+        text = "All is done."
+    "#;
+    let talk = Talk::begin(sandbox, script);
+    talk.terminal.fill();
+    talk.says("start");
+    eventually("it works although nobody reads", || sandbox.path("begun").exists());
+    talk
+}
+
+#[test]
+fn a_stalled_terminal_holds_up_neither_tasks_nor_news() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let mut talk = stalled(&sandbox);
+    eventually("it is woken although nobody reads", || sandbox.path("woken").exists());
+    // Whoever reads again sees all of it, and how things stand now.
+    talk.terminal.until_shows("All is done.");
+    talk.terminal.until_row_has("ready");
+    talk.terminal.press(CTRL_D);
+    let shown = talk.ends_with(0);
+    assert!(shown.contains("I begin.") && shown.contains("I am told."), "{shown}");
+}
+
+#[test]
+fn an_agent_at_a_stalled_terminal_ends() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let talk = stalled(&sandbox);
+        talk.agent.signal(signal);
+        let Talk { terminal, agent, before } = talk;
+        let done = agent.wait();
+        assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}");
+        assert_eq!(terminal.modes(), before, "the terminal is as it was");
+    }
+}
+
 #[test]
 fn a_window_that_is_closed_ends_it() {
     let mut sandbox = Sandbox::new();

@@ -62,6 +62,21 @@ fn printed(view: &mut View) -> Vec<String> {
     view.take_said(80).iter().map(Row::text).collect()
 }
 
+/// A terminal that takes nothing for days must not fill the memory.
+#[test]
+fn what_is_not_printed_is_bounded() {
+    let mut view = view();
+    let part = "x".repeat(1 << 20);
+    for _ in 0..10 {
+        view.sees(Sight::Said(&[Word::Text { text: part.clone() }]));
+    }
+    let rows = printed(&mut view);
+    assert!(rows[0].ends_with(" earlier parts are only in the transcript"), "{}", rows[0]);
+    let bytes: usize = rows.iter().map(String::len).sum();
+    assert!((6 << 20..10 << 20).contains(&bytes), "{bytes}");
+    assert_eq!(printed(&mut view), Vec::<String>::new());
+}
+
 #[test]
 fn a_turn_at_work_is_shown_from_its_prompt_to_its_end() {
     let mut view = view();

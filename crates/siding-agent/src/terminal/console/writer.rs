@@ -1,0 +1,205 @@
+//! Writing to a terminal that may take nothing.
+//!
+//! A write to a terminal blocks while its other side does not read: a stalled ssh, a stopped tmux, a
+//! window of a suspended program. The descriptor is shared with the shell that started this program,
+//! so it must not be made one that does not block (open(2), `O_NONBLOCK` is a flag of the open file
+//! description). So one thread writes, and nothing else ever waits for it longer than it chooses.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use siding_core::sys::{file, poll};
+
+/// Bytes that are written at once. A terminal that takes some of them has not stalled.
+const CHUNK_BYTES: usize = 1024;
+/// How long one wait for a terminal lasts whose descriptor does not block, in milliseconds.
+const POLL_MS: u64 = 1_000;
+
+/// The thread that writes to a terminal, and what it has still to write.
+#[derive(Debug)]
+pub(super) struct Writer(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something was added, written or closed.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: VecDeque<u8>,
+    /// Whether the thread has some in hand.
+    is_writing: bool,
+    /// Chunks that were written.
+    written: u64,
+    /// Why nothing can be written any more.
+    failed: Option<io::Error>,
+    /// Whether the end of the writing is to be told.
+    is_awaited: bool,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn is_done(&self) -> bool {
+        (self.bytes.is_empty() && !self.is_writing) || self.failed.is_some()
+    }
+}
+
+impl Writer {
+    /// Begins to write to `output`. Calls `written` when all was written, after [`Self::is_done`] has
+    /// said that it was not.
+    pub(super) fn start(output: OwnedFd, written: impl Fn() + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        // It ends with the process where a terminal never takes what it has in hand.
+        let _runs_alone = thread::spawn(move || own.work(&output, &written));
+        Self(shared)
+    }
+
+    /// Adds a text.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, when an earlier text could not be written.
+    pub(super) fn write(&self, text: &str) -> io::Result<()> {
+        let mut queue = self.0.lock();
+        if let Some(failed) = &queue.failed {
+            return Err(io::Error::new(failed.kind(), failed.to_string()));
+        }
+        queue.bytes.extend(text.as_bytes());
+        self.0.changed.notify_all();
+        Ok(())
+    }
+
+    /// Whether all was written. If not, that it is will be told.
+    pub(super) fn is_done(&self) -> bool {
+        let mut queue = self.0.lock();
+        queue.is_awaited = !queue.is_done();
+        !queue.is_awaited
+    }
+
+    /// Waits until all was written, and for at most `patience` while nothing is. Returns whether all
+    /// was.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
+        let mut queue = self.0.lock();
+        let (mut seen, mut until) = (queue.written, Instant::now() + patience);
+        while !queue.is_done() {
+            if queue.written != seen {
+                (seen, until) = (queue.written, Instant::now() + patience);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.0.changed.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        queue.is_closed = true;
+        queue.bytes.clear();
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes until the writer is dropped, or the terminal has gone.
+    fn work(&self, output: &OwnedFd, written: &dyn Fn()) {
+        while let Some(chunk) = self.next() {
+            let result = write_all(output, &chunk);
+            let mut queue = self.lock();
+            queue.is_writing = false;
+            queue.written += 1;
+            queue.failed = result.err();
+            let is_told = queue.is_done() && std::mem::take(&mut queue.is_awaited);
+            let has_failed = queue.failed.is_some();
+            self.changed.notify_all();
+            drop(queue);
+            if is_told {
+                written();
+            }
+            if has_failed {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the next bytes to write. `None` when there will be none.
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut queue = self.lock();
+        while queue.bytes.is_empty() && !queue.is_closed {
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = queue.bytes.len().min(CHUNK_BYTES);
+        let chunk: Vec<u8> = queue.bytes.drain(..count).collect();
+        queue.is_writing = !chunk.is_empty();
+        queue.is_writing.then_some(chunk)
+    }
+}
+
+fn write_all(output: &OwnedFd, mut rest: &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        match file::write(output, rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let _tries_again = poll::writable(output.as_fd(), POLL_MS)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+    /// More than a pipe holds.
+    const MANY: usize = 300_000;
+
+    /// A reader that stalls keeps nobody waiting, gets all of it when it reads, and that is told.
+    #[test]
+    fn nothing_waits_for_a_reader_that_stalls() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let (tell, told) = mpsc::channel();
+        let writer = Writer::start(writer.into(), move || drop(tell.send(())));
+        writer.write(&"x".repeat(MANY)).expect("is queued");
+        assert!(!writer.is_done());
+        assert!(!writer.flush(PATIENCE), "nobody reads");
+        assert!(told.try_recv().is_err());
+        let mut text = vec![0; MANY];
+        reader.read_exact(&mut text).expect("all of it comes");
+        assert!(writer.flush(Duration::from_secs(10)));
+        told.recv_timeout(Duration::from_secs(10)).expect("the end of it is told");
+        assert!(writer.is_done());
+    }
+
+    #[test]
+    fn a_terminal_that_has_gone_is_an_error() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let writer = Writer::start(writer.into(), || {});
+        writer.write("x").expect("is queued");
+        assert!(writer.flush(Duration::from_secs(10)));
+        assert_eq!(writer.write("y").map_err(|error| error.kind()), Err(ErrorKind::BrokenPipe));
+    }
+}
