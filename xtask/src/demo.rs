@@ -166,11 +166,25 @@ fn escaping_tree(stage: &Stage) -> Result<()> {
 /// siding's own agent ends its turn while a command runs, and is woken by its end.
 fn agent(stage: &Stage) -> Result<()> {
     say("siding's own agent. Its model is a file, so it needs no key; everything else is real.");
-    let prompt = "List the installed packages, and find TOML files meanwhile";
-    let status =
-        stage.live(&["agent", "--model", "script:docs/agent/packages.toml", "-p", prompt])?;
+    let (script, prompt) = match find_program("pip") {
+        true => (
+            "script:docs/agent/pip.toml",
+            "Run pip list in the background and find all Python files in this directory",
+        ),
+        false => (
+            "script:docs/agent/packages.toml",
+            "List the installed packages, and find TOML files meanwhile",
+        ),
+    };
+    let status = stage.live(&["agent", "--model", script, "-p", prompt])?;
     ensure!(status.success(), "it should be done, and ended with {}", code(status));
     Ok(())
+}
+
+/// Whether a program of this name can be executed by it alone.
+fn find_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
 /// Waits until so many processes sleep as marked, and returns them.

@@ -28,6 +28,7 @@ mod monitor;
 mod pause;
 mod pump;
 mod ready;
+mod requests;
 mod rescue;
 mod rounds;
 mod script;

@@ -29,37 +29,65 @@ pub fn of<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// Returns the schema of a tool's structured content whose own fields are `T`.
+/// Returns the schema of a tool's structured content whose own fields are `T`. Programs read it, and a few
+/// clients give it to their models: words stand only at the fields of the answer and of its tasks.
 #[must_use]
 pub(crate) fn of_structured<T: JsonSchema>() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
+    let settings =
+        SchemaSettings::draft2020_12().for_serialize().with(|settings| settings.meta_schema = None);
     let mut schema = settings.into_generator().into_root_schema_for::<StructuredAnswer<T>>();
     schema.remove("title");
     schema.remove("description");
-    let mut schema = Value::from(schema);
-    remove_number_formats(&mut schema);
-    match schema {
-        Value::Object(schema) => schema,
+    let Value::Object(mut schema) = Value::from(schema) else {
         // A type with named fields has no other.
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Map::new()
-        }
+        return Map::new();
+    };
+    schema.values_mut().for_each(simplify);
+    let types = schema.get_mut("$defs").and_then(Value::as_object_mut);
+    for (_, one) in types.into_iter().flatten().filter(|(name, _)| *name != TASK_TYPE) {
+        remove_words(one);
     }
+    schema
 }
 
-/// Leaves out formats of numbers, such as `uint64`: the standard has none, and clients warn of them.
-fn remove_number_formats(schema: &mut Value) {
+/// The type whose fields keep their words.
+const TASK_TYPE: &str = "TaskSummary";
+
+/// Leaves out formats of numbers, such as `uint64`, which the standard has none of and clients warn of; and
+/// writes a choice of words as a list of them.
+fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             if fields.get("format").is_some_and(|format| format != "date-time") {
                 fields.remove("format");
             }
-            fields.values_mut().for_each(remove_number_formats);
+            if let Some(words) = fields.get("oneOf").and_then(words_of) {
+                fields.remove("oneOf");
+                fields.insert("enum".to_owned(), words);
+            }
+            fields.values_mut().for_each(simplify);
         }
-        Value::Array(all) => all.iter_mut().for_each(remove_number_formats),
+        Value::Array(all) => all.iter_mut().for_each(simplify),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns the words of which one is to be chosen, where these are all that there is to choose.
+fn words_of(choice: &Value) -> Option<Value> {
+    let word = |one: &Value| one.get("const").filter(|word| word.is_string()).cloned();
+    choice.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
+}
+
+/// Leaves out what fields and variants say of themselves.
+fn remove_words(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("description").is_some_and(Value::is_string) {
+                fields.remove("description");
+            }
+            fields.values_mut().for_each(remove_words);
+        }
+        Value::Array(all) => all.iter_mut().for_each(remove_words),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

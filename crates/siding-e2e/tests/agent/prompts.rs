@@ -4,19 +4,71 @@ use siding_e2e::Sandbox;
 
 use super::{entries, transcript};
 
-/// Runs a script of the documentation, with the prompt that stands in its first line.
-fn run(sandbox: &Sandbox, name: &str) -> serde_json::Value {
+/// Returns a script of the documentation, and the prompt that stands in its first line.
+fn script(name: &str) -> (String, String) {
     let file = format!("{}/../../docs/agent/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).expect("it is there");
     let first = text.lines().next().expect("it has a first line");
     let (_, prompt) = first.split_once(" -p '").expect("there is the prompt");
-    let prompt = prompt.trim_end_matches('\'');
-    let model = format!("script:{file}");
+    (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
+}
+
+/// Runs a script of the documentation.
+fn run(sandbox: &Sandbox, name: &str) -> serde_json::Value {
+    let (model, prompt) = script(name);
     sandbox
-        .siding(&["agent", "--model", &model, "-p", prompt, "--json"])
+        .siding(&["agent", "--model", &model, "-p", &prompt, "--json"])
+        // A registry is not needed for what stands on the disk.
+        .env("npm_config_offline", "true")
+        .env("npm_config_audit", "false")
         .run()
         .expect_code(0)
         .json()
+}
+
+/// Whether a program is installed; says so where it is not, and a test is left out.
+fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
+    if !found {
+        eprintln!("left out: `{name}` is not installed");
+    }
+    found
+}
+
+/// Issue 17, 5.6: the prompts are the tutorial's, word for word.
+#[test]
+fn the_first_runs_have_the_prompts_of_the_tutorial() {
+    let prompts = ["pip", "npm", "project"].map(|name| script(name).1);
+    assert_eq!(
+        prompts,
+        [
+            "Run pip list in the background and find all Python files in this directory",
+            "Run npm install (use run_in_background) and while waiting, read package.json",
+            "Create a task to setup the project, then run pip list in the background",
+        ]
+    );
+}
+
+/// On the real programs: a project is set up while pip lists what is installed, files are looked for
+/// while it does so, and what the project needs is installed while its file is read.
+#[test]
+fn the_tutorials_prompts_run_on_pip_and_npm() {
+    if !is_installed("pip") || !is_installed("npm") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let report = run(&sandbox, "project");
+    assert_eq!(report["text"], "The project is set up, and pip list has completed.");
+    let report = run(&sandbox, "npm");
+    assert_eq!(report["text"], "greeting 1.0.0 is there.");
+    assert_eq!(notices(&sandbox, &report), 1, "{report:#}");
+    assert!(sandbox.path("node_modules/greeting").exists());
+    let report = run(&sandbox, "pip");
+    let text = report["text"].as_str().expect("a text");
+    assert!(text.starts_with("Its last line is: "), "{report:#}");
+    assert_eq!(notices(&sandbox, &report), 1, "{report:#}");
 }
 
 fn notices(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
@@ -25,8 +77,8 @@ fn notices(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
     told.iter().filter(|entry| entry["told"][0]["told"] == "notice").count()
 }
 
-/// The tutorial's second and third prompt: an installation in the background while a file is read, and
-/// a project that is set up before something is listed in the background.
+/// Much the same with nothing but a shell: an installation in the background while a file is read, and a
+/// project that is set up before something is listed in the background.
 #[test]
 fn a_project_is_set_up_and_what_it_needs_installed() {
     let mut sandbox = Sandbox::new();
@@ -40,7 +92,7 @@ fn a_project_is_set_up_and_what_it_needs_installed() {
     assert_eq!(notices(&sandbox, &report), 0, "its end was waited for");
 }
 
-/// The first prompt: a slow list in the background while files are looked for.
+/// And a slow list in the background while files are looked for.
 #[test]
 fn packages_are_listed_while_files_are_looked_for() {
     let mut sandbox = Sandbox::new();

@@ -19,7 +19,7 @@ const FAULTS: [(usize, Fault); 8] = [
     (3, Fault::Break),
 ];
 
-/// PEERS 6, and issue 5 part 3: the tutorial's first prompt on real commands, over a bad line.
+/// PEERS 6, and issue 5 part 3: a slow list while files are looked for, over a bad line.
 #[test]
 fn a_conversation_gets_through_a_server_that_fails() {
     let mut sandbox = Sandbox::new();

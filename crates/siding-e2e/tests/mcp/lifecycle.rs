@@ -23,13 +23,20 @@ fn both_handshakes_offer_the_same_tools() {
     new.leave();
 }
 
-/// Each word of it is read at the beginning of every conversation.
+/// Each word of it is read at the beginning of every conversation, but for what the answers are as data:
+/// Claude Code and Codex give that to no model.
 #[test]
 fn the_tools_are_described_in_few_words() {
     let sandbox = sandbox();
     let mut client = Client::old(&sandbox);
-    let list = client.request("tools/list", json!({})).to_string();
-    assert!(list.len() < 7_000, "{} bytes", list.len());
+    let mut list = client.request("tools/list", json!({}));
+    let mut answers = 0;
+    for tool in list["tools"].as_array_mut().expect("tools") {
+        answers += tool["outputSchema"].take().to_string().len();
+    }
+    let list = list.to_string();
+    assert!(list.len() < 7_200, "{} bytes", list.len());
+    assert!(answers < 28_000, "{answers} bytes");
     client.leave();
 }
 

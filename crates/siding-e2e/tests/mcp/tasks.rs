@@ -25,6 +25,8 @@ fn what_goes_on_is_a_task_of_the_extension_with_its_own_id() {
     assert_eq!(done["status"], "completed", "{done}");
     let result = done["result"].to_string();
     assert!(result.contains("exited 6") && result.contains("late"), "{done}");
+    let task = &done["result"]["structuredContent"]["task"];
+    assert_eq!((&task["task_id"], &task["outcome"]["code"]), (&json!(id), &json!(6)), "{done}");
     // The same task is one of siding's.
     let told = client.call("output", json!({ "id": id, "since": 0 }));
     assert_eq!(told.output, "late\n");
