@@ -15,6 +15,7 @@ mod daily;
 mod host;
 mod input;
 mod news;
+mod notify_person;
 mod pre_tool_use;
 mod predecessors;
 mod prompt;
@@ -22,6 +23,7 @@ mod reminder;
 mod running;
 mod session_end;
 mod session_start;
+mod status_line;
 mod stop;
 mod wire;
 
@@ -32,6 +34,8 @@ use conversation::Conversation;
 use host::{Event, Host};
 use input::Input;
 
+pub(crate) use status_line::status_line;
+
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::out::Reader;
@@ -40,7 +44,8 @@ use crate::render::out::Reader;
 ///
 /// `siding install` puts it into the host's settings. session-start opens the session, clears what
 /// earlier ones left, and has the host's shells adopted; pre-tool-use asks the guard; the others
-/// tell what is new of background tasks, once; await-notice wakes a host that is idle.
+/// tell what is new of background tasks, once; await-notice wakes a host that is idle, and
+/// notify-person has the person told what needs them until the host ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -56,10 +61,15 @@ pub(crate) struct Args {
     /// The program that calls
     #[arg(long, value_enum, default_value = "claude-code")]
     host: Host,
+    #[command(flatten)]
+    notify: notify_person::FollowArgs,
 }
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(conversation) = self.notify.conversation()? {
+            return notify_person::follow(&conversation, self.host, &self.notify);
+        }
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
         match self.event {
@@ -81,6 +91,9 @@ impl Args {
             }),
             Event::SessionEnd => self.say(session_end::answer()?.into()),
             Event::AwaitNotice => self.within(&input, await_notice::run),
+            Event::NotifyPerson => self.within(&input, |conversation| {
+                notify_person::start(conversation, self.host, &self.notify)
+            }),
         }
     }
 

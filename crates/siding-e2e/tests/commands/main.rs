@@ -28,3 +28,4 @@ mod support;
 mod wait;
 mod wait_for;
 mod webhook;
+mod wishes;
