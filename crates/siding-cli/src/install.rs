@@ -8,10 +8,12 @@ pub(crate) mod hosts;
 pub(crate) mod json;
 mod made;
 mod memory;
+pub(crate) mod notify;
 pub(crate) mod plan;
 pub(crate) mod program;
 mod server;
-mod target;
+mod status_line;
+pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timer;

@@ -130,6 +130,22 @@ impl Terminal {
         self.shown.all()
     }
 
+    /// Waits until a program has written these bytes and nothing else, none of which is shown: a bell.
+    ///
+    /// # Panics
+    ///
+    /// When other bytes have come, or these not within [`POLL_DEADLINE`].
+    #[track_caller]
+    pub fn until_sent(&mut self, expected: &[u8]) {
+        let mut bytes = [0; 64];
+        let patience = Timespec { tv_sec: POLL_DEADLINE.as_secs().cast_signed(), tv_nsec: 0 };
+        let mut polled = [PollFd::from_borrowed_fd(self.person.as_fd(), PollFlags::IN)];
+        let ready = rustix::event::poll(&mut polled, Some(&patience));
+        assert!(matches!(ready, Ok(1)), "waited in vain for {expected:?}");
+        let count = rustix::io::read(&self.person, &mut bytes).expect("it can be read");
+        assert_eq!(&bytes[..count], expected);
+    }
+
     /// Waits until `part` is to be seen in what it shows or has scrolled away.
     ///
     /// # Panics

@@ -10,6 +10,7 @@
 mod delivery;
 mod id;
 mod order;
+mod person;
 mod shown;
 mod story;
 mod view;
@@ -19,6 +20,7 @@ mod xml;
 pub use delivery::{Answer, DELIVERY_MAX, next_try, retry_after};
 pub use id::{BadConsumer, BadNoticeId, Consumer, NoticeId};
 pub use order::Priority;
+pub use person::needs_person;
 pub use shown::Shown;
 pub use story::{Certainty, Kind, News, Notice, Story};
 pub use view::{NoticeOutput, NoticeView, SUMMARY_MAX, Status};

@@ -19,6 +19,7 @@ mod host;
 mod input;
 mod monitor_limit;
 mod news;
+mod notify_person;
 mod pre_tool_use;
 mod predecessors;
 mod prompt;
@@ -26,6 +27,7 @@ mod reminder;
 mod running;
 mod session_end;
 mod session_start;
+mod status_line;
 mod stop;
 mod supervision;
 mod wire;
@@ -38,6 +40,8 @@ use host::{Event, Host};
 use input::Input;
 use siding_model::settings::HostBudget;
 
+pub(crate) use status_line::status_line;
+
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::out::Reader;
@@ -46,7 +50,8 @@ use crate::render::out::Reader;
 ///
 /// `siding install` puts it into the host's settings. session-start opens the session, clears what
 /// earlier ones left, and has the host's shells adopted; pre-tool-use asks the guard; the others
-/// tell what is new of background tasks, once; await-notice wakes a host that is idle.
+/// tell what is new of background tasks, once; await-notice wakes a host that is idle, and
+/// notify-person has the person told what needs them until the host ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -66,13 +71,18 @@ pub(crate) struct Args {
     /// siding's settings counts before it
     #[arg(long, value_name = "D", default_value_t)]
     budget: HostBudget,
-    /// The host's process, for a waiter that is no child of it
+    /// The host's process, for a process that is no child of it
     #[arg(long, value_name = "PID", hide = true)]
     owner_pid: Option<i32>,
+    #[command(flatten)]
+    notify: notify_person::FollowArgs,
 }
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(conversation) = self.notify.conversation(self.owner_pid)? {
+            return notify_person::follow(&conversation, self.host, &self.notify);
+        }
         let input = Input::from_stdin(self.event)?;
         input.enter_directory();
         supervision::ring(&input, self.host, self.event);
@@ -122,6 +132,9 @@ impl Args {
                     codex_wake::run(conversation, input.session_id.as_deref().unwrap_or_default())
                 }
                 Host::ClaudeCode | Host::Gemini => await_notice::run(conversation),
+            }),
+            Event::NotifyPerson => self.within(&input, |conversation| {
+                notify_person::start(conversation, self.host, &self.notify)
             }),
         }
     }

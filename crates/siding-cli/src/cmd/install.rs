@@ -9,10 +9,14 @@ use serde::Serialize;
 use siding_model::settings::HostBudget;
 use siding_model::text::visible;
 
+use super::NotifyWay;
+use crate::context;
 use crate::failure::Failure;
 use crate::install::hosts::{Host, Places, Scope};
+use crate::install::notify::{self, Notify};
 use crate::install::plan::{Action, Done, Fate, carry_out};
-use crate::install::program::Program;
+use crate::install::program::{Program, search};
+use crate::install::target::{Content, Target};
 use crate::install::{Memory, timer};
 use crate::{print, render};
 
@@ -28,17 +32,32 @@ Examples:
   siding install claude-code --dry-run            show what would change
   siding install claude-code --scope project      for everybody in this project
   siding install claude-code --budget 15s         wait 15 s for a command
-  siding install codex
+  siding install claude-code --statusline         what runs, below the prompt
+  siding install codex --notify desktop,bell      tell me what needs me
   siding install timer                            the reaper every 15 minutes
 
 What each host gets: docs/hosts.md.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) call: Call,
+    #[command(flatten)]
+    wishes: Wishes,
+}
+
+/// What an install adds on request. What an earlier one has added stays without the flag.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Wishes {
     /// Budget of the host's own shell calls: a foreground command of the main agent that takes longer
     /// is moved to the background (`15s`, `off`); for claude-code. A later install keeps it
     #[arg(long, value_name = "D")]
     budget: Option<HostBudget>,
+    /// Tell me what needs me (an answer, a failure, a deadline, a limit) while the host runs: some of
+    /// desktop, bell, webhook, webhook=URL with commas between; off takes it out again
+    #[arg(long, value_name = "WAYS")]
+    notify: Option<Notify>,
+    /// Show what runs in the status line; one that is there is kept and called first. For claude-code
+    #[arg(long)]
+    statusline: bool,
 }
 
 /// What `install` and `uninstall` are told.
@@ -110,17 +129,13 @@ struct Report {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.call.run(Action::Install, self.budget)
+        self.call.run(Action::Install, &self.wishes)
     }
 }
 
 impl Call {
     /// Installs or uninstalls.
-    pub(super) fn run(
-        self,
-        action: Action,
-        budget: Option<HostBudget>,
-    ) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self, action: Action, wishes: &Wishes) -> Result<ExitCode, Failure> {
         let program = Program::this()?;
         let places = Places::from_process()?;
         let memory = Memory::find()?;
@@ -130,7 +145,7 @@ impl Call {
         }
         let scope = self.scope.unwrap_or_default();
         let has_budget = matches!(self.what, What::Host(host) if host.has_budget());
-        if budget.is_some() && !has_budget {
+        if wishes.budget.is_some() && !has_budget {
             return Err(Failure::new("only claude-code moves its own calls to the background")
                 .with_hint("leave out --budget; `blocking_budget` is that of siding's tools"));
         }
@@ -140,17 +155,17 @@ impl Call {
                 if action == Action::Install {
                     notes = host.notes(&places, scope, &program);
                 }
-                let mut targets = host.targets(&places, scope, &program, None)?;
-                let budget = match budget {
-                    Some(budget) => budget.duration().map(|_| budget.to_string()),
-                    // An install without the flag keeps what is there.
-                    None => targets.iter().find_map(|one| one.installed_budget(&program.names)),
-                };
-                if budget.is_some() {
-                    targets = host.targets(&places, scope, &program, budget.as_deref())?;
+                let mut targets = wishes.targets(host, &places, scope, &program)?;
+                if action == Action::Install {
+                    notes.extend(wishes.add_to(&mut targets, host, scope, &program)?);
                 }
                 let files = carry_out(&targets, action, self.dry_run, &program.names, &memory)?;
-                (files.iter().any(Done::is_change), files)
+                let address = !self.dry_run && wishes.keep_address(host, scope, action)?;
+                (address || files.iter().any(Done::is_change), files)
+            }
+            What::Timer if wishes.notify.is_some() || wishes.statusline => {
+                return Err(Failure::new("a timer tells nobody, and has no status line")
+                    .with_hint("leave out --notify and --statusline"));
             }
             What::Timer => timer::carry_out(&places, action, self.dry_run, &program, &memory)?,
         };
@@ -171,6 +186,99 @@ impl Call {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+impl Wishes {
+    /// Returns what a host's files are to hold, with the budget asked for or the installed one.
+    fn targets(
+        &self,
+        host: Host,
+        places: &Places,
+        scope: Scope,
+        program: &Program,
+    ) -> Result<Vec<Target>, Failure> {
+        let targets = host.targets(places, scope, program, None)?;
+        let budget = match self.budget {
+            Some(budget) => budget.duration().map(|_| budget.to_string()),
+            // An install without the flag keeps what is there.
+            None => targets.iter().find_map(|one| one.installed_budget(&program.names)),
+        };
+        match budget {
+            Some(budget) => host.targets(places, scope, program, Some(&budget)),
+            None => Ok(targets),
+        }
+    }
+
+    /// Adds what was asked for to a host's files. Returns what a person should know.
+    fn add_to(
+        &self,
+        targets: &mut [Target],
+        host: Host,
+        scope: Scope,
+        program: &Program,
+    ) -> Result<Vec<String>, Failure> {
+        if self.notify.is_some() && !host.has_hooks() {
+            return Err(Failure::new(format!(
+                "{} calls no hooks, so --notify has no place there",
+                host.title()
+            ))
+            .with_hint(
+                "`siding notices --follow --ack --notify` in a terminal of its own tells you",
+            ));
+        }
+        if self.statusline && !add_status_line(targets) {
+            return Err(Failure::new("only claude-code has a status line that a program fills")
+                .with_hint("leave out --statusline"));
+        }
+        let ways = notify::add_entry(targets, self.notify.as_ref(), &program.names);
+        let mut notes = Vec::new();
+        if ways.contains(&NotifyWay::Desktop) && search("notify-send").is_none() {
+            notes.push(
+                "no desktop notifications: `notify-send` is not in the search path".to_owned(),
+            );
+        }
+        if ways.contains(&NotifyWay::Webhook) {
+            let given = matches!(self.notify, Some(Notify::Ways { address: Some(_), .. }));
+            if given && host.has_scopes() && scope != Scope::User {
+                return Err(Failure::new("an address is stored for one person, not for a project")
+                    .with_hint(
+                        "use `--notify webhook`, and set notify_webhook in your own settings",
+                    ));
+            }
+            let stored = || notify::has_address(host.name());
+            if !given && !stored() && context::legal_settings().notify_webhook.address().is_none() {
+                return Err(Failure::new("--notify webhook: no address is known").with_hint(
+                    "give it as `--notify webhook=URL`, or set notify_webhook in your own settings",
+                ));
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Stores the address of a webhook, or forgets it. Returns whether that changed anything.
+    fn keep_address(&self, host: Host, scope: Scope, action: Action) -> Result<bool, Failure> {
+        match (action, &self.notify) {
+            (Action::Install, Some(Notify::Ways { address: Some(address), .. })) => {
+                notify::store_address(host.name(), address)
+            }
+            (Action::Install, Some(Notify::Off)) | (Action::Uninstall, _) => {
+                if scope == Scope::User { notify::forget_address(host.name()) } else { Ok(false) }
+            }
+            (Action::Install, Some(Notify::Ways { address: None, .. }) | None) => Ok(false),
+        }
+    }
+}
+
+/// Asks for the status line where a file has a place for one. Returns whether one has.
+fn add_status_line(targets: &mut [Target]) -> bool {
+    let mut has_place = false;
+    for target in targets {
+        if let Content::Json { status_line: Some(line), .. } = &mut target.content {
+            line.asked = true;
+            has_place = true;
+        }
+    }
+    has_place
 }
 
 impl What {

@@ -28,6 +28,7 @@ mod session;
 pub(crate) mod shell_init;
 mod show;
 mod stats;
+mod statusline;
 mod stop;
 mod uninstall;
 mod wait;
@@ -42,6 +43,8 @@ use siding_core::launch::Shim;
 
 use crate::context::PROGRAM;
 use crate::failure::Failure;
+
+pub(crate) use notices::{NotifyWay, joined};
 
 /// Runs slow commands off the main line: moves them to the background in place, watches them, ends
 /// them with everything they started, and tells how they ended.
@@ -93,6 +96,7 @@ enum Command {
     Release(release::Args),
     ShellInit(shell_init::Args),
     Hook(hook::Args),
+    Statusline(statusline::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -139,6 +143,19 @@ enum HookCommand {
     Hook(hook::Args),
 }
 
+/// Nothing but `siding statusline`, which is to be done before a person notices.
+#[derive(Debug, Parser)]
+#[command(name = "siding", disable_help_subcommand = true)]
+struct StatuslineOnly {
+    #[command(subcommand)]
+    command: StatuslineCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum StatuslineCommand {
+    Statusline(statusline::Args),
+}
+
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
@@ -158,6 +175,12 @@ impl Cli {
             && let Ok(HookOnly { command: HookCommand::Hook(args) }) = HookOnly::try_parse()
         {
             return Ok(Self { command: Command::Hook(args) });
+        }
+        if first == "statusline"
+            && let Ok(StatuslineOnly { command: StatuslineCommand::Statusline(args) }) =
+                StatuslineOnly::try_parse()
+        {
+            return Ok(Self { command: Command::Statusline(args) });
         }
         Self::try_parse()
     }
@@ -194,6 +217,7 @@ impl Cli {
             Command::Uninstall(args) => args.run(),
             Command::ShellInit(args) => args.run(),
             Command::Hook(args) => args.run(),
+            Command::Statusline(args) => args.run(),
             Command::Config(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Completions(args) => args.run(),

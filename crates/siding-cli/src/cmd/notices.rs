@@ -6,6 +6,7 @@ mod people;
 mod request;
 mod text;
 mod trouble;
+mod way;
 mod webhook;
 
 use std::collections::HashSet;
@@ -18,6 +19,9 @@ use siding_core::sys::descriptor;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
 use siding_model::text::one_line;
+
+pub(crate) use people::{Bell, People};
+pub(crate) use way::{NotifyWay, joined};
 
 use crate::context::{self, PROGRAM};
 use crate::exit;

@@ -101,6 +101,18 @@ impl Json {
         Some(self.body()[container.inside].to_owned())
     }
 
+    /// Returns the text of a value, empty where there is none.
+    pub(crate) fn text_of(&self, way: Way<'_>) -> String {
+        let range = self.places().range(way).unwrap_or_default();
+        self.body()[range].to_owned()
+    }
+
+    /// Puts the text of a value in the place of one.
+    pub(crate) fn set_text(&mut self, way: Way<'_>, text: &str) {
+        let range = self.places().range(way).expect("the caller has looked");
+        self.apply(vec![(range, text.to_owned())]);
+    }
+
     /// Returns a fault at a value, for a caller whom its shape does not suit.
     pub(crate) fn fault(&self, way: Way<'_>, what: String) -> Fault {
         let places = self.places();

@@ -23,6 +23,9 @@ pub(crate) struct Made {
     /// The text that was put at the end.
     #[serde(default)]
     pub(crate) appended: Option<String>,
+    /// Values that were replaced, with their texts.
+    #[serde(default)]
+    pub(crate) replaced: Vec<(Vec<String>, String)>,
     /// Directories that were not there, the uppermost first.
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
@@ -44,6 +47,19 @@ impl Made {
         if json.len(way) == Some(0) && !self.empty.iter().any(|(one, _)| *one == keys) {
             self.empty.push((keys, json.inside(way).unwrap_or_default()));
         }
+    }
+
+    /// Remembers the text of a value that is about to be replaced.
+    pub(super) fn note_replaced(&mut self, keys: &[&str], text: String) {
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        self.replaced.retain(|(one, _)| *one != keys);
+        self.replaced.push((keys, text));
+    }
+
+    /// Returns the text of a value that was replaced.
+    pub(super) fn replaced(&self, keys: &[&str]) -> Option<&str> {
+        let (_, text) = self.replaced.iter().find(|(one, _)| one == keys)?;
+        Some(text)
     }
 
     fn note_member(&mut self, way: Way<'_>) {

@@ -128,7 +128,7 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// Returns the words of a line that [`quoted`] words make up.
-fn words(line: &str) -> Vec<String> {
+pub(super) fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut inside = false;
     let mut chars = line.trim().chars();

@@ -7,9 +7,9 @@ use super::hooks::{self, Entry};
 use super::json::{Dialect, Fault, Json};
 use super::made::{Blank, Made};
 use super::program::Names;
-use super::server;
 use super::toml::{self, Block};
 use super::tree::Tree;
+use super::{server, status_line};
 
 /// One file of a host, and what is to be in it.
 #[derive(Debug, Clone)]
@@ -31,11 +31,22 @@ pub(crate) enum Content {
         hooks: Vec<Entry>,
         /// The server's entry, with the keys of the object it is in.
         server: Option<(Vec<String>, Tree)>,
+        /// The status line, where the file has a place for one.
+        status_line: Option<StatusLine>,
     },
     /// A block of tables, behind what others have there.
     Toml(Block),
     /// This text and nothing else: the file is siding's own.
     Own(String),
+}
+
+/// A status line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatusLine {
+    /// The program that it calls.
+    pub(crate) program: String,
+    /// Whether it was asked for; otherwise one that is there stays.
+    pub(crate) asked: bool,
 }
 
 impl Target {
@@ -61,7 +72,7 @@ impl Target {
         made: &mut Made,
     ) -> Result<String, Fault> {
         match &self.content {
-            Content::Json { dialect, hooks, server } => {
+            Content::Json { dialect, hooks, server, status_line } => {
                 let text = match old {
                     Some(text) if !Json::is_blank(text) => text,
                     other => {
@@ -81,6 +92,9 @@ impl Target {
                 }
                 if let Some((keys, entry)) = server {
                     server::install(&mut json, &borrowed(keys), entry, names, made)?;
+                }
+                if let Some(StatusLine { program, asked }) = status_line {
+                    status_line::install(&mut json, *asked, program, names, made)?;
                 }
                 Ok(json.into_text())
             }
@@ -108,7 +122,7 @@ impl Target {
         made: Option<&Made>,
     ) -> Result<Option<String>, Fault> {
         match &self.content {
-            Content::Json { server, .. } => {
+            Content::Json { server, status_line, .. } => {
                 if Json::is_blank(old) {
                     return Ok(Some(old.to_owned()));
                 }
@@ -117,6 +131,9 @@ impl Target {
                 hooks::remove(&mut json, names, made);
                 if let Some((keys, _)) = server {
                     server::remove(&mut json, &borrowed(keys), names, made);
+                }
+                if status_line.is_some() {
+                    status_line::remove(&mut json, names, made);
                 }
                 if json.len(&[]) == Some(0) && json.clone().into_text() != old {
                     super::made::tidy(&mut json, &[], made);

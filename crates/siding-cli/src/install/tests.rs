@@ -25,7 +25,10 @@ fn target(path: &str, dialect: Dialect) -> Target {
         all.0.extend(hooks);
         all.1 = all.1.or(server);
     }
-    Target { path: "/f".into(), content: Content::Json { dialect, hooks: all.0, server: all.1 } }
+    Target {
+        path: "/f".into(),
+        content: Content::Json { dialect, hooks: all.0, server: all.1, status_line: None },
+    }
 }
 
 fn names() -> Names {

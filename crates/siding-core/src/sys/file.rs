@@ -96,6 +96,18 @@ pub fn open_followed(path: &Path, append: bool) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
+/// Opens a terminal to write, without making it this process's own, and without waiting where its
+/// output is stopped. `None` for what is no terminal.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn open_terminal(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    Ok(rustix::termios::isatty(&fd).then_some(fd))
+}
+
 /// Opens a directory by path, following links.
 ///
 /// # Errors

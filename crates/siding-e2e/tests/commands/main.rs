@@ -30,3 +30,4 @@ mod unattended;
 mod wait;
 mod wait_for;
 mod webhook;
+mod wishes;

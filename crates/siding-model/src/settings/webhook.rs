@@ -46,6 +46,14 @@ fn split(address: &str) -> Option<(&str, &str, bool)> {
     (known && plain).then_some((scheme, host, !user.is_empty() || path.len() > 1))
 }
 
+impl std::str::FromStr for Webhook {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        Self::read(&RawValue::Text(text.to_owned()))
+    }
+}
+
 impl fmt::Display for Webhook {
     /// Writes scheme and host, or `off`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -392,7 +392,8 @@ fn written() -> Vec<(&'static str, Vec<Record>)> {
 }
 
 fn adopted() -> Record {
-    let adopted = Some(Adopted { output: Some("/tmp/host/output".to_owned()) });
+    let output = Some("/tmp/host/output".to_owned());
+    let adopted = Some(Adopted { output, ..Adopted::default() });
     let first = sample::accepted(sample::spec());
     Record::Accepted(Box::new(Accepted { format: WITH_RELEASED, adopted, ..first }))
 }

@@ -39,6 +39,8 @@ pub(super) enum Event {
     SessionEnd,
     /// Waits for news that is worth waking an idle agent for.
     AwaitNotice,
+    /// Has a person told what needs them, for as long as the host runs.
+    NotifyPerson,
 }
 
 impl Event {
@@ -59,6 +61,8 @@ impl Event {
             Self::Stop => "Stop",
             Self::SessionEnd => "SessionEnd",
             Self::AwaitNotice => "await-notice",
+            // It is an entry of that event.
+            Self::NotifyPerson => "SessionStart",
         }
     }
 }
@@ -80,6 +84,15 @@ impl Host {
     const fn short_name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// Returns its name as an argument.
+    pub(super) const fn long_name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
         }

@@ -63,7 +63,8 @@ impl Input {
         })
     }
 
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    /// Reads a host's JSON object.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         // A list would be taken for the fields in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err("it is no JSON object".to_owned());

@@ -47,9 +47,12 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
         Event::PreToolUse if input.command().is_some() => Ring::Call,
         Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => Ring::Called,
         Event::PreToolUse | Event::UserPromptSubmit | Event::Stop => Ring::Look,
-        Event::SessionStart | Event::SessionEnd | Event::AwaitNotice => return,
+        Event::SessionStart
+        | Event::SessionEnd
+        | Event::AwaitNotice
+        | Event::NotifyPerson => return,
     };
-    if let Ok(Some(conversation)) = Conversation::of(input, host) {
+    if let Ok(Some(conversation)) = Conversation::of(input, host, None) {
         let _tried_again = try_ring(&conversation, ring);
     }
 }

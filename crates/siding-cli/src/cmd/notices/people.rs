@@ -2,11 +2,13 @@
 //! settings say so.
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use siding_core::sys::file;
 use siding_model::notice::{NoticeView, Priority};
-use siding_model::settings::Settings;
+use siding_model::settings::{Settings, Webhook};
 use siding_model::span::human;
 use siding_model::text::one_line;
 
@@ -17,23 +19,36 @@ use crate::failure::Failure;
 const NOTIFY_SEND: &str = "notify-send";
 /// Columns of a title and of a line below it; desktops cut what is longer.
 const COLUMNS: usize = 100;
+/// What rings a terminal.
+const BELL: &[u8] = b"\x07";
 /// Lines of the summary that are shown: its end says how it went.
 const LINES: usize = 3;
 
+/// Where a bell rings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bell {
+    /// Nowhere.
+    Off,
+    /// On standard error, where that is a terminal.
+    Stderr,
+    /// On this terminal.
+    Terminal(PathBuf),
+}
+
 /// Ways to tell a person.
 #[derive(Debug)]
-pub(super) struct People {
+pub(crate) struct People {
     desktop: bool,
-    bell: bool,
+    bell: Bell,
     server: Option<webhook::Sender>,
 }
 
 impl People {
     /// Returns the ways that the settings allow.
     pub(super) fn new(settings: &Settings) -> Result<Self, Failure> {
-        let server = webhook::Sender::start(&settings.notify_webhook)?;
-        let people = Self { desktop: settings.notify_desktop, bell: settings.notify_bell, server };
-        if !people.desktop && !people.bell && people.server.is_none() {
+        let bell = if settings.notify_bell { Bell::Stderr } else { Bell::Off };
+        let people = Self::by_ways(settings.notify_desktop, bell, &settings.notify_webhook)?;
+        if !people.desktop && people.bell == Bell::Off && people.server.is_none() {
             return Err(Failure::new("--notify: every way to notify is turned off").with_hint(
                 "set notify_desktop, notify_bell or notify_webhook; `siding config show` says what \
                  is in force",
@@ -42,14 +57,17 @@ impl People {
         Ok(people)
     }
 
+    /// Returns these ways.
+    pub(crate) fn by_ways(desktop: bool, bell: Bell, webhook: &Webhook) -> Result<Self, Failure> {
+        Ok(Self { desktop, bell, server: webhook::Sender::start(webhook)? })
+    }
+
     /// Tells a person of news. What cannot be told is said once and does not hold up the others.
-    pub(super) fn tell(&mut self, notices: &[&NoticeView]) {
+    pub(crate) fn tell(&mut self, notices: &[&NoticeView]) {
         if notices.is_empty() {
             return;
         }
-        if self.bell {
-            ring();
-        }
+        ring(&self.bell);
         for notice in notices {
             if let Some(server) = &mut self.server {
                 server.send(notice);
@@ -69,18 +87,29 @@ impl People {
     }
 
     /// Ends what is still under way.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         if let Some(server) = self.server {
             server.finish();
         }
     }
 }
 
-/// Standard output may be read by a program; a bell is for the terminal.
-fn ring() {
-    let mut stderr = std::io::stderr();
-    if stderr.is_terminal() {
-        let _a_bell_can_be_missed = stderr.write_all(b"\x07");
+/// Rings. Standard output may be read by a program; a bell is for the terminal.
+fn ring(bell: &Bell) {
+    let stderr = std::io::stderr();
+    let _a_bell_can_be_missed = match bell {
+        Bell::Off => Ok(()),
+        Bell::Stderr if !stderr.is_terminal() => Ok(()),
+        Bell::Stderr => stderr.lock().write_all(BELL),
+        Bell::Terminal(path) => write_to_terminal(path, BELL),
+    };
+}
+
+/// Writes to a terminal that this process does not have.
+fn write_to_terminal(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match file::open_terminal(path)? {
+        Some(terminal) => file::write(terminal, bytes).map(drop),
+        None => Ok(()),
     }
 }
 

@@ -11,7 +11,7 @@ use super::Places;
 use crate::install::hooks::Entry;
 use crate::install::json::Dialect;
 use crate::install::program::{BUDGET_FLAG, Program};
-use crate::install::target::{Content, Target};
+use crate::install::target::{Content, StatusLine, Target};
 use crate::install::tree::Tree;
 
 /// Whose settings are changed.
@@ -158,10 +158,17 @@ pub(super) fn targets(
         }
     };
     let path = if scope == Scope::Project { program.shared() } else { &program.path };
-    let json = |hooks, server| Content::Json { dialect: Dialect::Strict, hooks, server };
+    let json = |hooks, server, status_line| Content::Json {
+        dialect: Dialect::Strict,
+        hooks,
+        server,
+        status_line,
+    };
+    let line = StatusLine { program: path.to_owned(), asked: false };
+    let server = Some((keys, server(path)));
     vec![
-        Target { path: settings, content: json(entries(path, budget), None) },
-        Target { path: servers, content: json(Vec::new(), Some((keys, server(path)))) },
+        Target { path: settings, content: json(entries(path, budget), None, Some(line)) },
+        Target { path: servers, content: json(Vec::new(), server, None) },
     ]
 }
 

@@ -38,7 +38,12 @@ pub(super) fn targets(places: &Places, program: &Program) -> Result<Vec<Target>,
         ]);
         Entry { event, matcher: *matcher, word, handler }
     });
-    let hooks = Content::Json { dialect: Dialect::Strict, hooks: hooks.collect(), server: None };
+    let hooks = Content::Json {
+        dialect: Dialect::Strict,
+        hooks: hooks.collect(),
+        server: None,
+        status_line: None,
+    };
     let text = shell_init::text(program.path.as_ref(), None)?;
     let block =
         Block { program: program.path.clone(), shell_file: shell_file.display().to_string() };

@@ -35,6 +35,11 @@ pub(super) fn targets(places: &Places, program: &Program) -> Vec<Target> {
         Tree::map([("command", Tree::text(&program.path)), ("args", Tree::texts(["mcp"]))]);
     let server = Some((vec!["mcpServers".to_owned()], server));
     let path = places.home.join(".gemini/settings.json");
-    let content = Content::Json { dialect: Dialect::Comments, hooks: hooks.collect(), server };
+    let content = Content::Json {
+        dialect: Dialect::Comments,
+        hooks: hooks.collect(),
+        server,
+        status_line: None,
+    };
     vec![Target { path, content }]
 }

@@ -20,7 +20,8 @@ pub(super) fn targets(places: &Places, program: &Program) -> Vec<Target> {
         ("enabled", Tree::Flag(true)),
     ]);
     let server = Some((vec!["mcp".to_owned()], server));
-    let content = Content::Json { dialect: Dialect::Loose, hooks: Vec::new(), server };
+    let content =
+        Content::Json { dialect: Dialect::Loose, hooks: Vec::new(), server, status_line: None };
     vec![Target { path, content }]
 }
 

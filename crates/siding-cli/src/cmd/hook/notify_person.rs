@@ -1,0 +1,158 @@
+//! Telling a person what needs them, for as long as the host's process lives.
+//!
+//! The hook returns immediately; a detached process follows the sessions of the host, sleeps until a
+//! journal changes, and ends with the host. One is enough for a host, however often its
+//! conversations begin.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use siding_core::notices::{Follower, Outbox, Turn, Woken};
+use siding_core::sys::{descriptor, foreign};
+use siding_model::id::SessionId;
+use siding_model::notice::{Consumer, NoticeId, NoticeView, needs_person};
+use siding_model::process::ProcRef;
+use siding_model::settings::Webhook;
+
+use super::conversation::Conversation;
+use super::host::Host;
+use crate::cmd::notices::{Bell, NotifyWay, People, joined};
+use crate::context::{self, PROGRAM};
+use crate::failure::Failure;
+use crate::install::notify;
+
+/// Descriptors of a host that may be its terminal.
+const STANDARD_DESCRIPTORS: [i32; 3] = [1, 2, 0];
+
+/// What the detached process is told in place of an event.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct FollowArgs {
+    /// How the person is told
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WAYS")]
+    via: Vec<NotifyWay>,
+    #[arg(long, hide = true, requires_all = ["owner_pid", "owner_start"])]
+    follow: Option<SessionId>,
+    #[arg(long, hide = true)]
+    owner_start: Option<u64>,
+}
+
+impl FollowArgs {
+    /// Returns the conversation that the detached process is to follow, whose host has the number
+    /// `owner_pid`; `None` in a hook.
+    pub(super) fn conversation(
+        &self,
+        owner_pid: Option<i32>,
+    ) -> Result<Option<Conversation>, Failure> {
+        let (Some(session), Some(pid), Some(start_ticks)) =
+            (self.follow.clone(), owner_pid, self.owner_start)
+        else {
+            return Ok(None);
+        };
+        let owner = ProcRef { pid, start_ticks };
+        Ok(Some(Conversation { root: context::root()?, owner, session }))
+    }
+}
+
+/// Starts the detached process.
+pub(super) fn start(
+    conversation: &Conversation,
+    host: Host,
+    args: &FollowArgs,
+) -> Result<ExitCode, Failure> {
+    if args.via.is_empty() {
+        return Err(Failure::new("notify-person needs --via")
+            .with_hint("`--via desktop,bell,webhook`, or some of these"));
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
+    let child = Command::new(program)
+        .args(["hook", "--host", host.long_name()])
+        .args(["--via", &joined(&args.via), "--follow", conversation.session.as_str()])
+        .args(["--owner-pid", &conversation.owner.pid.to_string()])
+        .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
+        .arg("notify-person")
+        // The host waits for whoever holds the hook's pipes, and ends the hook's group.
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    child.map_err(|error| Failure::new(format!("could not start siding to follow: {error}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Follows the sessions of the host's process until it ends.
+pub(super) fn follow(
+    conversation: &Conversation,
+    host: Host,
+    args: &FollowArgs,
+) -> Result<ExitCode, Failure> {
+    let Some(_only) = only_follower(conversation)? else { return Ok(ExitCode::SUCCESS) };
+    let root = &conversation.root;
+    let mut people = people(conversation, host, &args.via)?;
+    // One descriptor for each task that runs.
+    descriptor::raise_open_limit();
+    let outbox = Outbox::new(root, conversation.session.clone(), Consumer::person())?;
+    let mut follower = Follower::of_owner(&outbox, conversation.owner, PROGRAM)?;
+    let stderr = std::io::stderr();
+    // What happened before it began is no news: a resumed conversation may have a long past.
+    let mut is_news = false;
+    loop {
+        for session in conversation.sessions()? {
+            let outbox = Outbox::new(root, session, Consumer::person())?;
+            let _turn = outbox.turn()?;
+            let look = outbox.look()?;
+            follower.come_back(&look);
+            if is_news {
+                let wanted = look.notices.iter().filter(|notice| needs_person(notice));
+                people.tell(&wanted.collect::<Vec<&NoticeView>>());
+            }
+            let ids: Vec<NoticeId> = look.notices.iter().map(|notice| notice.notice_id).collect();
+            outbox.acknowledge(&ids)?;
+        }
+        is_news = true;
+        match follower.next(stderr.as_fd())? {
+            Woken::News(_) => {}
+            Woken::Unread => break,
+        }
+    }
+    people.finish();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Becomes the only process that tells a person of this host's sessions, `None` when there is one.
+fn only_follower(conversation: &Conversation) -> Result<Option<Vec<Turn>>, Failure> {
+    let mut sessions = conversation.sessions()?;
+    if !sessions.contains(&conversation.session) {
+        // The hook that opens it may still be at work.
+        sessions.push(conversation.session.clone());
+    }
+    let mut turns = Vec::new();
+    for session in sessions {
+        let outbox = Outbox::new(&conversation.root, session, Consumer::person())?;
+        match outbox.only_waiter()? {
+            Some(turn) => turns.push(turn),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(turns))
+}
+
+fn people(conversation: &Conversation, host: Host, via: &[NotifyWay]) -> Result<People, Failure> {
+    let bell = via.contains(&NotifyWay::Bell).then(|| terminal(conversation.owner.pid)).flatten();
+    let webhook = match via.contains(&NotifyWay::Webhook) {
+        true => notify::stored_address(conversation.root.path(), host.long_name())?
+            .unwrap_or_else(|| context::legal_settings().notify_webhook),
+        false => Webhook::OFF,
+    };
+    let desktop = via.contains(&NotifyWay::Desktop);
+    People::by_ways(desktop, bell.map_or(Bell::Off, Bell::Terminal), &webhook)
+}
+
+/// Returns the terminal of a host: a hook has none of its own.
+fn terminal(host: i32) -> Option<PathBuf> {
+    let mut names = STANDARD_DESCRIPTORS.into_iter().filter_map(|fd| foreign::name(host, fd));
+    names.find(|name| name.starts_with("/dev/pts/") || name.starts_with("/dev/tty")).map(Into::into)
+}

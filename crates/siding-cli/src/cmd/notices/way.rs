@@ -1,0 +1,31 @@
+//! Ways to tell a person, as they are chosen on a command line.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+/// A way to tell a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NotifyWay {
+    /// A notification of the desktop, by notify-send.
+    Desktop,
+    /// The bell of the host's terminal.
+    Bell,
+    /// A POST to an address.
+    Webhook,
+}
+
+impl fmt::Display for NotifyWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Desktop => "desktop",
+            Self::Bell => "bell",
+            Self::Webhook => "webhook",
+        })
+    }
+}
+
+/// Returns ways as one argument: `desktop,bell`.
+pub(crate) fn joined(ways: &[NotifyWay]) -> String {
+    ways.iter().map(NotifyWay::to_string).collect::<Vec<_>>().join(",")
+}

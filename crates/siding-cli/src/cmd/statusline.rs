@@ -1,0 +1,111 @@
+//! `siding statusline`: one line for the status line of an agent's program.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::hook::status_line;
+use crate::failure::Failure;
+use crate::render::out;
+
+/// Longest input that is read, in bytes; hosts write a few KiB.
+const INPUT_MAX_BYTES: u64 = 1 << 20;
+/// Longest output of the other status line that is shown, in bytes.
+const OUTPUT_MAX_BYTES: u64 = 64 << 10;
+/// Time for the other status line. Hosts end one that takes longer than the next update.
+const OTHER_MAX: Duration = Duration::from_secs(5);
+
+/// Prints one line on the tasks of a conversation: what runs, what has run longest, and what waits
+/// for an answer.
+///
+/// Reads what Claude Code writes to the program of its status line: a JSON object with the
+/// session_id. `siding install claude-code --statusline` puts it into the settings.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding statusline < event.json
+  siding statusline --before ~/.claude/my-line.sh
+  siding install claude-code --statusline --dry-run
+
+Another status line that was there before is run with the same input, and its
+output is printed first.")]
+pub(crate) struct Args {
+    /// Run this status line first, as a shell would, and print its output above
+    #[arg(long, value_name = "COMMAND")]
+    before: Option<String>,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut input = Vec::new();
+        let stdin = std::io::stdin();
+        if !stdin.is_terminal() {
+            // What cannot be read is told below, when it cannot be parsed.
+            let _told_below = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
+        }
+        // Both work at the same time.
+        let other = self.before.as_deref().map(|command| Other::start(command, &input));
+        let line = status_line(&input);
+        let mut text = match other.transpose()? {
+            Some(other) => other.output(),
+            None => Vec::new(),
+        };
+        if !text.is_empty() && !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        match line {
+            Ok(line) => text.extend(format!("{line}\n").into_bytes()),
+            // The other's line is shown all the same.
+            Err(failure) => {
+                failure.report();
+            }
+        }
+        let _nobody_may_read = out::result(out::write(&text))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Another status line, at work.
+struct Other {
+    child: Child,
+    output: Receiver<Vec<u8>>,
+}
+
+impl Other {
+    fn start(command: &str, input: &[u8]) -> Result<Self, Failure> {
+        let failed = |error| Failure::new(format!("could not run the other status line: {error}"));
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            let input = input.to_vec();
+            let write = move || {
+                let _one_that_reads_nothing_is_right = stdin.write_all(&input);
+            };
+            std::thread::Builder::new().spawn(write).map_err(failed)?;
+        }
+        let (sender, output) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            let read = move || {
+                let mut text = Vec::new();
+                let _what_came_is_shown = stdout.take(OUTPUT_MAX_BYTES).read_to_end(&mut text);
+                let _nobody_waits_any_more = sender.send(text);
+            };
+            std::thread::Builder::new().spawn(read).map_err(failed)?;
+        }
+        Ok(Self { child, output })
+    }
+
+    /// Waits for its output, and ends it when that takes too long.
+    fn output(mut self) -> Vec<u8> {
+        let text = self.output.recv_timeout(OTHER_MAX).unwrap_or_default();
+        let _already_ended = self.child.kill();
+        let _its_code_is_the_hosts_to_ignore = self.child.wait();
+        text
+    }
+}

@@ -1,0 +1,100 @@
+//! Telling a person what needs them: `siding hook notify-person`, until the host ends.
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::json;
+use siding_e2e::{Running, Sandbox, Terminal, eventually, processes};
+
+use crate::support::{SESSION, ended, event, sandbox};
+
+/// Makes a program of a name.
+fn program(path: &Path, text: &[u8]) {
+    fs::write(path, text).expect("own directory");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
+}
+
+/// Starts a host that opens a session, and has its person told once there is a file `notify`.
+#[track_caller]
+fn host(sandbox: &Sandbox, ways: &str, setup: &str) -> Running {
+    let agent = sandbox.path("agent");
+    // No shell by its name: a host.
+    program(&agent, &fs::read("/bin/bash").expect("a shell"));
+    let bin = sandbox.path("bin");
+    fs::create_dir(&bin).expect("own directory");
+    let told = sandbox.path("told");
+    let script = format!("#!/bin/sh\nprintf '%s|' \"$@\" >> {}\n", told.display());
+    program(&bin.join("notify-send"), script.as_bytes());
+    fs::write(sandbox.path("event"), event(sandbox, json!({}))).expect("own directory");
+    let notify = sandbox.siding_line(&["hook", "--via", ways, "notify-person"]);
+    let text = format!(
+        "{setup}; mkfifo gate; {} < event; until [ -e notify ]; do sleep .02; done
+         {notify} < event; {notify} < event; echo > begun; read -r _ < gate",
+        sandbox.siding_line(&["hook", "session-start"]),
+    );
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
+    let journal = sandbox.state_dir().join("sessions").join(SESSION).join("journal");
+    eventually("the session is open", || journal.exists());
+    running
+}
+
+/// Has the person told from now on: what ended before is not, and its acknowledgement says when the
+/// first look is over.
+#[track_caller]
+fn begin_telling(sandbox: &Sandbox) {
+    let before = ended(sandbox, "echo before; exit 5");
+    fs::write(sandbox.path("notify"), "").expect("own directory");
+    let acks = sandbox.state_dir().join("sessions").join(SESSION).join("acks");
+    eventually("the first look is over", || {
+        fs::read_to_string(&acks).is_ok_and(|text| text.contains(&before))
+    });
+}
+
+fn followers(sandbox: &Sandbox) -> usize {
+    let follows = |pid: &u32| {
+        processes::descriptors(*pid).iter().any(|(_, target)| {
+            target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.person")
+        })
+    };
+    processes::all().iter().filter(|pid| follows(pid)).count()
+}
+
+/// SPEC 5.5: failures are told, other ends are not, and nothing is left when the host is killed.
+#[test]
+fn a_failure_is_told_on_the_desktop_until_the_host_ends() {
+    let sandbox = sandbox();
+    let host = host(&sandbox, "desktop", ":");
+    begin_telling(&sandbox);
+    eventually("the hooks have returned", || sandbox.path("begun").exists());
+    let _well = ended(&sandbox, "echo fine; exit 0");
+    let _badly = ended(&sandbox, "echo broken; exit 7");
+    let told = sandbox.path("told");
+    eventually("the person is told", || {
+        fs::read_to_string(&told).is_ok_and(|text| text.matches('|').count() == 6)
+    });
+    let text = fs::read_to_string(&told).expect("is there");
+    assert!(text.contains("failed after ") && text.contains("broken"), "{text}");
+    assert!(!text.contains("fine") && !text.contains("before"), "{text}");
+    eventually("one is enough", || followers(&sandbox) == 1);
+    host.process().kill();
+    eventually("it has ended with the host", || followers(&sandbox) == 0);
+}
+
+/// A hook has no terminal: the bell rings in the host's.
+#[test]
+fn the_bell_rings_in_the_terminal_of_the_host() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let device = format!("/proc/{}/fd/{}", std::process::id(), terminal.as_device().as_raw_fd());
+    let device = fs::read_link(device).expect("a terminal has a name");
+    let host = host(&sandbox, "bell", &format!("exec > {}", device.display()));
+    begin_telling(&sandbox);
+    assert_eq!(terminal.all().trim(), "", "what ended before rings no bell");
+    let _badly = ended(&sandbox, "exit 7");
+    terminal.until_sent(b"\x07");
+    host.process().kill();
+    eventually("it has ended with the host", || followers(&sandbox) == 0);
+}
