@@ -91,7 +91,8 @@ pub(super) fn warn(settings: &Settings) {
     }
 }
 
-/// Returns the settings in columns. An origin that does not fit follows on a line of its own.
+/// Returns the settings in columns. A long list takes several lines, and an origin that does not fit
+/// follows on a line of its own.
 fn table(views: &[SettingView], home: Option<&Path>) -> String {
     let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
     // A list that is longer than the others by far has its origin on a line of its own.
@@ -105,7 +106,8 @@ fn table(views: &[SettingView], home: Option<&Path>) -> String {
         let mut line = format!("{:<key$}  {shown:<value$}  ", view.key);
         let origin = origin(view, home);
         if line.chars().count() + origin.chars().count() > print::WIDTH {
-            line = format!("{}\n    ", line.trim_end());
+            let value = print::wrapped(&shown, key + 2, print::WIDTH);
+            line = format!("{:<key$}  {}\n    ", view.key, value.trim_start());
         }
         text.push_str(line.as_str());
         text.push_str(&origin);
