@@ -19,6 +19,7 @@ use siding_guard::{How, Verdict, judge};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
+use self::stream::LineWriter;
 use crate::cmd::{dream, reap};
 use crate::context;
 use crate::exit;
@@ -203,23 +204,24 @@ impl Args {
             },
             unasked,
         };
+        let stream = LineWriter::default();
         let worked = match console {
             Some(console) => interactive(begin, console),
             None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| match format {
                 OutputFormat::Json => {}
-                OutputFormat::StreamJson => stream::print(&StreamLine::of(sight)),
+                OutputFormat::StreamJson => stream.print(&StreamLine::of(sight)),
                 OutputFormat::Text if is_subagent => show::show_subagent(sight),
                 OutputFormat::Text => show::show(sight),
             }),
         };
         let report = worked.map_err(Failure::from).inspect_err(|failure| {
             if format == OutputFormat::StreamJson {
-                stream::print(&[StreamLine::Error { message: &failure.message() }]);
+                stream.print(&[StreamLine::Error { message: &failure.message() }]);
             }
         })?;
         match format {
             OutputFormat::Json => json::print(&report)?,
-            OutputFormat::StreamJson => stream::print(&[StreamLine::End(&report)]),
+            OutputFormat::StreamJson => stream.print(&[StreamLine::End(&report)]),
             OutputFormat::Text if is_subagent => show::tell_end_of_subagent(&report)?,
             OutputFormat::Text => show::tell_end(&report),
         }

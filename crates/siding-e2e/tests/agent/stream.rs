@@ -110,6 +110,27 @@ fn an_agent_that_is_killed_leaves_whole_lines() {
     assert!(call["input"]["content"].as_str().is_some_and(|text| text.len() > 30_000));
 }
 
+/// A reader that does not keep up is given no part of a line: the agent waits until there is room.
+#[test]
+fn a_slow_reader_sees_whole_lines_though_the_agent_is_killed() {
+    let sandbox = Sandbox::new();
+    let answer = format!(
+        "[[answer]]\ntext = \"{}\"\n[[answer.call]]\ntool = \"list_tasks\"\n",
+        "x".repeat(30_000)
+    );
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let args = ["-p", "go", "--output-format", "stream-json"];
+    let running = agent(&sandbox, &answer.repeat(60), &args).stdout_to(writer).spawn();
+    let held = || rustix::io::ioctl_fionread(&reader).expect("the own pipe");
+    eventually("there is no room for another line", || held() > 450_000);
+    running.process().kill();
+    let _killed = running.wait();
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut out).expect("the own pipe");
+    assert!(out.ends_with('\n'), "a line was cut after {} bytes", out.len());
+    assert!(lines(&out).len() > 30);
+}
+
 #[test]
 fn an_agent_that_cannot_go_on_says_so_in_its_last_line() {
     let mut sandbox = Sandbox::new();

@@ -1,15 +1,73 @@
 //! Lines of JSON for a program that follows an agent.
 
+use std::cell::OnceCell;
+use std::io;
+use std::os::fd::AsFd as _;
+
 use siding_agent::agent::StreamLine;
+use siding_core::sys::{pipe, poll};
 
 use crate::render::{json, out};
 
-/// Prints lines, each with one call of write(2): a reader that keeps up sees whole lines whatever ends
-/// the agent.
-pub(super) fn print(lines: &[StreamLine<'_>]) {
-    for line in lines {
-        // The agent works on without a reader.
-        let Ok(line) = json::line(line) else { continue };
-        let _unread = out::write(line.as_bytes());
+/// Bytes that a pipe takes whole or not at all, however full it is (`PIPE_BUF` of pipe(7)).
+const ATOMIC_BYTES: usize = 4 << 10;
+/// Bytes that a pipe is made to hold, so that long lines have room: the most that an ordinary user may
+/// ask for (`pipe-max-size` of proc_sys_fs(5)).
+const PIPE_BYTES: usize = 1 << 20;
+/// Bytes that a pipe holds which cannot be made larger.
+const USUAL_PIPE_BYTES: usize = 64 << 10;
+/// Time between two looks whether a reader has made room, in milliseconds.
+const PAUSE_MS: u64 = 10;
+
+/// Writes whole lines to standard output, whatever ends the agent.
+///
+/// A pipe takes a line whole where it has room for all of it: the kernel looks for a kill only when it has
+/// to wait. So a line begins when there is room.
+#[derive(Debug, Default)]
+pub(super) struct LineWriter {
+    /// Bytes that standard output holds, where it is a pipe. Found out for the first long line.
+    pipe_bytes: OnceCell<Option<usize>>,
+}
+
+impl LineWriter {
+    /// Makes standard output hold much, where it is a pipe. Returns how many bytes it holds then.
+    fn enlarge_pipe() -> Option<usize> {
+        match pipe::set_size(io::stdout(), PIPE_BYTES) {
+            Ok(()) => Some(PIPE_BYTES),
+            // A user may have only so many pages in pipes.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(USUAL_PIPE_BYTES),
+            Err(_) => None,
+        }
+    }
+
+    /// Prints lines. The agent works on without a reader.
+    pub(super) fn print(&self, lines: &[StreamLine<'_>]) {
+        for line in lines {
+            let Ok(line) = json::line(line) else { continue };
+            self.await_room(line.len());
+            let _unread = out::write(line.as_bytes());
+        }
+    }
+
+    /// Waits until a pipe has room for so many bytes, or nobody reads it.
+    fn await_room(&self, bytes: usize) {
+        if bytes <= ATOMIC_BYTES {
+            return;
+        }
+        let Some(capacity) = *self.pipe_bytes.get_or_init(Self::enlarge_pipe) else { return };
+        // A page may be half empty, since a write that does not fit into the rest of one begins another.
+        let fits = |held: usize| {
+            held.saturating_mul(2).saturating_add(bytes + 2 * ATOMIC_BYTES) <= capacity
+        };
+        if !fits(0) {
+            return;
+        }
+        let stdout = io::stdout();
+        let held = || pipe::held(&stdout).map_or(0, |held| usize::try_from(held).unwrap_or(0));
+        while !fits(held()) && !poll::is_unread(stdout.as_fd()) {
+            if poll::wait_beside(&[], stdout.as_fd(), Some(PAUSE_MS)).is_err() {
+                return;
+            }
+        }
     }
 }
