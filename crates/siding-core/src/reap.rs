@@ -41,7 +41,9 @@ use crate::store::{Root, StoreError};
 use crate::sys::procfs;
 use crate::tree::Marks;
 
-pub use foreign::{Orphans, foreign, foreign_unattended, note_foreign_report};
+pub use foreign::{
+    Orphans, foreign, foreign_unattended, is_foreign_report_unseen, note_foreign_report,
+};
 pub use leases::await_leaving;
 pub use sockets::sockets;
 pub use step::{Step, counts};
