@@ -47,7 +47,9 @@ use crate::tree::Marks;
 pub(crate) use leftovers::stored_bytes;
 pub(crate) use log::LOGS;
 
-pub use foreign::{Orphans, foreign, foreign_unattended, note_foreign_report};
+pub use foreign::{
+    Orphans, foreign, foreign_unattended, is_foreign_report_unseen, note_foreign_report,
+};
 pub use hosts::{end_host, hosts, hosts_foreseen};
 pub use leases::await_leaving;
 pub use sockets::sockets;

@@ -12,4 +12,4 @@ mod unattended;
 pub use decide::decide;
 pub use facts::{Process, Spared, Tree, Verdicts, Viewer, Why};
 pub use rule::{BadRule, Rule, may_fit_built_in};
-pub use unattended::{ForeignReap, Report, Reports};
+pub use unattended::{ForeignReap, Reader, Report, Reports};

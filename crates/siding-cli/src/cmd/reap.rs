@@ -10,6 +10,7 @@ use serde::Serialize;
 use siding_core::reap::{self, Orphans, ReapError, Step};
 use siding_core::store::Root;
 use siding_core::sys::descriptor;
+use siding_model::foreign::Reader;
 use siding_model::retention::Limits;
 use siding_model::settings::Settings;
 
@@ -101,7 +102,7 @@ impl Args {
             print::text(&words::all(&steps, &settings, self.dry_run))?;
         }
         if !self.dry_run {
-            note_report(&root, &settings, &steps);
+            note_report(&root, &settings, &steps, Reader::Caller);
         }
         Ok(if steps.iter().any(Step::is_failure) {
             ExitCode::from(LEFT)
@@ -111,9 +112,16 @@ impl Args {
     }
 }
 
+/// Returns the report of foreign orphans for an agent. Where only the log of a timer has had one, the
+/// agent is told once that such processes are ended.
+pub(super) fn report_for_agent(root: &Root, settings: &Settings, steps: &[Step]) -> Option<String> {
+    report(steps, settings)
+        .or_else(|| reap::is_foreign_report_unseen(root, settings).then(words::foreign::unseen))
+}
+
 /// Writes the record that a report of foreign orphans was shown, if these steps have one.
-pub(super) fn note_report(root: &Root, settings: &Settings, steps: &[Step]) {
-    if let Err(error) = reap::note_foreign_report(root, settings, steps) {
+pub(super) fn note_report(root: &Root, settings: &Settings, steps: &[Step], reader: Reader) {
+    if let Err(error) = reap::note_foreign_report(root, settings, steps, reader) {
         errln!("siding: could not record this report, it will be given again: {error}");
     }
 }

@@ -24,7 +24,7 @@ use crate::tree;
 
 use sweep::Sweep;
 
-pub use unattended::{foreign_unattended, note_foreign_report};
+pub use unattended::{foreign_unattended, is_foreign_report_unseen, note_foreign_report};
 
 /// Longest command line that is compared with a pattern, in bytes.
 const COMMAND_MAX: usize = 64 << 10;

@@ -106,6 +106,7 @@ fn session_open_reports_and_the_timers_run_ends() {
 orphan
 siding session open one --owner-pid $$ > opened; lives > 1
 siding reap --json > reaped; lives > 2
+begin > begun; begin > again
 ";
     if run(&sandbox, script).is_none() {
         return;
@@ -115,6 +116,10 @@ siding reap --json > reaped; lives > 2
     assert!(opened.contains("This first time they are only reported."), "{opened}");
     let reaped: Value = serde_json::from_str(&read(&sandbox, "reaped")).expect("JSON");
     assert_eq!(reaped["counts"]["foreign_ended"], 1, "{reaped}");
+    // No agent has read the report: the next one is told, once.
+    let begun = facts(&sandbox, "begun");
+    assert!(begun.contains("ends such processes since then"), "{begun}");
+    assert_eq!(read(&sandbox, "again"), "");
     assert_eq!(["1", "2"].map(|name| read(&sandbox, name)), ["lives\n", "gone\n"]);
 }
 

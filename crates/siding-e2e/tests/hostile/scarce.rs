@@ -108,7 +108,7 @@ fn a_caller_that_cannot_be_let_in_costs_no_core_and_is_let_in_later() {
     let stop = sandbox.siding(&["stop", "--grace", "0s", task.id()]).spawn();
     let (before, began) = (cpu_ticks(shim.pid), Instant::now());
     // Each of these takes a while, and asks nothing of the shim.
-    for _ in 0..20 {
+    for _ in 0..60 {
         let _listed = sandbox.siding(&["session", "list"]).run().expect_code(0);
     }
     let (used, elapsed) = (cpu_ticks(shim.pid) - before, began.elapsed());

@@ -35,6 +35,17 @@ impl ForeignReap {
     }
 }
 
+/// The reader of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reader {
+    /// An agent, at the start of its session.
+    Agent,
+    /// The caller of a command: a person, a program, or the log of a timer.
+    #[default]
+    Caller,
+}
+
 /// The record that a report was given: one line of `foreign-reports`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -46,14 +57,17 @@ pub struct Report {
     pub machine: String,
     /// Names of the rules that were in force.
     pub rules: Vec<String>,
+    /// Its reader.
+    #[serde(default)]
+    pub reader: Reader,
 }
 
 impl Report {
     /// Makes the record of a report that was given just now.
     #[must_use]
-    pub fn new(at: String, machine: String, rules: &[Rule]) -> Self {
+    pub fn new(at: String, machine: String, rules: &[Rule], reader: Reader) -> Self {
         let rules = rules.iter().map(|rule| rule.name.clone()).collect();
-        Self { format: FORMAT, at, machine, rules }
+        Self { format: FORMAT, at, machine, rules, reader }
     }
 }
 
@@ -73,7 +87,20 @@ impl Reports {
     /// Whether a report was given on a machine for each of these rules.
     #[must_use]
     pub fn cover(&self, machine: &str, rules: &[Rule]) -> bool {
-        let given = self.0.iter().filter(|report| report.machine == machine);
+        Self::covered(self.of(machine), rules)
+    }
+
+    /// Whether an agent was given a report on a machine for each of these rules.
+    #[must_use]
+    pub fn cover_for_agent(&self, machine: &str, rules: &[Rule]) -> bool {
+        Self::covered(self.of(machine).filter(|report| report.reader == Reader::Agent), rules)
+    }
+
+    fn of(&self, machine: &str) -> impl Iterator<Item = &Report> {
+        self.0.iter().filter(move |report| report.machine == machine)
+    }
+
+    fn covered<'r>(given: impl Iterator<Item = &'r Report>, rules: &[Rule]) -> bool {
         let known: BTreeSet<&str> =
             given.flat_map(|report| report.rules.iter().map(String::as_str)).collect();
         rules.iter().all(|rule| known.contains(rule.name.as_str()))
@@ -102,10 +129,16 @@ mod tests {
     #[test]
     fn a_report_counts_for_its_machine_and_its_rules() {
         let rules = Rule::built_in();
-        let report = |machine: &str| Report::new("now".to_owned(), machine.to_owned(), &rules);
+        let report = |machine: &str| {
+            Report::new("now".to_owned(), machine.to_owned(), &rules, Reader::Caller)
+        };
         let line = serde_json::to_string(&report("here")).expect("plain");
         let reports = Reports::parse(&format!("{{\"format\":1,\n{line}\n{{\"torn"));
         assert!(reports.cover("here", &rules) && !reports.cover("there", &rules));
+        assert!(!reports.cover_for_agent("here", &rules));
+        let agents = Report { reader: Reader::Agent, ..report("here") };
+        let line = serde_json::to_string(&agents).expect("plain");
+        assert!(Reports::parse(&line).cover_for_agent("here", &rules));
         let newer = Rule { name: "newer".to_owned(), ..rules[0].clone() };
         assert!(!reports.cover("here", &[rules[0].clone(), newer]));
         let tomorrow = Report { format: FORMAT + 1, ..report("here") };

@@ -8,6 +8,7 @@ use std::path::Path;
 use siding_core::reap::Step;
 use siding_core::session;
 use siding_core::sys::descriptor;
+use siding_model::foreign::Reader;
 use siding_model::id::SessionId;
 
 use super::answer::{Answer, Told};
@@ -49,7 +50,7 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
     if let Some(left) = predecessors::left(&conversation.root)? {
         text.push_str(&left);
     }
-    let report = reap::report(&steps, &settings);
+    let report = reap::report_for_agent(&conversation.root, &settings, &steps);
     text.push_str(report.as_deref().unwrap_or_default());
     if let Some(cleared) = cleared(&steps) {
         text.push_str(&format!("siding cleared what earlier crashes left: {cleared}.\n"));
@@ -67,7 +68,9 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
     let context = format!("siding reports (automated, not from the user):\n{}", escaped(&text));
     let told = Told::from(Answer::Context(context)).and_person(daily.map(|daily| daily.person));
     // The report of foreign orphans counts once the host has it.
-    Ok(told.then(move || reap::note_report(&conversation.root, &settings, &steps)))
+    Ok(told.then(move || {
+        reap::note_report(&conversation.root, &settings, &steps, Reader::Agent);
+    }))
 }
 
 /// Returns what the reaper did that a conversation wants to know.

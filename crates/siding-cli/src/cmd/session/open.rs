@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_core::tree;
+use siding_model::foreign::Reader;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
@@ -56,7 +57,7 @@ impl Args {
             let mut view = SessionView::new(&session, &context::boot()?, running);
             view.reaped = Some(reaped.clone());
             render::json::print(&view)?;
-            reap::note_report(&root, &settings, &reaped);
+            reap::note_report(&root, &settings, &reaped, Reader::Caller);
             return Ok(ExitCode::SUCCESS);
         }
         let owner = one_line(&tree::command_of(self.owner_pid), 100);
@@ -76,7 +77,7 @@ impl Args {
             text += &report;
         }
         print::text(&text)?;
-        reap::note_report(&root, &settings, &reaped);
+        reap::note_report(&root, &settings, &reaped, Reader::Caller);
         Ok(ExitCode::SUCCESS)
     }
 }

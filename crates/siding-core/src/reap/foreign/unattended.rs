@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::AsFd as _;
 
-use siding_model::foreign::{ForeignReap, Report, Reports, Rule};
+use siding_model::foreign::{ForeignReap, Reader, Report, Reports, Rule};
 use siding_model::settings::Settings;
 
 use super::super::Step;
@@ -45,19 +45,44 @@ pub fn foreign_unattended(root: &Root, settings: &Settings, dry_run: bool) -> Ve
     steps
 }
 
-/// Writes the record that a report was given on this machine, if these steps have one. Later runs may
-/// end what the rules find then.
+/// Whether only the callers of commands were given a report on this machine, perhaps the log of a
+/// timer, while the rules end what they find. An agent is told of that once.
+#[must_use]
+pub fn is_foreign_report_unseen(root: &Root, settings: &Settings) -> bool {
+    let rules = built_in(settings);
+    let reports = reports(root);
+    let machine = machine::name();
+    settings.foreign_reap == ForeignReap::End
+        && !rules.is_empty()
+        && reports.cover(&machine, &rules)
+        && !reports.cover_for_agent(&machine, &rules)
+}
+
+/// Writes the record that a report was given on this machine, if these steps have one or an agent was
+/// told of an earlier one. Later runs may end what the rules find then.
 ///
 /// # Errors
 ///
 /// The operating system's: then the report is given again.
-pub fn note_foreign_report(root: &Root, settings: &Settings, steps: &[Step]) -> io::Result<()> {
-    let rules = built_in(settings);
+pub fn note_foreign_report(
+    root: &Root,
+    settings: &Settings,
+    steps: &[Step],
+    reader: Reader,
+) -> io::Result<()> {
+    let (rules, machine, known) = (built_in(settings), machine::name(), reports(root));
     let has_report = steps.iter().any(|step| matches!(step, Step::ForeignFound { .. }));
-    if !has_report || reports(root).cover(&machine::name(), &rules) {
+    let is_new = match reader {
+        Reader::Agent => {
+            (has_report || is_foreign_report_unseen(root, settings))
+                && !known.cover_for_agent(&machine, &rules)
+        }
+        Reader::Caller => has_report && !known.cover(&machine, &rules),
+    };
+    if !is_new {
         return Ok(());
     }
-    let report = Report::new(clock::wall().rfc3339(), machine::name(), &rules);
+    let report = Report::new(clock::wall().rfc3339(), machine, &rules, reader);
     let record = file::open_at(root, REPORTS, Open::Append)?;
     // A newline before it ends a line that a crash has torn.
     let mut line = if file::facts(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };

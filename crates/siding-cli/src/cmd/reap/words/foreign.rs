@@ -91,6 +91,14 @@ pub(in crate::cmd) fn report(steps: &[Step], settings: &Settings) -> Option<Stri
     Some(text + &next(settings) + "\n")
 }
 
+/// Returns what an agent is told once where `siding reap` had reported before any session started.
+pub(in crate::cmd) fn unseen() -> String {
+    "`siding reap` (the timer) has reported processes of agent sessions that are gone, and ends such \
+     processes since then; each kill is in `reaped.log` of the state directory. \
+     `foreign_reap = \"off\"` in your settings (~/.config/siding/config.toml) keeps them.\n"
+        .to_owned()
+}
+
 fn line(step: &Step) -> Option<String> {
     let Step::ForeignFound { rule, pid, top_pid, age_ms, command } = step else { return None };
     Some(format!("- {} (rule {rule})\n", found(*pid, *top_pid, *age_ms, command)))
