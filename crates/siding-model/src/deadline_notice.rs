@@ -1,4 +1,4 @@
-//! When a notice says that a task's deadline is near.
+//! The time of the notice before a task's deadline.
 //!
 //! One notice for each deadline: a deadline that was moved gets another. A task whose whole life is
 //! short gets none, and neither does one in the foreground, whose caller waits for its end.
@@ -20,8 +20,8 @@ pub(crate) const fn may_be_recorded(spec: &TaskSpec) -> bool {
 }
 
 impl TaskState {
-    /// Returns when the notice of the deadline now set is due, `None` when there is none to give or
-    /// it is on record.
+    /// Returns when the notice of the current deadline is due, `None` if none is wanted or it is
+    /// recorded.
     #[must_use]
     pub fn deadline_notice_at(&self) -> Option<Mono> {
         let deadline = self.life.deadline();

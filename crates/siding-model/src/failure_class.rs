@@ -1,4 +1,4 @@
-//! The failure classes that siding watches for, and what arms the detector of each.
+//! The failure classes that siding watches for, and the settings that arm their detectors.
 //!
 //! The classes are those of the incident that siding exists for (issue #51932). Which detector is
 //! armed follows from the settings alone.
@@ -13,11 +13,11 @@ use crate::settings::{Key, Settings};
 pub struct FailureClass {
     /// The class.
     pub class: &'static str,
-    /// What shows it.
+    /// The facts that reveal it.
     pub detector: &'static str,
     /// Whether the detector is armed.
     pub armed: bool,
-    /// What happens when it finds something, or would if it were armed.
+    /// The action on a finding.
     pub action: &'static str,
     /// The settings that arm it.
     pub settings: Vec<ArmingSetting>,
@@ -43,7 +43,7 @@ pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     classes
 }
 
-/// Returns what is judged before a command runs, or enforced from its start.
+/// Returns the classes that are judged before a command runs, or from its start.
 fn before_the_start(settings: &Settings) -> Vec<FailureClass> {
     let row = |class, detector, armed, action, keys: &[Key]| {
         let settings = arming(settings, keys);
@@ -73,7 +73,7 @@ fn before_the_start(settings: &Settings) -> Vec<FailureClass> {
     ]
 }
 
-/// Returns what is watched while a task runs, and cleared when nobody holds it.
+/// Returns the classes that are watched while a task runs.
 fn while_it_runs(settings: &Settings) -> Vec<FailureClass> {
     let (limits, watch) = (settings.limits(), settings.thresholds());
     let watched = |class, detector, is_limited: bool, is_watched: bool, keys: &[Key]| {

@@ -138,7 +138,7 @@ pub struct TaskSpec {
     /// What it may use, and what happens when it uses more.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// From which use on it is told of while nobody waits for it.
+    /// Thresholds of its watchdogs, which are armed in the background.
     #[serde(default, skip_serializing_if = "Thresholds::is_none")]
     pub watch: Thresholds,
     /// What of the network it may reach.

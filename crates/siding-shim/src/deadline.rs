@@ -9,7 +9,7 @@ use crate::keeper::Keeper;
 /// Time until the journal is asked again for room for the record, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
-/// The notice of the deadline now set.
+/// The notice of the current deadline.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineNotice {
     /// When the journal is asked again, once it had no room.
@@ -17,7 +17,7 @@ pub(crate) struct DeadlineNotice {
 }
 
 impl Keeper {
-    /// Returns when to come back to [`Self::record_near_deadline`].
+    /// Returns when [`Self::record_near_deadline`] is due.
     pub(crate) fn deadline_notice_at(&self) -> Option<Mono> {
         let due = self.state.deadline_notice_at()?;
         Some(self.deadline_notice.retry_at.map_or(due, |retry_at| due.max(retry_at)))
@@ -28,7 +28,7 @@ impl Keeper {
         if self.deadline_notice_at().is_none_or(|at| now < at) {
             return;
         }
-        // The last room on a full disk is for the end.
+        // The remaining space on a full disk is reserved for the final record.
         if !self.log.has_room() {
             self.deadline_notice.retry_at = Some(now.plus_ms(RETRY_MS));
             return;

@@ -10,7 +10,7 @@ use siding_core::sys::clock;
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
-use siding_model::limits::{Breach, OnLimit};
+use siding_model::limits::Breach;
 use siding_model::outcome::{LeaderEnd, Outcome, Why};
 use siding_model::process::Mono;
 use siding_model::protocol::{Message, Request};
@@ -220,9 +220,9 @@ impl Keeper {
     }
 
     fn limit_passed(&mut self, breach: Breach) {
-        let (which, is_limit) = (breach.which, !breach.watchdog);
+        let (which, ends) = (breach.which, self.state.spec.limits.ends_at(&breach));
         self.record(vec![Record::Limit(Box::new(breach))]);
-        if is_limit && self.state.spec.limits.on_limit == OnLimit::Stop {
+        if ends {
             self.happen(&Event::LimitPassed { which });
         }
     }

@@ -1,7 +1,7 @@
 //! The meter: what the task uses, and whether that passes a limit.
 //!
-//! A task without limits is looked at when the shim is awake anyway, and once nobody waits for it by
-//! its watchdog, the more rarely the less it does, so that an idle one costs next to nothing; what its
+//! A task without limits is sampled when the shim is awake anyway and, in the background, at the
+//! intervals of its watchdogs, which grow while it is idle; what its
 //! processes had used when they ended the kernel tells for free. One with limits is looked at in time.
 //! A look lets go of all it needs but the numbers of the last one.
 
@@ -38,7 +38,7 @@ const NAME: usize = 60;
 pub(crate) struct Meter {
     limits: Limits,
     gauges: Gauges,
-    /// Watches what has no limit, once nobody waits for the task.
+    /// Armed once the task is in the background or adopted.
     watchdog: Option<Box<Watchdog>>,
     ledger: Ledger,
     pace: Pace,
@@ -50,10 +50,10 @@ pub(crate) struct Meter {
     kills: Kills,
 }
 
-/// What a look came to.
+/// Result of a look.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
-    /// What is to be put on record.
+    /// Breaches to record.
     pub(crate) breaches: Vec<Breach>,
     /// Whether it was for the watchdog alone, and the next one is far away.
     pub(crate) is_last_for_long: bool,
@@ -110,7 +110,7 @@ impl Meter {
         [for_limits, for_watchdog].into_iter().flatten().min().filter(|_| runs(state))
     }
 
-    /// Begins to watch a task once nobody waits for it.
+    /// Arms the watchdogs of a task in the background, or of an adopted one.
     fn arm(&mut self, state: &TaskState, now: Mono) {
         let is_left_alone =
             state.life.placement() != Placement::Foreground || state.adopted.is_some();
@@ -271,7 +271,7 @@ impl Meter {
         }
     }
 
-    /// Whether it is time for what costs more, of a task that has these processes.
+    /// Whether connections, descriptors and the count of kills are due.
     fn is_thorough_look_due(&self, processes: &[ProcessUse], now: Mono) -> bool {
         let Some(watchdog) = &self.watchdog else { return self.is_rare(now) };
         let living: u64 = processes.iter().map(|one| one.cpu_ms).sum();

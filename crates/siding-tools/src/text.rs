@@ -6,7 +6,6 @@ use siding_core::output::{self, Choose, Query, Size, Stream};
 use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_model::advice::{self, NoticeChannel};
-use siding_model::limits::OnLimit;
 use siding_model::record::StopReport;
 use siding_model::report::{PhaseName, TaskView};
 use siding_model::text::one_line;
@@ -64,11 +63,10 @@ pub fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answe
 /// Returns the limits that a task has passed and was not ended for, a line each.
 #[must_use]
 pub fn limits(view: &TaskView, standing: &Standing) -> Vec<String> {
-    match standing.state.spec.limits.on_limit {
-        OnLimit::Notice => view.breaches.iter().map(|one| one_line(&one.detail, LINE)).collect(),
-        // Told as its end.
-        OnLimit::Stop => Vec::new(),
-    }
+    let limits = &standing.state.spec.limits;
+    // What ends a task is told as its end.
+    let told = view.breaches.iter().filter(|one| !limits.ends_at(one));
+    told.map(|one| one_line(&one.detail, LINE)).collect()
 }
 
 /// Returns the last line that a task wrote, if it wrote any.

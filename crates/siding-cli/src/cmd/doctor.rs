@@ -32,7 +32,7 @@ const WEAKER: u8 = 1;
 ///
 /// Tries each thing in the state directory itself where that does no harm. With --host it looks at
 /// what `siding install` put into an agent instead, and says which command repairs it. With --watch it
-/// prints which failure classes are watched for in the tasks that are started here and now.
+/// lists the failure classes that siding watches for in tasks that are started here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Look at siding in this agent instead of at the machine
     #[arg(long, value_enum, value_name = "HOST")]
     host: Option<Host>,
-    /// Show what is watched for: each failure class, its detector, and the setting that arms it
+    /// List the failure classes, each with its detector and the setting that arms it
     #[arg(long, conflicts_with = "host")]
     watch: bool,
     /// Print the verdict and all checks, or the failure classes, as JSON
@@ -146,7 +146,7 @@ fn host_settings() -> Check {
     Check { name: HOST_SETTINGS, state, weight: Weight::Comfort, found, without }
 }
 
-/// Returns one row a failure class: whether its detector is armed, what it looks at, what it does,
+/// Formats one row for each failure class: whether its detector is armed, the detector, its action
 /// and the settings that arm it.
 fn watch_words(classes: &[FailureClass]) -> String {
     let width = classes.iter().map(|one| one.class.chars().count()).max().unwrap_or(0);
@@ -165,8 +165,7 @@ fn watch_words(classes: &[FailureClass]) -> String {
         text.push_str(&format!("{}\n", print::wrapped(&by, column, print::WIDTH)));
     }
     text.push('\n');
-    let note = "Tasks that are watched are those in the background and those that were adopted. `0` \
-                turns a detector off.";
+    let note = "Background and adopted tasks are watched. `0` disarms a watchdog.";
     text.push_str(&format!("{}\n", print::wrapped(note, 0, print::WIDTH)));
     text
 }

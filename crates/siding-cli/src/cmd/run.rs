@@ -17,7 +17,6 @@ use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
 use siding_model::id::Kind;
-use siding_model::limits::OnLimit;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Why;
 use siding_model::report::TaskView;
@@ -268,10 +267,10 @@ impl Args {
                 let _unread = err::print(&excerpt.text);
             }
         }
-        if task.state.spec.limits.on_limit == OnLimit::Notice {
-            // Its caller is told here, and by no notice.
-            view.breaches.iter().for_each(|breach| render::say(&breach.detail));
-        }
+        // Its caller is told here, and by no notice.
+        let limits = &task.state.spec.limits;
+        let told = view.breaches.iter().filter(|breach| !limits.ends_at(breach));
+        told.for_each(|breach| render::say(&breach.detail));
         if let Some(advice) = render::advice(root, &view) {
             render::say(&advice);
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 use siding_e2e::{eventually, processes, words};
 
 use crate::support::{
-    adopting, ended, journal, kept, sandbox, shell, shims, shown, start, tasks, until_no_shim,
+    Kept, adopting, ended, journal, kept, sandbox, shell, shims, shown, start, tasks, until_no_shim,
 };
 
 /// A session has thousands of commands that last milliseconds.
@@ -223,4 +223,22 @@ fn an_adopted_command_is_watched() {
     });
     kept.shell.process().kill();
     let _ended = ended(&sandbox, &kept.id);
+}
+
+/// Its host reads what it writes from a pipe, where siding does not see it: that it writes is known.
+#[test]
+fn an_adopted_compiler_is_no_busy_loop() {
+    let sandbox = sandbox();
+    let watched = |text: &str| kept(&sandbox, text).env("SIDING_WATCH_CPU_SPIN", "4s");
+    let computes = "for ((i = 0; i < 30000; i++)); do :; done";
+    let compiler =
+        start(&sandbox, watched(&format!("while :; do {computes}; echo compiled; done")));
+    let spins = start(&sandbox, watched(&format!("while :; do {computes}; done")));
+    let told = |kept: &Kept| journal(&sandbox, &kept.id).contains("\"which\":\"cpu_spin\"");
+    eventually("the loop is told", || told(&spins));
+    assert!(!told(&compiler));
+    for kept in [compiler, spins] {
+        kept.shell.process().kill();
+        let _ended = ended(&sandbox, &kept.id);
+    }
 }

@@ -154,6 +154,8 @@ fn a_watchdog_ends_nothing_and_a_limit_takes_its_place() {
     let breach = until_breach(&sandbox, &told, "fds");
     assert_eq!(breach["watchdog"], true);
     assert_eq!(shown(&sandbox, &told)["phase"], "running");
+    let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+    assert_eq!((&notices[0]["task_id"], &notices[0]["kind"]), (&told.into(), &"limit".into()));
     assert!(breaches(&sandbox, &limited).is_empty());
     stop_all(&sandbox);
 }

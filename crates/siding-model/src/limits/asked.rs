@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::breach::Breach;
 use crate::outcome::Limit;
 
 /// What happens when a limit is passed.
@@ -73,6 +74,12 @@ impl Limits {
     pub fn blamed_from(&self, available: Option<u64>) -> Option<u64> {
         let missing = self.min_available.checked_sub(available?).filter(|missing| *missing > 0)?;
         Some(missing.max(SPARED.min(self.min_available / 16)))
+    }
+
+    /// Whether a task is ended for a breach.
+    #[must_use]
+    pub fn ends_at(&self, breach: &Breach) -> bool {
+        self.on_limit == OnLimit::Stop && !breach.watchdog
     }
 
     /// Whether connections have to be looked at.

@@ -1,4 +1,4 @@
-//! Which breaches are news: one for each time a limit is passed.
+//! Deduplication of breaches: one for each time a limit is passed.
 
 use super::breach::Breach;
 use crate::outcome::Limit;
@@ -9,19 +9,19 @@ pub(super) const BACK_PERCENT: u64 = 90;
 /// must not fill the journal.
 pub(super) const MAX_TOLD: u8 = 16;
 
-/// The breaches of one task that were told, and which of them last.
+/// The recorded breaches of one task, and those that still hold.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Episodes {
-    /// Limits that are passed, and were not kept again since.
+    /// Limits that are passed now.
     over: Vec<Limit>,
-    /// Remotes that were told, for what is told once for each of them.
+    /// Remotes with a recorded breach, for limits that count once for each remote.
     remotes: Vec<(Limit, String)>,
     told: [u8; Limit::ALL.len()],
 }
 
 impl Episodes {
-    /// Begins with what is on record. `is_for_each_remote` says which limits are told once for each
-    /// remote.
+    /// Starts with the recorded breaches. `is_for_each_remote` selects the limits that count once for
+    /// each remote.
     pub(super) fn new<'b>(
         on_record: impl Iterator<Item = &'b Breach>,
         is_for_each_remote: impl Fn(Limit) -> bool,
@@ -38,7 +38,7 @@ impl Episodes {
         episodes
     }
 
-    /// Whether a limit is passed that was not before, and notes it.
+    /// Whether a limit is newly passed. Notes it.
     pub(super) fn is_news(&mut self, which: Limit, value: u64, limit: u64) -> bool {
         if value <= limit {
             if value < share(limit, BACK_PERCENT) {
@@ -53,7 +53,7 @@ impl Episodes {
         true
     }
 
-    /// Whether a limit is passed with a remote that was not told, and notes it.
+    /// Whether a limit is newly passed with a remote. Notes it.
     pub(super) fn is_new_remote(
         &mut self,
         which: Limit,
@@ -70,7 +70,7 @@ impl Episodes {
         true
     }
 
-    /// Counts one more breach of a limit, unless there were as many as are told.
+    /// Counts one more breach of a limit, unless [`MAX_TOLD`] are recorded.
     fn has_room(&mut self, which: Limit) -> bool {
         let told = &mut self.told[which as usize];
         let has_room = *told < MAX_TOLD;

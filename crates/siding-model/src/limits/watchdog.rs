@@ -1,12 +1,13 @@
-//! Watchdogs: what is told of a task for which nobody has set a limit.
+//! Watchdogs: detectors that are armed without any limit.
 //!
-//! Four failure classes show in what a task uses: a busy loop, a descriptor leak, a long transfer and
-//! one of great size. Each has a threshold that healthy tasks stay below, and what they do all the
-//! same is not counted: descriptors of processes that have few, connections that were accepted or
-//! stay within the task, loops that write files.
+//! Four failure classes show in the resources of a process tree: a busy loop, a descriptor leak, a
+//! long transfer and a large one. Each has a threshold above the use of healthy tasks. Healthy
+//! look-alikes that exceed it are exempt: descriptors of processes that have few, connections that
+//! were accepted or stay within the tree, busy trees that write files.
 //!
-//! An idle task must cost nothing. So a task is looked at when its shim is awake anyway, and by
-//! itself ever more rarely while it does not work; connections only when it has used processor time.
+//! An idle task must cost next to nothing. So the shim samples a task when it is awake anyway, and
+//! otherwise at intervals that double while the task is idle; a sample includes connections only if
+//! the task used processor time since the last one.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ use crate::outcome::Limit;
 use crate::process::Mono;
 use crate::settings::Key;
 
-/// What is watched, each with the setting of its threshold.
+/// The watched resources, each with the setting of its threshold.
 pub const WATCHED: [(Limit, Key); 4] = [
     (Limit::CpuSpin, Key::WatchCpuSpin),
     (Limit::Fds, Key::WatchFds),
@@ -27,29 +28,31 @@ pub const WATCHED: [(Limit, Key); 4] = [
     (Limit::Sent, Key::WatchSent),
 ];
 
-/// From how much of a core on a task computes, in percent.
+/// Share of a core at which a tree counts as spinning, in percent.
 const SPIN_PERCENT: u64 = 90;
-/// From how much on it is worth a closer look, in percent. On a busy machine a loop gets no more.
+/// Share of a core at which the next samples include more facts, in percent. On a busy machine a
+/// loop may get no more.
 const SUSPICIOUS_PERCENT: u64 = 25;
-/// From how much of a core on a task works, in percent, and the least that counts, in milliseconds.
+/// Share of a core at which a task counts as active, in percent, and the least processor time that
+/// does, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
-/// A process counts its descriptors when it has one part in this many of the threshold: a tree of
-/// many processes, as of a browser, has thousands and leaks none.
+/// Only processes that have one part in this many of the threshold count: a tree of many processes,
+/// such as a browser's, has thousands of descriptors without a leak.
 const CROWD: u64 = 16;
-/// Time between two looks at a task that works, and at one that has not for long, in milliseconds.
+/// Shortest interval of an active task, and longest of an idle one, in milliseconds.
 const QUICK_MS: u64 = 60_000;
 const SLOW_MS: u64 = 240_000;
-/// Least time between two looks, in milliseconds: where a threshold is low or near.
+/// Shortest interval where a threshold is low or near, in milliseconds.
 const MIN_STEP_MS: u64 = 1_000;
-/// Looks in the time of a threshold.
-const LOOKS: u64 = 5;
-/// Processor time after which connections are looked at sooner, in milliseconds: less than a GiB
-/// takes to send. And how soon.
+/// Samples within the time of a threshold.
+const SAMPLES_PER_THRESHOLD: u64 = 5;
+/// Processor time after which connections are sampled sooner, in milliseconds: sending a GiB takes
+/// more. And the interval then.
 const BUSY_CPU_MS: u64 = 100;
 const BUSY_MS: u64 = 10_000;
 
-/// From which use on a task is told of. Zero never tells.
+/// Thresholds of the watchdogs of one task. Zero disarms one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thresholds {
@@ -70,7 +73,7 @@ impl Thresholds {
         *self == Self::default()
     }
 
-    /// Leaves out what the task has a limit of its own for: that says when it is told.
+    /// Disarms the watchdogs that a limit replaces.
     #[must_use]
     pub fn without_limited(self, limits: &Limits) -> Self {
         let unless = |which, threshold| if limits.of(which).is_some() { 0 } else { threshold };
@@ -82,54 +85,54 @@ impl Thresholds {
         }
     }
 
-    /// Returns the time between two looks at a task that works, in milliseconds.
+    /// Returns the interval of an active task, in milliseconds.
     fn quick_ms(&self) -> u64 {
         let times = [self.cpu_spin_ms, self.connection_age_ms];
         let shortest = times.into_iter().filter(|time| *time > 0).min().unwrap_or(u64::MAX);
-        (shortest / LOOKS).clamp(MIN_STEP_MS, QUICK_MS)
+        (shortest / SAMPLES_PER_THRESHOLD).clamp(MIN_STEP_MS, QUICK_MS)
     }
 }
 
-/// What is watched of one task, over a row of looks.
+/// The watchdogs of one task over a series of samples.
 #[derive(Debug, Clone)]
 pub struct Watchdog {
     thresholds: Thresholds,
     episodes: Episodes,
-    /// The look before; `None` before the first.
+    /// The previous sample; `None` before the first.
     before: Option<Baseline>,
-    /// When the task was last seen to work or grow.
+    /// When the task was last active.
     active: Mono,
-    /// When it is looked at by itself.
+    /// When the next sample is due.
     due: Mono,
-    /// The last look at its connections, with the processor time used by then; the beginning before
-    /// the first.
+    /// The last sample with connections, and the processor time used by then; the start before the
+    /// first.
     thorough: (Mono, u64),
-    /// Kept while the task seems to compute without output.
+    /// Set while the task seems to spin.
     suspicion: Option<Suspicion>,
 }
 
-/// What a look is compared with.
+/// The numbers of a sample that the next one is compared with.
 #[derive(Debug, Clone, Copy)]
 struct Baseline {
     at: Mono,
     cpu_ms: u64,
     output_bytes: u64,
     fds: u64,
-    /// Most that went to one remote.
+    /// Most bytes sent to one remote.
     sent: u64,
 }
 
-/// A tree that seems to compute without output.
+/// A tree that seems to spin.
 #[derive(Debug, Clone)]
 struct Suspicion {
     processes: Vec<ProcessUse>,
     written_bytes: Option<u64>,
-    /// Since when it was seen to.
+    /// Start of the spin, once two samples agree.
     since: Option<Mono>,
 }
 
 impl Watchdog {
-    /// Begins to watch a task. `told` is what is on record already.
+    /// Arms the watchdogs. `told` are the recorded breaches.
     #[must_use]
     pub fn new(thresholds: Thresholds, now: Mono, told: &[Breach]) -> Self {
         let own = told.iter().filter(|breach| breach.watchdog);
@@ -144,14 +147,14 @@ impl Watchdog {
         }
     }
 
-    /// Returns when to look, if nothing leads to a look before.
+    /// Returns when the next sample is due.
     #[must_use]
     pub const fn due(&self) -> Mono {
         self.due
     }
 
-    /// Whether a look at a task that has used so much processor time, in milliseconds, is to include
-    /// its connections and descriptors. What has used none has opened and sent nothing.
+    /// Whether the next sample is to include connections and descriptors. `cpu_ms` is the processor
+    /// time of the tree: a task that used none opened and sent nothing.
     #[must_use]
     pub fn is_thorough_look_due(&self, now: Mono, cpu_ms: u64) -> bool {
         let (at, cpu_before) = self.thorough;
@@ -162,8 +165,8 @@ impl Watchdog {
             || used > 0 && elapsed >= quick_ms
     }
 
-    /// Whether a task seems to compute without output: then a look is to say what its processes have
-    /// written.
+    /// Whether the task seems to spin. Then the sample is to include the bytes that its processes
+    /// wrote.
     #[must_use]
     pub fn suspects_spin(&self, now: Mono, cpu_ms: u64, output_bytes: u64) -> bool {
         self.thresholds.cpu_spin_ms > 0
@@ -175,14 +178,14 @@ impl Watchdog {
             })
     }
 
-    /// Whether the next look is to say for how long each process could have run.
+    /// Whether the next sample is to include the time for which each process was runnable.
     #[must_use]
     pub const fn wants_runnable(&self) -> bool {
         self.suspicion.is_some()
     }
 
-    /// Takes in one look; the ledger has it already. `name` names a process. Returns what is to be
-    /// told.
+    /// Judges one sample, which the ledger holds already. `name` returns the name of a process.
+    /// Returns the breaches to record.
     pub fn read(
         &mut self,
         usage: &Usage,
@@ -243,10 +246,10 @@ impl Watchdog {
         }
     }
 
-    /// Returns for how long the task has computed without output.
+    /// Returns for how long the task has been spinning.
     ///
-    /// The time counts from the first look after which every look found it so, and no processes that
-    /// write files: a build may write to a log, and compilers write what they make.
+    /// The time counts from the first of a row of samples that all show a spin. A tree that writes
+    /// files does not spin: a build may write to a log, and compilers write object files.
     fn measure_spin(&mut self, usage: &Usage) -> Finding {
         let suspected = self.suspects_spin(usage.at, usage.cpu_ms(), usage.output_bytes);
         let before = self.suspicion.take();
@@ -260,7 +263,7 @@ impl Watchdog {
         let spins = computed >= share(elapsed, SPIN_PERCENT) && !has_written;
         let since = match &before {
             Some(before) if spins => before.since.or(Some(baseline.at)),
-            // What it wrote before this look is not known.
+            // How much it wrote before this sample is unknown.
             None if spins => Some(usage.at),
             Some(_) | None => None,
         };
@@ -273,9 +276,9 @@ impl Watchdog {
         Finding { value: since.map_or(0, |since| usage.at.ms_since(since)), remote: None, part }
     }
 
-    /// Returns the descriptors of those processes that have many.
+    /// Returns the descriptors of the processes that have many.
     fn descriptors(&self, usage: &Usage) -> Option<Finding> {
-        // A process that may be looked at has some.
+        // Zero means that they were not counted: every process has some.
         if usage.fds() == 0 {
             return None;
         }
@@ -289,7 +292,7 @@ impl Watchdog {
         Some(Finding { value: many().map(|one| one.fds).sum(), remote: None, part })
     }
 
-    /// Returns what went to each remote that got more than the threshold, or nearly.
+    /// Returns the bytes sent to each remote that are near the threshold or above.
     fn sent(&self, usage: &Usage, ledger: &Ledger) -> Vec<Finding> {
         let near = share(self.thresholds.sent, BACK_PERCENT);
         let all = ledger.sent_to_others().filter(|(_, bytes)| *bytes >= near);
@@ -301,8 +304,8 @@ impl Watchdog {
         .collect()
     }
 
-    /// Says when to look next: soon while the task works, sooner where it will pass a threshold
-    /// before, and ever more rarely while it does nothing.
+    /// Sets the time of the next sample: soon while the task is active, sooner where it would pass a
+    /// threshold before, and at doubling intervals while it is idle.
     fn schedule(&mut self, usage: &Usage, ledger: &Ledger, sent: u64) {
         let now = usage.at;
         let quick_ms = self.thresholds.quick_ms();
@@ -333,8 +336,8 @@ struct Finding {
     part: Option<Part>,
 }
 
-/// Returns the connections over which something is uploaded, with their ages. One that was accepted
-/// serves somebody, and one within the task leaves it nowhere.
+/// Returns the uploading connections with their ages. Accepted connections serve a client, and data
+/// on internal ones does not leave the task.
 fn uploads(usage: &Usage, ledger: &Ledger) -> Vec<Finding> {
     let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
     held.filter(|one| !one.is_accepted && !one.is_internal && ledger.is_upload(one.cookie))
@@ -346,17 +349,17 @@ fn uploads(usage: &Usage, ledger: &Ledger) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns for how long one of the processes ran or waited for a processor between two looks.
+/// Returns the longest time for which a process was runnable between two samples.
 fn could_run_ms(before: &[ProcessUse], now: &[ProcessUse]) -> u64 {
     let of = |one: &ProcessUse| {
         let known = before.iter().find(|known| known.process == one.process)?;
-        // Zero is what nobody asked for.
+        // Zero means that it was not asked for.
         (known.runnable_ms > 0).then(|| one.runnable_ms.saturating_sub(known.runnable_ms))
     };
     now.iter().filter_map(of).max().unwrap_or(0)
 }
 
-/// Returns who has computed most between two looks.
+/// Returns the process that used most processor time between two samples.
 fn busiest(before: &[ProcessUse], now: &[ProcessUse]) -> Option<Part> {
     let used = |one: &&ProcessUse| {
         let known = before.iter().find(|known| known.process == one.process);
@@ -365,7 +368,7 @@ fn busiest(before: &[ProcessUse], now: &[ProcessUse]) -> Option<Part> {
     now.iter().max_by_key(used).map(|one| Part::by(one.process.pid))
 }
 
-/// Returns when a value that grows as it did passes its threshold, in milliseconds from now.
+/// Returns the time until a value passes its threshold at its present growth, in milliseconds.
 fn time_until(threshold: u64, (before, now): (u64, u64), elapsed: u64) -> u64 {
     let (grown, missing) = (now.saturating_sub(before), threshold.saturating_sub(now));
     if threshold == 0 || grown == 0 || missing == 0 {

@@ -16,7 +16,6 @@
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
 use crate::lifecycle::{Event, Phase};
-use crate::limits::OnLimit;
 use crate::outcome::{LeaderEnd, Limit, Outcome, Placement};
 use crate::process::{BootId, Mono, Wall};
 use crate::record::Record;
@@ -284,8 +283,7 @@ fn news(record: &Record, state: &TaskState) -> Option<(Mono, News)> {
         Record::Stalled(found) => Some((found.at, stalled(&found.evidence))),
         // A task that is ended for it tells with its end.
         Record::Limit(breach) => {
-            let ends_it = state.spec.limits.on_limit == OnLimit::Stop && !breach.watchdog;
-            (!ends_it).then(|| (breach.at, passed(breach, state)))
+            (!state.spec.limits.ends_at(breach)).then(|| (breach.at, passed(breach, state)))
         }
         Record::Denied { at, host } => {
             let says = format!("net: {host} was refused; the policy is {}", state.spec.net);

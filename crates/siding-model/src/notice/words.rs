@@ -40,16 +40,18 @@ pub(super) fn expiring(at: Mono, deadline: Mono, state: &TaskState) -> News {
     let left_ms = deadline.ms_since(at);
     // As long again, in whole seconds, which a command line holds as one word.
     let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
+    // The shim wakes a moment late.
+    let left = human((left_ms + 500) / 1_000 * 1_000);
     let next = if more_ms == 0 {
-        format!("it cannot be moved: {} is the cap (max_elapsed_hard_cap)", human(cap_ms))
+        format!("it cannot be moved beyond the cap of {} (max_elapsed_hard_cap)", human(cap_ms))
     } else {
         let word = human(more_ms).replace(' ', "");
         format!("`siding extend {id} {word}` moves it to {}", human(life_ms + more_ms))
     };
     let says = format!(
-        "its deadline of {} is {} away: then it is ended with everything it started; {next}",
+        "its deadline of {} is {left} away; {next}; at its deadline it is ended with everything it \
+         started",
         human(life_ms),
-        human(left_ms),
     );
     let numbers = json!({ "left_ms": left_ms, "deadline_ms": life_ms, "cap_ms": cap_ms });
     News::Expiring { deadline, says, evidence: fields(numbers) }

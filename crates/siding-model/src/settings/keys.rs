@@ -160,8 +160,8 @@ settings! {
     Settle settle: Duration = secs(0), any;
     /// How long a task may be silent before what it does is put on record. `0s` never looks.
     StallAfter stall_after: Duration = secs(45), any;
-    /// How long before its deadline a task that may live ten minutes or more gives a notice. `0s` never
-    /// does.
+    /// How long before the deadline of a task that may live ten minutes or more a notice is given.
+    /// `0s` gives none.
     DeadlineNotice deadline_notice: Duration = secs(120), any;
     /// How long an adopted command may run before it is put on record, unless it leaves processes.
     AdoptKeepAfter adopt_keep_after: Duration = secs(2), any;
@@ -190,17 +190,17 @@ settings! {
     MaxOutputRate max_output_rate: Rate = Rate(Bytes(0)), any;
     /// What happens when a task passes a limit: `notice` puts it on record, `stop` ends the task.
     OnLimit on_limit: OnLimit = OnLimit::Notice, any;
-    /// How long a task in the background may compute at nine tenths of a core without output before
-    /// that is told. `0s` never tells.
+    /// How long a background task may use nine tenths of a core without output before a notice is
+    /// given. `0s` gives none.
     WatchCpuSpin watch_cpu_spin: Duration = secs(300), any;
-    /// How many descriptors the processes of a task in the background may have open together before
-    /// that is told; those with few do not count. `0` never tells.
+    /// How many descriptors a background task may have open before a notice is given; processes with
+    /// few are not counted. `0` gives none.
     WatchFds watch_fds: u32 = 4_096, any;
-    /// How old a TCP connection of a task in the background may be and still send before that is
-    /// told. `0s` never tells.
+    /// How old a TCP connection of a background task may be and still send before a notice is given.
+    /// `0s` gives none.
     WatchConnectionAge watch_connection_age: Duration = secs(1_800), any;
-    /// How much a task in the background may send over TCP to one remote address before that is told.
-    /// `0` never tells.
+    /// How much a background task may send over TCP to one remote address before a notice is given.
+    /// `0` gives none.
     WatchSent watch_sent: Bytes = Bytes::gib(1), any;
     /// What of the network a task may reach. A project can only make it stricter.
     Net net: NetPolicy = NetPolicy::Host, any;

@@ -239,7 +239,7 @@ impl Settings {
         self.foreign_reap.in_force(is_chosen, is_reported)
     }
 
-    /// Returns from which use on a task without such a limit is told of.
+    /// Returns the thresholds of the watchdogs that no limit replaces.
     #[must_use]
     pub fn thresholds(&self) -> Thresholds {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
