@@ -561,9 +561,14 @@ mod tests {
 
     #[test]
     fn what_is_no_hosts_mark_is_refused() {
-        for text in
-            ["", "h-", "h-2f3c9a0b1d4e5f6", "h-+f3c9a0b1d4e5f60", "h-2F3C9A0B1D4E5F60", "h-0000000000000000"]
-        {
+        for text in [
+            "",
+            "h-",
+            "h-2f3c9a0b1d4e5f6",
+            "h-+f3c9a0b1d4e5f60",
+            "h-2F3C9A0B1D4E5F60",
+            "h-0000000000000000",
+        ] {
             assert!(text.parse::<HostMark>().is_err(), "{text}");
         }
     }

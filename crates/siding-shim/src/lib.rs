@@ -30,6 +30,7 @@ mod ready;
 mod rescue;
 mod rounds;
 mod script;
+mod spare;
 mod stall;
 mod start;
 mod supervisor;

@@ -4,6 +4,7 @@
 mod answers;
 mod news;
 mod prompt;
+mod sandboxed;
 mod start;
 mod stop;
 mod support;
