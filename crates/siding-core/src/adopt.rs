@@ -352,7 +352,7 @@ fn spec(
         keep_head: u64::MAX,
         keep_tail: u64::MAX,
         stall_after_ms: terms.stall_after_ms,
-        limits: terms.limits.clone(),
+        limits: terms.limits,
         // What runs already has the network that its host gave it.
         net: NetPolicy::Host,
         // It claims no command.

@@ -29,6 +29,7 @@ mod pump;
 mod ready;
 mod rescue;
 mod rounds;
+mod sandboxed;
 mod script;
 mod spare;
 mod stall;
