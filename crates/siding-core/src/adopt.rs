@@ -357,7 +357,7 @@ fn spec(
         keep_tail: u64::MAX,
         stall_after_ms: terms.stall_after_ms,
         deadline_notice_ms: terms.deadline_notice_ms,
-        limits: terms.limits.clone(),
+        limits: terms.limits,
         watch: terms.watch,
         // What runs already has the network that its host gave it.
         net: NetPolicy::Host,

@@ -546,8 +546,8 @@ mod tests {
         for mark in [Birthmark::SUPERVISOR, Birthmark::SPARED] {
             assert_eq!((mark.task(), mark.host()), (None, None));
         }
-        assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS);
-        assert!(Birthmark::SPARED.0 < TaskId::MIN_BITS);
+        const { assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS) };
+        const { assert!(Birthmark::SPARED.0 < TaskId::MIN_BITS) };
         // As decimal digits, which is how a shell tells a host's mark from a task's.
         let most = TaskId::MAX_BITS.to_string();
         assert!(most.len() == 19 && most.starts_with('1'));
@@ -561,9 +561,14 @@ mod tests {
 
     #[test]
     fn what_is_no_hosts_mark_is_refused() {
-        for text in
-            ["", "h-", "h-2f3c9a0b1d4e5f6", "h-+f3c9a0b1d4e5f60", "h-2F3C9A0B1D4E5F60", "h-0000000000000000"]
-        {
+        for text in [
+            "",
+            "h-",
+            "h-2f3c9a0b1d4e5f6",
+            "h-+f3c9a0b1d4e5f60",
+            "h-2F3C9A0B1D4E5F60",
+            "h-0000000000000000",
+        ] {
             assert!(text.parse::<HostMark>().is_err(), "{text}");
         }
     }

@@ -163,7 +163,10 @@ pub struct Adopted {
     /// Program of the sandbox in which the host runs the command, such as `bwrap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// Names of programs that are no members once they have left the command's session.
+    /// Session of the kernel (setsid(2)) in which the command was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_session: Option<i32>,
+    /// Names of programs that are no members once they have left that session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spare_programs: Vec<String>,
 }

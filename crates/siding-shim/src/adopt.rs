@@ -12,7 +12,7 @@ use siding_core::link;
 use siding_core::run::withdraw;
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, poll, socket};
+use siding_core::sys::{clock, poll, procfs, socket};
 use siding_core::tree::Marks;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -108,6 +108,7 @@ impl Held {
         let adopted = Adopted {
             output: adoption.output.take(),
             sandbox: adoption.sandbox.take(),
+            process_session: procfs::stat(adoption.process.pid).map(|stat| stat.session),
             spare_programs: std::mem::take(&mut adoption.spare_programs),
         };
         Ok(Self { root, adoption, leader, file, adopted, shim })

@@ -244,6 +244,7 @@ impl Keeper {
 
     /// Looks at the tree after something in it died.
     fn look(&mut self) {
+        self.let_go_of_spared();
         let look = self.kin.look(&self.root, &self.state);
         // Before the end, which would else be a signal from nobody.
         if let Some(breach) = self.meter.ended_by_kernel(&self.state, clock::mono()) {
@@ -318,6 +319,7 @@ impl Keeper {
                 // failure of the command.
                 self.log.sync();
                 pause::at("intent");
+                self.let_go_of_spared();
                 self.ending.signal(&self.kin, &self.root, &self.state, signal);
                 pause::at("signalled");
             }
@@ -328,6 +330,7 @@ impl Keeper {
     /// Kills everything and says what came of it.
     pub(crate) fn finish_killing(&mut self) {
         pause::at("killing");
+        self.let_go_of_spared();
         let killed = self.ending.kill(&mut self.kin, &self.root, &self.state);
         if let Some(end) = killed.leader {
             self.leader_ended(end, Tree::Alive);

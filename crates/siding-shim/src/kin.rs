@@ -166,6 +166,13 @@ impl Kin {
         }
     }
 
+    /// Lets go of strays that carry this mark no more.
+    pub(crate) fn forget_unmarked(&mut self, mark: Birthmark) {
+        if let Self::Strays { held, .. } = self {
+            held.retain(|held| held.is_dead() || procfs::birthmark(held.process.pid) == Some(mark));
+        }
+    }
+
     /// Returns what to poll beside SIGCHLD.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         match self {
@@ -238,7 +245,7 @@ impl Kin {
     pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
         match self {
             Self::Strays { looks: Some(looks), .. } => {
-                with_all_below(root, mark_of(task), looks.strays(root, task, own_pid()))
+                with_all_below(root, Whose::of(task), looks.strays(root, task, own_pid()))
             }
             Self::Below { .. } | Self::Strays { looks: None, .. } => self.members_now(root, task),
         }
@@ -249,7 +256,7 @@ impl Kin {
         match self {
             Self::Below { .. } => identified(own_pid(), below(root, mark_of(task))),
             Self::Strays { .. } => {
-                with_all_below(root, mark_of(task), tree::strays(root, task, own_pid()))
+                with_all_below(root, Whose::of(task), tree::strays(root, task, own_pid()))
             }
         }
     }
@@ -372,10 +379,27 @@ const fn most_held(looks: Option<&PacedLook>) -> usize {
     if looks.is_some() { HELD_OF_MANY } else { HELD }
 }
 
+/// The task that processes are looked for.
+#[derive(Debug, Clone, Copy)]
+struct Whose {
+    mark: Birthmark,
+    /// Whether it was adopted: programs that a person wants to keep are let go of. No other task's
+    /// program may leave it by taking their mark.
+    lets_go: bool,
+}
+
+impl Whose {
+    const fn of(task: &TaskState) -> Self {
+        Self { mark: mark_of(task), lets_go: task.adopted.is_some() }
+    }
+}
+
 /// Adds to processes everything below them that is the task's. This process may be below one that
 /// takes orphans in.
-fn with_all_below(root: &Root, mark: Birthmark, strays: Vec<ProcRef>) -> Vec<ProcRef> {
-    let is_spared = |pid| pid == own_pid() || tree::is_foreign(root, mark, pid);
+fn with_all_below(root: &Root, whose: Whose, strays: Vec<ProcRef>) -> Vec<ProcRef> {
+    let Whose { mark, lets_go } = whose;
+    let is_let_go = |pid| lets_go && procfs::birthmark(pid) == Some(Birthmark::SPARED);
+    let is_spared = |pid| pid == own_pid() || is_let_go(pid) || tree::is_foreign(root, mark, pid);
     let mut found = BTreeMap::new();
     for process in strays {
         let below = identified(process.pid, procfs::descendants(process.pid, is_spared));
@@ -453,14 +477,15 @@ mod tests {
             .map(|line| line.expect("text").parse().expect("a process"))
             .collect();
         let top = procfs::identify(i32::try_from(shell.0.id()).expect("fits")).expect("it lives");
+        let whose = Whose { mark: outer.birthmark(), lets_go: false };
         let has = |one: &ProcRef, id: TaskId| procfs::birthmark(one.pid) == Some(id.birthmark());
-        let found = with_all_below(&root, outer.birthmark(), vec![top]);
+        let found = with_all_below(&root, whose, vec![top]);
         assert!(found.contains(&top) && !found.iter().any(|one| has(one, inner)), "{found:?}");
         let other = found.iter().filter(|one| has(one, unknown)).count();
         assert_eq!((other, found.len(), told.len()), (1, 2, 3), "a mark alone spares nobody");
         // Its number was another's when it was seen: those below are not this one's.
         let earlier = ProcRef { start_ticks: top.start_ticks - 1, ..top };
-        assert_eq!(with_all_below(&root, outer.birthmark(), vec![earlier]), [earlier]);
+        assert_eq!(with_all_below(&root, whose, vec![earlier]), [earlier]);
         assert!(matches!(PidFd::living(earlier), Ok(None)), "nobody is signalled for it");
         let stranger = procfs::own().expect("this process");
         let below = found.iter().map(|one| one.pid).filter(|pid| *pid != top.pid);

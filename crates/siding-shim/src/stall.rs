@@ -21,6 +21,7 @@ use siding_model::text;
 use crate::keeper::Keeper;
 use crate::kin::{Kin, own_pid};
 use crate::pump::Pump;
+use crate::sandboxed::command_alone;
 
 /// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
 /// program that computes has used some of them.
@@ -197,7 +198,11 @@ impl Scene<'_> {
     fn sample(&self, given: &Given) -> Sample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::of_processes(given, &self.kin.numbers(self.root, self.state));
+            let mut members = self.kin.numbers(self.root, self.state);
+            if self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some()) {
+                members = command_alone(members);
+            }
+            return probe::of_processes(given, &members);
         }
         probe::below(given, own_pid(), |pid, status| {
             tree::is_foreign_by(self.root, id.birthmark(), pid, status)

@@ -85,8 +85,8 @@ impl Supervisor {
         host::leave_host();
         let _spared_there = cgroup::Own::find().map(|own| own.leave_task());
         pause::plan_supervisor(path);
-        let root = Root::open(path)
-            .map_err(|error| when("open the state directory")(other(&error)))?;
+        let root =
+            Root::open(path).map_err(|error| when("open the state directory")(other(&error)))?;
         let files = HostFiles::open(&root, mark)
             .map_err(|error| when("open the host's record")(other(&error)))?;
         let record = files.record().map_err(when("read the host's record"))?;

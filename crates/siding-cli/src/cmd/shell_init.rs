@@ -95,6 +95,11 @@ mod tests {
         let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --at-once --session chat-7 </dev/null"#;
         assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
         assert!(text.contains("export SIDING_SESSION=${SIDING_SESSION:-chat-7}\n"), "{text}");
-        assert!(!text.contains("PROGRAM") && !text.contains("KEPT") && text.contains("SIDING_SESSION=$session"), "{text}");
+        assert!(
+            !text.contains("PROGRAM")
+                && !text.contains("KEPT")
+                && text.contains("SIDING_SESSION=$session"),
+            "{text}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Whether siding is whole in a host, and what repairs it.
 
 mod reading;
+mod supervision;
 mod version;
 
 use std::collections::BTreeMap;
@@ -48,6 +49,10 @@ impl Findings {
         }
         findings.server(host, &files, program);
         findings.shells(host, &files);
+        if host.has_hooks() {
+            let (check, repair) = supervision::check(host);
+            findings.push(check, repair);
+        }
         let (state, found) = if timer::is_on() {
             (State::Ok, "runs the reaper every 15 minutes")
         } else {

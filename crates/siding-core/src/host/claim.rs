@@ -78,7 +78,8 @@ pub fn give_again(root: &Root, files: &HostFiles, record: &HostRecord, program: 
         // It may have been killed in the middle of its work.
         let _half_marked = mark_tree(pid, files.mark.birthmark(), mark);
         let claimed = Claim::of_sandboxed(command, (task, current.session), found(command));
-        let given = claimed.and_then(|claim| claim.give(root, Shim::start(program), &current.terms));
+        let given =
+            claimed.and_then(|claim| claim.give(root, Shim::start(program), &current.terms));
         if given.is_ok() {
             files.forget_claim(task);
         }

@@ -194,7 +194,7 @@ pub fn reach(root: Option<&Root>) -> Reach {
         let is_taken = is_task && is_beyond_this_namespace(None);
         return if is_taken { Reach::Nowhere } else { Reach::Here };
     };
-    let is_writable = root.is_some_and(|root| file::is_writable(root));
+    let is_writable = root.is_some_and(file::is_writable);
     match root.and_then(|root| HostFiles::open(root, mark).ok()) {
         Some(files) => {
             let record = files.record().ok();

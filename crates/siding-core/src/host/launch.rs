@@ -46,13 +46,17 @@ pub enum Unsupervised {
     )]
     Elsewhere,
     /// It is another user's.
-    #[error("the agent's program (process {pid}) belongs to another user, whose processes cannot be marked")]
+    #[error(
+        "the agent's program (process {pid}) belongs to another user, whose processes cannot be marked"
+    )]
     Foreign {
         /// Its process.
         pid: i32,
     },
     /// It runs inside a task.
-    #[error("the agent's program itself runs inside task {task}, and all that it starts is that task's")]
+    #[error(
+        "the agent's program itself runs inside task {task}, and all that it starts is that task's"
+    )]
     InTask {
         /// The task.
         task: TaskId,
@@ -117,7 +121,8 @@ pub fn supervise(
         Some(mark) => (HostFiles::open(root, mark)?, false),
         None => {
             let random = crate::sys::random().map_err(io("draw a mark"))?;
-            let mark = HostMark::draw(random, can_be_watched(host)?).ok_or(Unsupervised::TooDeep)?;
+            let mark =
+                HostMark::draw(random, can_be_watched(host)?).ok_or(Unsupervised::TooDeep)?;
             let record = record(host, mark).map_err(io("read about the host"))?;
             let files = HostFiles::create(root, &record);
             (files.map_err(io("put the host on record"))?, true)

@@ -26,9 +26,8 @@ pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
     let own = process::effective_uid();
     for _ in 0..ROUNDS_MOST {
         let below = procfs::descendants(host.pid, |_| false);
-        let is_bare = |pid: &&i32| {
-            procfs::birthmark(**pid).is_none() && procfs::only_uid(**pid) == Some(own)
-        };
+        let is_bare =
+            |pid: &&i32| procfs::birthmark(**pid).is_none() && procfs::only_uid(**pid) == Some(own);
         let marked = below.iter().filter(is_bare);
         if marked.filter(|pid| limit::mark(**pid, mark.birthmark()).is_ok()).count() == 0 {
             break;
@@ -54,9 +53,8 @@ pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<
 #[must_use]
 pub fn marked(mark: Birthmark, except: i32) -> Vec<Marked> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let carries = |pid: &i32| {
-        *pid != own && *pid != except && procfs::birthmark(*pid) == Some(mark)
-    };
+    let carries =
+        |pid: &i32| *pid != own && *pid != except && procfs::birthmark(*pid) == Some(mark);
     procfs::all_pids().into_iter().filter(carries).filter_map(seen).collect()
 }
 

@@ -90,8 +90,8 @@ enum Standing {
 
 fn standing(root: &Root, record: &HostRecord) -> Standing {
     let is_this_boot = procfs::boot_id().is_ok_and(|boot| boot == record.boot);
-    let is_elsewhere = record.pid_namespace.is_some()
-        && record.pid_namespace != procfs::pid_namespace();
+    let is_elsewhere =
+        record.pid_namespace.is_some() && record.pid_namespace != procfs::pid_namespace();
     if !is_this_boot && root.runtime().is_none() {
         Standing::OfAnotherBoot
     } else if !is_this_boot || is_elsewhere || tree::lives(record.host) {
@@ -197,10 +197,8 @@ impl<'a> Sweep<'a> {
         let until = clock::mono().plus_ms(GRACE_MS);
         loop {
             let living = self.done.values().map(|touched| &touched.held);
-            let fds: Vec<_> = living
-                .filter(|held| !held.is_dead())
-                .map(std::os::fd::AsFd::as_fd)
-                .collect();
+            let fds: Vec<_> =
+                living.filter(|held| !held.is_dead()).map(std::os::fd::AsFd::as_fd).collect();
             let left = until.ms_since(clock::mono());
             if fds.is_empty() || left == 0 {
                 return;
@@ -265,14 +263,22 @@ impl<'a> Sweep<'a> {
         let touched = self.done.into_iter().map(|((pid, start_ticks), touched)| {
             let Touched { command, signal, .. } = touched;
             if left.contains(&ProcRef { pid, start_ticks }) {
-                return Step::HostProcessLeft { host: host(), pid, command, why: why_it_lives(pid) };
+                return Step::HostProcessLeft {
+                    host: host(),
+                    pid,
+                    command,
+                    why: why_it_lives(pid),
+                };
             }
             let signal = Some(signal.to_string());
             Step::HostProcessEnded { host: host(), pid, command, signal }
         });
         let spared = self.spared.into_iter();
-        let spared = spared
-            .map(|((pid, _), command)| Step::HostProcessSpared { host: host(), pid, command });
+        let spared = spared.map(|((pid, _), command)| Step::HostProcessSpared {
+            host: host(),
+            pid,
+            command,
+        });
         touched.chain(spared).collect()
     }
 

@@ -33,6 +33,24 @@ pub fn mark(pid: i32, mark: Birthmark) -> std::io::Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
+/// Whether processes can be marked while they run. Changes nothing: this process is given the limit that
+/// it has.
+///
+/// # Errors
+///
+/// What a sandbox answers, or a filter of system calls.
+pub fn can_mark() -> std::io::Result<()> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let nothing = std::ptr::null_mut();
+    // SAFETY: `limit` is a valid place for one limit, and then a valid limit.
+    let done = unsafe {
+        libc::prlimit64(own, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) == 0
+            && libc::prlimit64(own, libc::RLIMIT_RTTIME, &raw const limit, nothing) == 0
+    };
+    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// Returns the hard `RLIMIT_RTTIME` of a process, `None` when it has no limit.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ mod codex;
 mod news;
 mod person;
 mod prompt;
+mod sandboxed;
 mod start;
 mod status_line;
 mod stop;

@@ -54,8 +54,7 @@ pub fn sandboxed_commands(
     marked: &[Marked],
     commands_since: Option<u64>,
 ) -> Vec<SandboxedCommand> {
-    let by_pid: HashMap<i32, &Marked> =
-        marked.iter().map(|one| (one.process.pid, one)).collect();
+    let by_pid: HashMap<i32, &Marked> = marked.iter().map(|one| (one.process.pid, one)).collect();
     let sandbox = |one: &Marked| SANDBOXES.iter().find(|name| **name == one.program).copied();
     let mut found: Vec<SandboxedCommand> = Vec::new();
     for one in marked {

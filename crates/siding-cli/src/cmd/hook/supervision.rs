@@ -3,7 +3,9 @@
 use siding_core::adopt::Terms;
 use siding_core::host::{self, Current, HostFiles, Unsupervised};
 use siding_core::session;
+use siding_core::sys::limit;
 use siding_model::host::Ring;
+use siding_model::id::Birthmark;
 use siding_model::settings::Settings;
 
 use super::conversation::Conversation;
@@ -52,6 +54,11 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
         | Event::AwaitNotice
         | Event::NotifyPerson => return,
     };
+    // Whatever a marked host starts carries its mark, this process too. Where none does nothing is
+    // touched: an event that needs no record must make none.
+    if limit::birthmark().and_then(Birthmark::host).is_none() {
+        return;
+    }
     if let Ok(Some(conversation)) = Conversation::of(input, host, None) {
         let _tried_again = try_ring(&conversation, ring);
     }
