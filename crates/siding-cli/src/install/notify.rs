@@ -125,11 +125,11 @@ fn notifying(tree: &Tree, ways: &str) -> Tree {
             None => text.clone(),
         }),
         Tree::List(list) => {
-            let words = list.iter().flat_map(|word| match word {
-                Tree::Text(text) if text == OPENS => {
-                    vec![Tree::text("--via"), Tree::text(ways), Tree::text(NOTIFIES)]
-                }
-                other => vec![other.clone()],
+            let opens = Tree::text(OPENS);
+            let notifies = ["--via", ways, NOTIFIES].map(Tree::text);
+            let words = list.iter().flat_map(|word| match *word == opens {
+                true => notifies.to_vec(),
+                false => vec![word.clone()],
             });
             Tree::List(words.collect())
         }
