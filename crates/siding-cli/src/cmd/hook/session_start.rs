@@ -50,7 +50,7 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
     if let Some(running) = reminder::list(conversation)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
-    let report = daily::due(&conversation.root, &settings);
+    let report = daily::due_report(&conversation.root, &settings);
     if let Some(report) = &report {
         text.push_str(&report.context);
     }

@@ -26,7 +26,7 @@ pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
         return Ok(line(&[]));
     };
     let sessions = conversation.sessions()?;
-    Ok(line(&running::tasks(&conversation.root, &sessions, |_| true)?))
+    Ok(line(&running::running_tasks(&conversation.root, &sessions, |_| true)?))
 }
 
 /// `views` are the oldest first.
