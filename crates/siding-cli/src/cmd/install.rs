@@ -13,7 +13,7 @@ use super::NotifyWay;
 use crate::context;
 use crate::failure::Failure;
 use crate::install::hosts::{Host, Places, Scope};
-use crate::install::notify::{self, Notify};
+use crate::install::notify::{self, NotifyChoice};
 use crate::install::plan::{Action, Done, Fate, carry_out};
 use crate::install::program::{Program, search};
 use crate::install::target::{Content, Target};
@@ -41,12 +41,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) call: Call,
     #[command(flatten)]
-    wishes: Wishes,
+    options: InstallOptions,
 }
 
 /// What an install adds on request. What an earlier one has added stays without the flag.
 #[derive(Debug, Default, clap::Args)]
-pub(super) struct Wishes {
+pub(super) struct InstallOptions {
     /// Budget of the host's own shell calls: a foreground command of the main agent that takes longer
     /// is moved to the background (`15s`, `off`); for claude-code. A later install keeps it
     #[arg(long, value_name = "D")]
@@ -54,7 +54,7 @@ pub(super) struct Wishes {
     /// Tell me what needs me (an answer, a failure, a deadline, a limit) while the host runs: some of
     /// desktop, bell, webhook, webhook=URL with commas between; off takes it out again
     #[arg(long, value_name = "WAYS")]
-    notify: Option<Notify>,
+    notify: Option<NotifyChoice>,
     /// Show what runs in the status line; one that is there is kept and called first. For claude-code
     #[arg(long)]
     statusline: bool,
@@ -129,13 +129,13 @@ struct Report {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.call.run(Action::Install, &self.wishes)
+        self.call.run(Action::Install, &self.options)
     }
 }
 
 impl Call {
     /// Installs or uninstalls.
-    pub(super) fn run(self, action: Action, wishes: &Wishes) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self, action: Action, options: &InstallOptions) -> Result<ExitCode, Failure> {
         let program = Program::this()?;
         let places = Places::from_process()?;
         let memory = Memory::find()?;
@@ -145,7 +145,7 @@ impl Call {
         }
         let scope = self.scope.unwrap_or_default();
         let has_budget = matches!(self.what, What::Host(host) if host.has_budget());
-        if wishes.budget.is_some() && !has_budget {
+        if options.budget.is_some() && !has_budget {
             return Err(Failure::new("only claude-code moves its own calls to the background")
                 .with_hint("leave out --budget; `blocking_budget` is that of siding's tools"));
         }
@@ -155,15 +155,15 @@ impl Call {
                 if action == Action::Install {
                     notes = host.notes(&places, scope, &program);
                 }
-                let mut targets = wishes.targets(host, &places, scope, &program)?;
+                let mut targets = options.targets(host, &places, scope, &program)?;
                 if action == Action::Install {
-                    notes.extend(wishes.add_to(&mut targets, host, scope, &program)?);
+                    notes.extend(options.add_to(&mut targets, host, scope, &program)?);
                 }
                 let files = carry_out(&targets, action, self.dry_run, &program.names, &memory)?;
-                let address = !self.dry_run && wishes.keep_address(host, scope, action)?;
+                let address = !self.dry_run && options.keep_address(host, scope, action)?;
                 (address || files.iter().any(Done::is_change), files)
             }
-            What::Timer if wishes.notify.is_some() || wishes.statusline => {
+            What::Timer if options.notify.is_some() || options.statusline => {
                 return Err(Failure::new("a timer tells nobody, and has no status line")
                     .with_hint("leave out --notify and --statusline"));
             }
@@ -188,7 +188,7 @@ impl Call {
     }
 }
 
-impl Wishes {
+impl InstallOptions {
     /// Returns what a host's files are to hold, with the budget asked for or the installed one.
     fn targets(
         &self,
@@ -238,7 +238,7 @@ impl Wishes {
             );
         }
         if ways.contains(&NotifyWay::Webhook) {
-            let given = matches!(self.notify, Some(Notify::Ways { address: Some(_), .. }));
+            let given = matches!(self.notify, Some(NotifyChoice::Ways { address: Some(_), .. }));
             if given && host.has_scopes() && scope != Scope::User {
                 return Err(Failure::new("an address is stored for one person, not for a project")
                     .with_hint(
@@ -258,13 +258,13 @@ impl Wishes {
     /// Stores the address of a webhook, or forgets it. Returns whether that changed anything.
     fn keep_address(&self, host: Host, scope: Scope, action: Action) -> Result<bool, Failure> {
         match (action, &self.notify) {
-            (Action::Install, Some(Notify::Ways { address: Some(address), .. })) => {
+            (Action::Install, Some(NotifyChoice::Ways { address: Some(address), .. })) => {
                 notify::store_address(host.name(), address)
             }
-            (Action::Install, Some(Notify::Off)) | (Action::Uninstall, _) => {
+            (Action::Install, Some(NotifyChoice::Off)) | (Action::Uninstall, _) => {
                 if scope == Scope::User { notify::forget_address(host.name()) } else { Ok(false) }
             }
-            (Action::Install, Some(Notify::Ways { address: None, .. }) | None) => Ok(false),
+            (Action::Install, Some(NotifyChoice::Ways { address: None, .. }) | None) => Ok(false),
         }
     }
 }

@@ -44,7 +44,7 @@ use siding_core::launch::Shim;
 use crate::context::PROGRAM;
 use crate::failure::Failure;
 
-pub(crate) use notices::{NotifyWay, joined};
+pub(crate) use notices::{NotifyWay, join_ways};
 
 /// Runs slow commands off the main line: moves them to the background in place, watches them, ends
 /// them with everything they started, and tells how they ended.

@@ -21,7 +21,7 @@ use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
 use siding_model::text::one_line;
 
 pub(crate) use people::{Bell, People};
-pub(crate) use way::{NotifyWay, joined};
+pub(crate) use way::{NotifyWay, join_ways};
 
 use crate::context::{self, PROGRAM};
 use crate::exit;

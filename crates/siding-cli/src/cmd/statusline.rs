@@ -45,10 +45,10 @@ impl Args {
             let _told_below = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
         }
         // Both work at the same time.
-        let other = self.before.as_deref().map(|command| Other::start(command, &input));
+        let previous = self.before.as_deref().map(|command| PreviousLine::start(command, &input));
         let line = status_line(&input);
-        let mut text = match other.transpose()? {
-            Some(other) => other.output(),
+        let mut text = match previous.transpose()? {
+            Some(previous) => previous.output(),
             None => Vec::new(),
         };
         if !text.is_empty() && !text.ends_with(b"\n") {
@@ -67,12 +67,12 @@ impl Args {
 }
 
 /// Another status line, at work.
-struct Other {
+struct PreviousLine {
     child: Child,
     output: Receiver<Vec<u8>>,
 }
 
-impl Other {
+impl PreviousLine {
     fn start(command: &str, input: &[u8]) -> Result<Self, Failure> {
         let failed = |error| Failure::new(format!("could not run the other status line: {error}"));
         let mut child = Command::new("/bin/sh")

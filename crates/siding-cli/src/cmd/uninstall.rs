@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::install::{Call, Wishes};
+use super::install::{Call, InstallOptions};
 use crate::failure::Failure;
 use crate::install::plan::Action;
 
@@ -23,6 +23,6 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.call.run(Action::Uninstall, &Wishes::default())
+        self.call.run(Action::Uninstall, &InstallOptions::default())
     }
 }

@@ -12,7 +12,7 @@ use super::json::{Dialect, Json};
 use super::program::{Names, words};
 use super::target::{Content, Target};
 use super::tree::Tree;
-use crate::cmd::{NotifyWay, joined};
+use crate::cmd::{NotifyWay, join_ways};
 use crate::failure::Failure;
 
 /// The last argument of `siding hook` in the entry that opens the session, from which this entry is
@@ -22,7 +22,7 @@ const NOTIFIES: &str = "notify-person";
 
 /// What `--notify` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Notify {
+pub(crate) enum NotifyChoice {
     /// Nobody is told.
     Off,
     /// A person is told, in each of these ways.
@@ -34,7 +34,7 @@ pub(crate) enum Notify {
     },
 }
 
-impl std::str::FromStr for Notify {
+impl std::str::FromStr for NotifyChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -72,7 +72,7 @@ impl std::str::FromStr for Notify {
 /// install stays. Returns the ways that are installed.
 pub(crate) fn add_entry(
     targets: &mut [Target],
-    asked: Option<&Notify>,
+    asked: Option<&NotifyChoice>,
     names: &Names,
 ) -> Vec<NotifyWay> {
     let with_hooks = targets.iter_mut().find_map(|target| match &mut target.content {
@@ -81,13 +81,13 @@ pub(crate) fn add_entry(
     });
     let Some((path, entries)) = with_hooks else { return Vec::new() };
     let ways = match asked {
-        Some(Notify::Off) => Vec::new(),
-        Some(Notify::Ways { ways, .. }) => ways.clone(),
+        Some(NotifyChoice::Off) => Vec::new(),
+        Some(NotifyChoice::Ways { ways, .. }) => ways.clone(),
         None => installed_ways(path, names),
     };
     if !ways.is_empty() {
         let opens = entries.iter().find(|entry| entry.word == OPENS).cloned();
-        entries.extend(opens.map(|opens| entry(&opens, &joined(&ways))));
+        entries.extend(opens.map(|opens| entry(&opens, &join_ways(&ways))));
     }
     ways
 }
@@ -103,11 +103,11 @@ fn installed_ways(path: &Path, names: &Names) -> Vec<NotifyWay> {
             None => words(found.handler["command"].as_str()?),
         };
         let at = args.iter().position(|arg| arg == "--via")?;
-        args.get(at + 1)?.parse::<Notify>().ok()
+        args.get(at + 1)?.parse::<NotifyChoice>().ok()
     };
     match read(path) {
-        Some(Notify::Ways { ways, .. }) => ways,
-        Some(Notify::Off) | None => Vec::new(),
+        Some(NotifyChoice::Ways { ways, .. }) => ways,
+        Some(NotifyChoice::Off) | None => Vec::new(),
     }
 }
 
@@ -125,11 +125,11 @@ fn notifying(tree: &Tree, ways: &str) -> Tree {
             None => text.clone(),
         }),
         Tree::List(list) => {
-            let words = list.iter().flat_map(|word| match word {
-                Tree::Text(text) if text == OPENS => {
-                    vec![Tree::text("--via"), Tree::text(ways), Tree::text(NOTIFIES)]
-                }
-                other => vec![other.clone()],
+            let opens = Tree::text(OPENS);
+            let notifies = ["--via", ways, NOTIFIES].map(Tree::text);
+            let words = list.iter().flat_map(|word| match *word == opens {
+                true => notifies.to_vec(),
+                false => vec![word.clone()],
             });
             Tree::List(words.collect())
         }
@@ -206,9 +206,9 @@ mod tests {
 
     #[test]
     fn ways_are_read_and_a_secret_is_not_repeated() {
-        let read = |text: &str| text.parse::<Notify>();
-        assert_eq!(read("off"), Ok(Notify::Off));
-        let Ok(Notify::Ways { ways, address }) =
+        let read = |text: &str| text.parse::<NotifyChoice>();
+        assert_eq!(read("off"), Ok(NotifyChoice::Off));
+        let Ok(NotifyChoice::Ways { ways, address }) =
             read("bell,desktop,bell,webhook=https://example.org/secret,1")
         else {
             // The comma ends the address: what follows is no way.
@@ -221,15 +221,17 @@ mod tests {
 
     #[test]
     fn an_unknown_way_names_those_that_there_are() {
-        let why = "mail".parse::<Notify>().expect_err("no way");
+        let why = "mail".parse::<NotifyChoice>().expect_err("no way");
         assert!(why.contains("`mail`") && why.contains("desktop, bell, webhook"), "{why}");
-        let why = "webhok=https://example.org/secret".parse::<Notify>().expect_err("no way");
+        let why = "webhok=https://example.org/secret".parse::<NotifyChoice>().expect_err("no way");
         assert!(why.contains("`webhok`") && !why.contains("secret"), "{why}");
-        let why = "webhook=no address".parse::<Notify>().expect_err("no address");
+        let why = "webhook=no address".parse::<NotifyChoice>().expect_err("no address");
         assert!(!why.contains("no address"), "{why}");
-        let found = "desktop,webhook=https://example.org/x".parse::<Notify>();
-        let Ok(Notify::Ways { ways, address: Some(address) }) = found else { panic!("{found:?}") };
-        assert_eq!(joined(&ways), "desktop,webhook");
+        let found = "desktop,webhook=https://example.org/x".parse::<NotifyChoice>();
+        let Ok(NotifyChoice::Ways { ways, address: Some(address) }) = found else {
+            panic!("{found:?}")
+        };
+        assert_eq!(join_ways(&ways), "desktop,webhook");
         assert_eq!(address.address(), Some("https://example.org/x"));
     }
 

@@ -14,6 +14,8 @@ use super::tree::Tree;
 /// The member, and the one in it with the line for a shell.
 const STATUS_LINE: &str = "statusLine";
 const COMMAND: &str = "command";
+/// Seconds after which an idle host calls it again: an elapsed time that stands still misleads.
+const REFRESH_SECONDS: u64 = 10;
 /// What siding is called with.
 const SUBCOMMAND: &str = "statusline";
 const BEFORE: &str = "--before";
@@ -88,7 +90,11 @@ pub(super) fn install(
         }
         (None, _) => {
             let line = Call { before: None }.line(program);
-            let value = Tree::map([("type", Tree::text("command")), (COMMAND, Tree::text(line))]);
+            let value = Tree::map([
+                ("type", Tree::text("command")),
+                (COMMAND, Tree::text(line)),
+                ("refreshInterval", Tree::Number(REFRESH_SECONDS)),
+            ]);
             made::put(json, &[STATUS_LINE], value, made);
         }
     }

@@ -17,7 +17,7 @@ pub(crate) mod grid;
 pub(crate) mod json;
 pub(crate) mod out;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub(crate) mod schema;
 
 pub(crate) use advice::advice;

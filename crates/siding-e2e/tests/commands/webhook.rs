@@ -256,3 +256,59 @@ fn a_project_cannot_set_it() {
     let shown = user.run().expect_code(0).out();
     assert!(shown.contains("https://h/…") && !shown.contains("secret"), "{shown}");
 }
+
+/// `install --notify webhook=URL`: what a person is told while the host runs goes to the address that
+/// install has stored, which no argument of a process shows.
+#[test]
+fn the_person_of_a_host_is_told_at_the_stored_address() {
+    const SESSION: &str = "claude-w";
+    let sandbox = sandbox();
+    let (address, requests) = server(["204 No Content"]);
+    let asked = format!("webhook={address}/secret");
+    let _done = ok(&sandbox, &["install", "claude-code", "--notify", &asked]);
+    // No shell by its name: a host.
+    let agent = sandbox.path("agent");
+    let _bytes = std::fs::copy("/bin/bash", &agent).expect("own directory");
+    std::fs::write(sandbox.path("event"), r#"{"session_id":"w"}"#).expect("own directory");
+    let text = format!(
+        "mkfifo gate; {} < event; until [ -e notify ]; do sleep .02; done; {} < event
+         read -r _ < gate",
+        sandbox.siding_line(&["hook", "session-start"]),
+        sandbox.siding_line(&["hook", "--via", "webhook", "notify-person"]),
+    );
+    let host = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).spawn();
+    let session = sandbox.state_dir().join("sessions").join(SESSION);
+    eventually("the session is open", || session.join("journal").exists());
+    // It ends after its starter has its answer: else that takes the news.
+    let failing = || {
+        let text = "until [ -e go ]; do sleep .02; done; exit 7";
+        let run = ["run", "--background", "--session", SESSION, "--json", "--", text];
+        let id = id(&ok(&sandbox, &run).json());
+        std::fs::write(sandbox.path("go"), "").expect("own directory");
+        let _waited = ok(&sandbox, &["wait", &id]);
+        std::fs::remove_file(sandbox.path("go")).expect("own file");
+        id
+    };
+    let before = failing();
+    std::fs::write(sandbox.path("notify"), "").expect("own directory");
+    eventually("the first look is over", || {
+        let acks = std::fs::read_to_string(session.join("acks")).unwrap_or_default();
+        acks.contains(&before) && acks.contains(r#""consumer":"person""#)
+    });
+    let failed = failing();
+    let got = next(&requests);
+    assert!(got.head.starts_with("post /secret http/1.1\r\n"), "{}", got.head);
+    assert_eq!(id(&got.body), failed);
+    let follows = |pid: &u32| {
+        let held = siding_e2e::processes::descriptors(*pid);
+        held.iter().any(|(_, target)| target.starts_with(&session))
+    };
+    let followers = || siding_e2e::processes::all().into_iter().filter(follows).collect::<Vec<_>>();
+    for pid in followers() {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        assert!(!line.contains("secret"), "{line}");
+    }
+    host.process().kill();
+    eventually("nobody follows any more", || followers().is_empty());
+    let _gone = ok(&sandbox, &["uninstall", "claude-code"]);
+}

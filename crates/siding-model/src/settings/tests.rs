@@ -402,6 +402,7 @@ fn a_project_governs_its_own_tasks_alone() {
         (Key::ReapSockets, RawValue::List(vec![text("/tmp/all/*")])),
         (Key::ReapForeign, RawValue::List(vec![])),
         (Key::NotifyWebhook, text("https://example.org/x")),
+        (Key::ReportDaily, RawValue::Boolean(true)),
     ] {
         let set_by = |place: &Place| {
             let mut layer = Layer::default();

@@ -8,7 +8,7 @@ use siding_model::limits::{Breach, Limits, OnLimit};
 use siding_model::monitor::Monitor;
 use siding_model::notice::{
     Certainty, Consumer, Kind, News, Notice, NoticeId, NoticeOutput, NoticeView, Priority,
-    SUMMARY_MAX, Status, Story, xml,
+    SUMMARY_MAX, Status, Story, needs_person, xml,
 };
 use siding_model::outcome::{LeaderEnd, Limit, Outcome, Placement, Why};
 use siding_model::process::{BootId, Mono, Wall};
@@ -344,6 +344,41 @@ fn view(news: News, command: &str, summary: &str) -> NoticeView {
     let output = NoticeOutput { path: "/state/output".to_owned(), bytes: 18_211 };
     let state = state(TaskSpec { command, name: None, ..background() });
     NoticeView::new(&state, &news_with(news, 0, 3), output, summary)
+}
+
+/// A person is called for an answer, a failure, a deadline and a limit, and for nothing else.
+#[test]
+fn a_person_is_called_when_something_needs_them() {
+    let ended = |outcome| News::Ended { outcome, unready: None };
+    let silent = |verdict: &str| {
+        let evidence = [("verdict".to_owned(), verdict.into())].into_iter().collect();
+        News::Stalled { certainty: Certainty::Hard, says: String::new(), evidence }
+    };
+    let by = "user".to_owned();
+    let error = "no such file".to_owned();
+    let cases = [
+        (ended(Outcome::Exited { code: 0 }), false),
+        (ended(Outcome::Exited { code: 7 }), true),
+        (ended(Outcome::Signaled { signal: Signal::KILL, by: None }), true),
+        (ended(Outcome::FailedToStart { error }), true),
+        (ended(Outcome::Deadline { limit_ms: 5 }), true),
+        (ended(Outcome::Limit { which: Limit::Memory }), true),
+        (ended(Outcome::Lost { why: "gone".to_owned() }), true),
+        (ended(Outcome::Stopped { by }), false),
+        (News::Lingering { leader: LeaderEnd::Exited { code: 0 } }, false),
+        (limit(), true),
+        (News::Denied { says: "x".to_owned() }, true),
+        (silent("input_wait"), true),
+        (silent("input_likely"), true),
+        (silent("password_likely"), true),
+        (silent("waiting"), false),
+        (silent("serving"), false),
+        (News::Matched { says: "x".to_owned() }, false),
+    ];
+    for (news, needs) in cases {
+        let view = view(news, "make", "");
+        assert_eq!(needs_person(&view), needs, "{view:?}");
+    }
 }
 
 #[test]

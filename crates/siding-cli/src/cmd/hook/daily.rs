@@ -25,7 +25,7 @@ pub(super) struct DailyReport {
 
 /// Returns the report of the day where the settings ask for one, none was given today, and something
 /// happened. A failure is said on stderr: an event does not fail for it.
-pub(super) fn due(root: &Root, settings: &Settings) -> Option<DailyReport> {
+pub(super) fn due_report(root: &Root, settings: &Settings) -> Option<DailyReport> {
     if !settings.report_daily {
         return None;
     }
@@ -33,14 +33,18 @@ pub(super) fn due(root: &Root, settings: &Settings) -> Option<DailyReport> {
         .map_err(|error| {
             Failure::new(format!("could not note when the daily report was given: {error}"))
         })
-        .and_then(|due| due.map(|period| made(root, settings, period)).transpose());
+        .and_then(|due| due.map(|period| compose(root, settings, period)).transpose());
     report.unwrap_or_else(|failure| {
         failure.report();
         None
     })?
 }
 
-fn made(root: &Root, settings: &Settings, period: Period) -> Result<Option<DailyReport>, Failure> {
+fn compose(
+    root: &Root,
+    settings: &Settings,
+    period: Period,
+) -> Result<Option<DailyReport>, Failure> {
     let runs = past::runs_in_passing(root, RUNS_MAX);
     let report = activity::gather(root, period, &runs, settings.retention_bytes)?;
     if report.is_empty() {

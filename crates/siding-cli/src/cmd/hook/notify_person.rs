@@ -18,7 +18,7 @@ use siding_model::settings::Webhook;
 
 use super::conversation::Conversation;
 use super::host::Host;
-use crate::cmd::notices::{Bell, NotifyWay, People, joined};
+use crate::cmd::notices::{Bell, NotifyWay, People, join_ways};
 use crate::context::{self, PROGRAM};
 use crate::failure::Failure;
 use crate::install::notify;
@@ -69,7 +69,7 @@ pub(super) fn start(
         .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
     let child = Command::new(program)
         .args(["hook", "--host", host.long_name()])
-        .args(["--via", &joined(&args.via), "--follow", conversation.session.as_str()])
+        .args(["--via", &join_ways(&args.via), "--follow", conversation.session.as_str()])
         .args(["--owner-pid", &conversation.owner.pid.to_string()])
         .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
         .arg("notify-person")

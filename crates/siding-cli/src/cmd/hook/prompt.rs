@@ -19,7 +19,8 @@ pub(super) fn answer(conversation: &Conversation) -> Result<Told<'_>, Failure> {
         false => None,
     };
     // A conversation may be open for days.
-    let (report, headline) = match daily::due(&conversation.root, &context::legal_settings()) {
+    let (report, headline) = match daily::due_report(&conversation.root, &context::legal_settings())
+    {
         Some(report) => (Some(escaped(&report.context)), Some(report.person)),
         None => (None, None),
     };
@@ -42,7 +43,7 @@ fn unseen(conversation: &Conversation) -> Result<Option<String>, Failure> {
     let is_unseen = |task: &Task| {
         turn.last.is_some_and(|last| last <= task.state.started_wall) && !was_looked_at(task)
     };
-    let unseen = running::lines(&running::own_tasks(root, &sessions, is_unseen)?);
+    let unseen = running::format_lines(&running::own_tasks(root, &sessions, is_unseen)?);
     Ok(unseen.map(|unseen| {
         format!(
             "Started since the last prompt, still running, and not looked at:\n{}",

@@ -47,7 +47,7 @@ fn list_without(conversation: &Conversation, told: &[TaskId]) -> Result<Option<S
     let mut views = running::own_tasks(root, &sessions, is_untold)?;
     views.extend(hosted);
     views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
-    Ok(running::lines(&views))
+    Ok(running::format_lines(&views))
 }
 
 /// Returns a reminder of the host's own commands that have outlived their calls and that no earlier
@@ -65,7 +65,7 @@ pub(super) fn outlived(
     let ids: Vec<TaskId> = views.iter().map(|view| view.task_id).collect();
     let claimed = session::claim_naming(root, session, &ids)?;
     views.retain(|view| claimed.contains(&view.task_id));
-    Ok(running::lines(&views).map(|lines| {
+    Ok(running::format_lines(&views).map(|lines| {
         format!(
             "Background commands of the host's own shell tool, which siding keeps (`siding output \
              ID`, `siding stop ID`):\n{}",
@@ -83,7 +83,7 @@ fn hosted_tasks(
     let Conversation { root, session, .. } = conversation;
     let calls = session::returned_calls(root, session)?;
     let now = clock::wall();
-    running::tasks(root, sessions, |task| {
+    running::running_tasks(root, sessions, |task| {
         has_outlived_its_call(&task.state, &calls, now) && is_wanted(task)
     })
 }

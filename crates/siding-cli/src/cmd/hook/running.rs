@@ -19,7 +19,7 @@ const NAMED_TASKS: usize = 10;
 const COMMAND_COLUMNS: usize = 60;
 
 /// Returns the running tasks of some sessions that are wanted, the oldest first.
-pub(super) fn tasks(
+pub(super) fn running_tasks(
     root: &Root,
     sessions: &[SessionId],
     is_wanted: impl Fn(&Task) -> bool,
@@ -41,7 +41,7 @@ pub(super) fn own_tasks(
     sessions: &[SessionId],
     is_wanted: impl Fn(&Task) -> bool,
 ) -> Result<Vec<TaskView>, Failure> {
-    let mut views = tasks(root, sessions, is_wanted)?;
+    let mut views = running_tasks(root, sessions, is_wanted)?;
     views.retain(runs_on);
     Ok(views)
 }
@@ -53,7 +53,7 @@ pub(super) fn runs_on(task: &TaskView) -> bool {
 }
 
 /// Returns tasks one a line, `None` for none.
-pub(super) fn lines(views: &[TaskView]) -> Option<String> {
+pub(super) fn format_lines(views: &[TaskView]) -> Option<String> {
     let mut text: String = views.iter().take(NAMED_TASKS).map(line).collect();
     if views.len() > NAMED_TASKS {
         let more = views.len() - NAMED_TASKS;

@@ -58,7 +58,7 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
     if let Some(running) = reminder::list(conversation)? {
         text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
     }
-    let daily = daily::due(&conversation.root, &settings);
+    let daily = daily::due_report(&conversation.root, &settings);
     if let Some(daily) = &daily {
         text.push_str(&daily.context);
     }

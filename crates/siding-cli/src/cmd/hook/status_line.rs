@@ -13,8 +13,9 @@ use super::input::Input;
 use super::running;
 use crate::failure::Failure;
 
-/// Columns of a command, of which the line has two at most.
-const COMMAND_COLUMNS: usize = 24;
+/// Columns of the command that has run longest, and of the one that asks: the line keeps to 80.
+const LONGEST_COLUMNS: usize = 40;
+const ASKING_COLUMNS: usize = 18;
 
 /// Returns the line for a conversation, from what its host writes to a status line's standard input.
 pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
@@ -25,30 +26,81 @@ pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
         return Ok(line(&[]));
     };
     let sessions = conversation.sessions()?;
-    Ok(line(&running::tasks(&conversation.root, &sessions, |_| true)?))
+    Ok(line(&running::running_tasks(&conversation.root, &sessions, |_| true)?))
 }
 
 /// `views` are the oldest first.
 fn line(views: &[TaskView]) -> String {
-    let command = |view: &TaskView| one_line(view.what(), COMMAND_COLUMNS);
     let Some(longest) = views.first() else { return "siding: nothing runs".to_owned() };
     let elapsed = human(Duration::from_secs(longest.elapsed_ms / 1000));
-    let (count, verb) = match views.len() {
-        1 => (String::new(), ""),
-        count => (format!("{count} run, "), "longest "),
-    };
-    let runs = format!("{count}{verb}{} for {elapsed}", command(longest));
+    let count = views.len();
     let asking: Vec<&TaskView> = views.iter().filter(|view| needs_input(view)).collect();
-    let asks = match asking.as_slice() {
-        [] => String::new(),
-        [one] => format!("{} needs input: {} · ", one.task_id, command(one)),
-        [first, ..] => format!("{} need input, {} first · ", asking.len(), first.task_id),
-    };
-    format!("siding: {asks}{runs}")
+    match asking.as_slice() {
+        [] => {
+            let command = one_line(longest.what(), LONGEST_COLUMNS);
+            let several = if count > 1 { format!("{count} run, longest ") } else { String::new() };
+            format!("siding: {several}{command} for {elapsed}")
+        }
+        [one] => {
+            let command = one_line(one.what(), ASKING_COLUMNS);
+            format!(
+                "siding: {} needs input: {command} · {count} run, longest {elapsed}",
+                one.task_id
+            )
+        }
+        [first, ..] => format!(
+            "siding: {} need input, {} first · {count} run, longest {elapsed}",
+            asking.len(),
+            first.task_id
+        ),
+    }
 }
 
 fn needs_input(view: &TaskView) -> bool {
     view.attention.as_ref().is_some_and(|quiet| {
         matches!(quiet.verdict, Verdict::InputWait | Verdict::InputLikely | Verdict::PasswordLikely)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::evidence::{AttentionView, Certainty};
+
+    use super::*;
+    use crate::render::sample::running;
+
+    fn asking(verdict: Verdict) -> TaskView {
+        let (certainty, advice) = (Certainty::Hard, String::new());
+        let attention =
+            AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice };
+        TaskView { attention: Some(attention), ..running() }
+    }
+
+    #[test]
+    fn the_line_keeps_to_eighty_columns() {
+        let long = |view: TaskView| TaskView {
+            command: "\u{1b}[2J\u{65e5}long ".repeat(40),
+            elapsed_ms: 3 * 3_600_000 + 59 * 60_000 + 59_000,
+            ..view
+        };
+        let asks = long(asking(Verdict::PasswordLikely));
+        for views in [
+            vec![long(running())],
+            vec![long(running()); 99],
+            [vec![long(running()); 99], vec![asks.clone()]].concat(),
+            [vec![long(running()); 99], vec![asks; 99]].concat(),
+        ] {
+            let line = line(&views);
+            assert_eq!(line, one_line(&line, 80));
+        }
+    }
+
+    #[test]
+    fn what_needs_an_answer_comes_first() {
+        let said = line(&[running(), asking(Verdict::InputWait)]);
+        let expected = "siding: b-4k7q0n2m8x5t needs input: npm test · 2 run, longest 15s";
+        assert_eq!(said, expected);
+        let said = line(&[running(), asking(Verdict::Busy)]);
+        assert_eq!(said, "siding: 2 run, longest npm test for 15s");
+    }
 }

@@ -26,7 +26,7 @@ pub(super) fn answer<'c>(
     if !sessions.contains(session) {
         return Ok(Answer::Nothing.into());
     }
-    let running = running::lines(&running::own_tasks(root, &sessions, |_| true)?);
+    let running = running::format_lines(&running::own_tasks(root, &sessions, |_| true)?);
     // A held turn of Gemini CLI begins with a text that reads as a person's.
     if host != Host::Gemini
         && let Some(news) = News::of(conversation)?

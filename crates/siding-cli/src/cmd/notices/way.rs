@@ -26,6 +26,6 @@ impl fmt::Display for NotifyWay {
 }
 
 /// Returns ways as one argument: `desktop,bell`.
-pub(crate) fn joined(ways: &[NotifyWay]) -> String {
+pub(crate) fn join_ways(ways: &[NotifyWay]) -> String {
     ways.iter().map(NotifyWay::to_string).collect::<Vec<_>>().join(",")
 }
