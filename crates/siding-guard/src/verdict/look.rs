@@ -18,12 +18,20 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
                 return vec![];
             }
             let looked = Looked::new(call, &rules.values);
-            let is_about = |rule: &&Rule| {
-                rule.matchers.iter().any(|matcher| matcher.is_about_call(&looked))
-                    && !rule.exceptions.iter().any(|except| except.is_about_call(&looked))
+            let mut found: Vec<&Rule> = vec![];
+            for (rule, matcher) in rules.about_program(&call.program) {
+                let is_known = found.iter().any(|one| std::ptr::eq(*one, rule));
+                if !is_known && applies(&rule) && matcher.is_about_call(&looked) {
+                    found.push(rule);
+                }
+            }
+            let is_excepted = |rule: &Rule| {
+                let excepts =
+                    |except: &Matcher| except.names(&call.program) && except.is_about_call(&looked);
+                rule.exceptions.iter().any(excepts)
             };
-            let found = rules.about_program(&call.program);
-            found.filter(applies).filter(is_about).collect()
+            found.retain(|rule| !is_excepted(rule));
+            found
         }
         Seen::Set { .. } | Seen::Read { .. } | Seen::Write { .. } => {
             let is_about = |rule: &&Rule| {
