@@ -64,7 +64,7 @@ fn asks_for_help(call: &Call) -> bool {
     let asks = own.any(|word| matches!(word, "--help" | "-help") || is_dry(word))
         || is_version
         || is_first && operands().next() == Some("help")
-        || call.program == "aws" && operands().last() == Some("help");
+        || call.program == "aws" && operands().next_back() == Some("help");
     asks && !runs_words(&call.program, call.args.iter().map(|arg| arg.text.as_str()))
 }
 
