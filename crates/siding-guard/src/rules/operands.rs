@@ -47,7 +47,11 @@ impl<'c> Looked<'c> {
                 }
                 continue;
             }
-            options.push(word);
+            // `-uroot` has a value, and no letters `r`, `o` and `t`.
+            let has_value = word.is_char_boundary(2)
+                && !word.starts_with("--")
+                && own.iter().any(|option| option.len() == 2 && *option == word[..2]);
+            options.push(if has_value { &word[..2] } else { word });
             let attached = word.strip_prefix("--target-directory=");
             target = attached.or(target);
             if own.iter().any(|option| option == word) {
