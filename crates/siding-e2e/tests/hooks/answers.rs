@@ -51,6 +51,46 @@ fn what_the_guard_allows_is_the_hosts_to_decide() {
     assert_eq!(written.count(), 0, "nothing is written to judge a command");
 }
 
+/// SPEC 7: a question that reaches nobody is no answer.
+#[test]
+fn what_hangs_in_the_background_is_denied_where_nobody_answers() {
+    let sandbox = sandbox();
+    let call = |mode: &str, command: &str| {
+        json!({
+            "tool_name": "Bash",
+            "permission_mode": mode,
+            "tool_input": { "command": command, "run_in_background": true },
+        })
+    };
+    let decision = |call: serde_json::Value, code: i32| {
+        let done = hook(&sandbox, "pre-tool-use", call).expect_code(code);
+        done.json()["hookSpecificOutput"]["permissionDecision"].as_str().map(str::to_owned)
+    };
+    let follow = "tail -f server.log";
+    for mode in ["default", "plan", "acceptEdits"] {
+        assert_eq!(decision(call(mode, follow), 0).as_deref(), Some("ask"), "{mode}");
+    }
+    for mode in ["dontAsk", "bypassPermissions", "auto"] {
+        assert_eq!(decision(call(mode, follow), 2).as_deref(), Some("deny"), "{mode}");
+    }
+    // Asked about wherever it runs: whom to ask stays the host's to decide.
+    assert_eq!(decision(call("auto", "sudo ls"), 0).as_deref(), Some("ask"));
+    let bounded = hook(&sandbox, "pre-tool-use", call("auto", "timeout 60 tail -f server.log"));
+    assert_eq!(bounded.expect_code(0).out(), "");
+    // A run without a person, whatever its mode.
+    let headless = prepared(&sandbox, &["pre-tool-use"], call("default", follow));
+    let denied = headless.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(2);
+    assert!(denied.err().contains("siding wait"), "what to write instead: {}", denied.err());
+    // Hosts that have no word for a question.
+    for host in ["codex", "gemini"] {
+        let args = ["pre-tool-use", "--host", host];
+        let denied = prepared(&sandbox, &args, call("default", follow)).run().expect_code(2);
+        assert!(denied.err().contains("background-endless"), "{}", denied.err());
+    }
+    let said = sandbox.siding(&["guard", "--background", "--unattended", "--", follow]).run();
+    assert!(said.expect_code(21).out().contains("deny"));
+}
+
 /// Somebody relies on rules that cannot be read: a person decides.
 #[test]
 fn broken_rules_are_asked_about() {

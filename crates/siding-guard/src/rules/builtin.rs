@@ -29,6 +29,7 @@ impl Rules {
         for file in FILES {
             rules.add(file, &source).expect("the built-in rules are tested");
         }
+        rules.build_index();
         rules
     }
 }

@@ -93,6 +93,8 @@ pub(super) struct RawMatcher {
     pub(super) without: Vec<String>,
     /// Words that are no options.
     pub(super) args: Vec<String>,
+    /// Words that do not count for `args`.
+    pub(super) args_except: Vec<String>,
     /// None of the words may be one of these.
     pub(super) not_args: Vec<String>,
     /// The last of several words that are no options, or the value of `--target-directory`: where

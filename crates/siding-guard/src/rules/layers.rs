@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::error::{RuleError, RuleWarning};
 use super::file::{File, RawException, RawMatcher, RawRule, Rule};
+use super::glob::Glob;
 use super::matcher::Matcher;
 use super::operands::Values;
 use crate::verdict::Verdict;
@@ -62,10 +63,13 @@ pub struct Rules {
     sets: BTreeMap<String, Vec<String>>,
     locked: Vec<String>,
     warnings: Vec<RuleWarning>,
-    /// Rules by the names of programs without `*`, and those that may be about any.
-    index: HashMap<String, Vec<usize>>,
-    others: Vec<usize>,
+    /// Where the matchers are by the names of programs without `*`, and those with such a name.
+    index: HashMap<String, Vec<Place>>,
+    others: Vec<Place>,
 }
+
+/// A rule's number, and that of one of its matchers.
+type Place = (usize, usize);
 
 impl Rules {
     /// Returns rules without any.
@@ -124,7 +128,9 @@ impl Rules {
             self.position(&name, source)?;
             self.locked.push(name);
         }
-        self.build_index();
+        if source.layer != Layer::BuiltIn {
+            self.build_index();
+        }
         Ok(())
     }
 
@@ -223,47 +229,40 @@ impl Rules {
             .ok_or_else(|| RuleError::Unknown { source_: source.clone(), name: name.to_owned() })
     }
 
-    fn build_index(&mut self) {
+    pub(super) fn build_index(&mut self) {
         self.index.clear();
         self.others.clear();
-        for (at, rule) in self.rules.iter().enumerate() {
-            let mut is_open = false;
-            for glob in rule.matchers.iter().flat_map(|matcher| &matcher.program) {
-                match glob.fixed() {
-                    Some(name) => {
-                        let rules = self.index.entry(name.to_owned()).or_default();
-                        if rules.last() != Some(&at) {
-                            rules.push(at);
-                        }
-                    }
-                    None => is_open = true,
+        for (rule, one) in self.rules.iter().enumerate() {
+            for (matcher, globs) in one.matchers.iter().map(|one| &one.program).enumerate() {
+                for name in globs.iter().filter_map(Glob::fixed) {
+                    let places = self.index.entry(name.to_owned()).or_default();
+                    places.push((rule, matcher));
                 }
-            }
-            if is_open {
-                self.others.push(at);
+                if globs.iter().any(|glob| glob.fixed().is_none()) {
+                    self.others.push((rule, matcher));
+                }
             }
         }
     }
 
-    /// Returns the rules that may be about a program.
-    pub(crate) fn about_program(&self, name: &str) -> impl Iterator<Item = &Rule> {
+    /// Returns the rules that may be about a program, each with a matcher that names it.
+    pub(crate) fn about_program<'r>(
+        &'r self,
+        name: &str,
+    ) -> impl Iterator<Item = (&'r Rule, &'r Matcher)> {
         let named = self.index.get(name).into_iter().flatten();
-        let others = self
-            .others
-            .iter()
-            .filter(move |at| !self.index.get(name).is_some_and(|named| named.contains(at)));
-        named.chain(others).map(|at| &self.rules[*at])
+        let is_named = move |place: &&Place| {
+            let globs = &self.rules[place.0].matchers[place.1].program;
+            globs.iter().any(|glob| glob.fixed().is_none() && glob.matches(name))
+        };
+        let places = named.chain(self.others.iter().filter(is_named));
+        places.map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
-    /// Whether a rule names a program.
+    /// Whether a rule names a program. One about any program says nothing of this one.
     pub(crate) fn name(&self, program: &str) -> bool {
-        self.about_program(program).any(|rule| {
-            rule.matchers
-                .iter()
-                .flat_map(|matcher| &matcher.program)
-                // A rule about any program says nothing of this one.
-                .any(|one| one.matches(program) && !one.matches(""))
-        })
+        let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
+        self.about_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
     }
 
     /// Returns a rule by its name.

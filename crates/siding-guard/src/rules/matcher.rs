@@ -15,6 +15,7 @@ pub(crate) struct Matcher {
     flags: Vec<String>,
     without: Vec<String>,
     args: Vec<Glob>,
+    args_except: Vec<Glob>,
     not_args: Vec<Glob>,
     target: Vec<Glob>,
     sources: Vec<Glob>,
@@ -64,6 +65,7 @@ impl Matcher {
             flags: raw.flags.clone(),
             without: raw.without.clone(),
             args: all(&raw.args, Kind::Path)?,
+            args_except: all(&raw.args_except, Kind::Path)?,
             not_args: all(&raw.not_args, Kind::Path)?,
             target: all(&raw.target, Kind::Path)?,
             sources: all(&raw.sources, Kind::Path)?,
@@ -115,9 +117,15 @@ impl Matcher {
         forms.iter().any(is_one) && !forms.iter().any(|to| any(&self.not_args, to))
     }
 
+    /// Whether it names a program.
+    pub(crate) fn names(&self, program: &str) -> bool {
+        any(&self.program, program)
+    }
+
+    /// Whether it is about a call of a program that it names.
     pub(crate) fn is_about_call(&self, looked: &Looked<'_>) -> bool {
         let call = looked.call;
-        if !any(&self.program, &call.program) || self.unbounded && call.is_bounded {
+        if self.unbounded && call.is_bounded {
             return false;
         }
         let Some(operands) = self.behind_sub(looked) else { return false };
@@ -152,17 +160,22 @@ impl Matcher {
 
     fn has_words<'l>(&self, looked: &'l Looked<'_>, operands: &[&'l str]) -> bool {
         let call = looked.call;
-        let forms = |word: &str| forms(word, &call.directory);
+        let forms = |word: &str| looked.forms(word);
         // As it is too: an operand need not be a path, but a name, a number, a mode. `*` is always
         // a place, and another one elsewhere.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.is_place();
+        let fits = |globs: &[Glob], word: &str| {
+            let forms = forms(word);
+            let is_form = |glob: &Glob| forms.iter().any(|form| glob.matches(form));
+            globs.iter().any(|glob| is_form(glob) || is_plain(glob) && glob.matches(word))
+        };
         let is_one = |globs: &[Glob], words: &[&str]| {
-            let fits = |word: &&str| {
-                let forms = forms(word);
-                let is_form = |glob: &Glob| forms.iter().any(|form| glob.matches(form));
-                globs.iter().any(|glob| is_form(glob) || is_plain(glob) && glob.matches(word))
-            };
-            !globs.is_empty() && words.iter().any(fits)
+            !globs.is_empty() && words.iter().any(|word| fits(globs, word))
+        };
+        let is_arg = || {
+            let counts =
+                |word: &&&str| self.args_except.is_empty() || !fits(&self.args_except, word);
+            operands.iter().filter(counts).any(|word| fits(&self.args, word))
         };
         let in_words = |globs: &[Glob]| call.args.iter().any(|arg| any(globs, &arg.text));
         let in_code = |globs: &[Glob]| {
@@ -171,7 +184,7 @@ impl Matcher {
         };
         let is_place = |globs: &[Glob], word: &str| forms(word).iter().any(|form| any(globs, form));
         let (sources, target) = looked.moved(operands);
-        (self.args.is_empty() || is_one(&self.args, operands))
+        (self.args.is_empty() || is_arg())
             && !is_one(&self.not_args, operands)
             && (self.target.is_empty() || target.is_some_and(|word| is_place(&self.target, word)))
             && (self.sources.is_empty() || is_one(&self.sources, sources))

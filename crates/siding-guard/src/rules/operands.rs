@@ -1,6 +1,8 @@
 //! The words of a call, sorted into options and others.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::unwrap::Call;
 
@@ -17,6 +19,8 @@ pub(crate) struct Looked<'c> {
     pub(crate) operands: Vec<&'c str>,
     /// The value of `--target-directory`.
     target: Option<&'c str>,
+    /// Forms of paths that were asked for: many rules ask for the same.
+    forms: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
 impl<'c> Looked<'c> {
@@ -43,7 +47,11 @@ impl<'c> Looked<'c> {
                 }
                 continue;
             }
-            options.push(word);
+            // `-uroot` has a value, and no letters `r`, `o` and `t`.
+            let has_value = word.is_char_boundary(2)
+                && !word.starts_with("--")
+                && own.iter().any(|option| option.len() == 2 && *option == word[..2]);
+            options.push(if has_value { &word[..2] } else { word });
             let attached = word.strip_prefix("--target-directory=");
             target = attached.or(target);
             if own.iter().any(|option| option == word) {
@@ -52,7 +60,7 @@ impl<'c> Looked<'c> {
                 target = value.filter(|_| is_target).or(target);
             }
         }
-        Self { call, options, operands, target }
+        Self { call, options, operands, target, forms: RefCell::default() }
     }
 
     /// Returns what is moved or copied, and where to: the last of several operands if no option
@@ -76,6 +84,16 @@ impl<'c> Looked<'c> {
         };
         let words = args.iter().enumerate().filter(move |(at, _)| !is_key(*at));
         words.map(|(_, arg)| arg.text.as_str()).chain(self.call.input.as_deref()).flat_map(parts)
+    }
+
+    /// Returns a word as the path that it is, in its forms.
+    pub(crate) fn forms(&self, word: &str) -> Rc<[String]> {
+        if let Some(known) = self.forms.borrow().get(word) {
+            return Rc::clone(known);
+        }
+        let found: Rc<[String]> = forms(word, &self.call.directory).into();
+        self.forms.borrow_mut().insert(word.to_owned(), Rc::clone(&found));
+        found
     }
 
     /// Whether one of the names `-f|--force` is given. Also as one of several letters, with a

@@ -18,12 +18,20 @@ pub(super) fn about<'r>(seen: &Seen, rules: &'r Rules, how: How) -> Vec<&'r Rule
                 return vec![];
             }
             let looked = Looked::new(call, &rules.values);
-            let is_about = |rule: &&Rule| {
-                rule.matchers.iter().any(|matcher| matcher.is_about_call(&looked))
-                    && !rule.exceptions.iter().any(|except| except.is_about_call(&looked))
+            let mut found: Vec<&Rule> = vec![];
+            for (rule, matcher) in rules.about_program(&call.program) {
+                let is_known = found.iter().any(|one| std::ptr::eq(*one, rule));
+                if !is_known && applies(&rule) && matcher.is_about_call(&looked) {
+                    found.push(rule);
+                }
+            }
+            let is_excepted = |rule: &Rule| {
+                let excepts =
+                    |except: &Matcher| except.names(&call.program) && except.is_about_call(&looked);
+                rule.exceptions.iter().any(excepts)
             };
-            let found = rules.about_program(&call.program);
-            found.filter(applies).filter(is_about).collect()
+            found.retain(|rule| !is_excepted(rule));
+            found
         }
         Seen::Set { .. } | Seen::Read { .. } | Seen::Write { .. } => {
             let is_about = |rule: &&Rule| {
@@ -56,7 +64,7 @@ fn asks_for_help(call: &Call) -> bool {
     let asks = own.any(|word| matches!(word, "--help" | "-help") || is_dry(word))
         || is_version
         || is_first && operands().next() == Some("help")
-        || call.program == "aws" && operands().last() == Some("help");
+        || call.program == "aws" && operands().next_back() == Some("help");
     asks && !runs_words(&call.program, call.args.iter().map(|arg| arg.text.as_str()))
 }
 

@@ -1,5 +1,7 @@
 //! What the guard says, and what it survives.
 
+mod background;
+mod expansions;
 mod fuzz;
 mod hostile;
 mod layers;
