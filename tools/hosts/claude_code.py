@@ -2,10 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
-from scenario import Failed, expect, scenario
+from scenario import Failed, Skipped, expect, scenario
 
 
 SLOW = "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 1; done; exit 3"
@@ -89,6 +90,40 @@ def deadline(machine):
         expect("[siding] stopped at its deadline of 4s" in file.read(), "no line in the file")
 
 
+@scenario("a background command that asks a question is told")
+def question(machine):
+    install(machine)
+    if not shutil.which("script"):
+        raise Skipped("script(1) is not installed")
+    # In a file, because the guard would ask about the text.
+    (machine.project / "ask.sh").write_text('read -p "Remove all of them? [y/N] " x\n')
+    # The pipe keeps script(1) from passing an end of file on to its terminal.
+    machine.environment["SIDING_STALL_AFTER"] = "5s"
+    ask = "python3 -c 'import time; time.sleep(99)' | script -qec 'bash ask.sh' /dev/null"
+    wait = "python3 -c 'import time; time.sleep(12)'"
+    process = headless(machine, [bash(ask, run_in_background=True), bash(wait), bash("true"), *END],
+                       wait=False)
+
+    def told(machine):
+        text = machine.api.transcript()
+        return "<status>stalled</status>" in text and "waits for somebody at a terminal" in text
+
+    machine.eventually("the question is told", lambda: told(machine))
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+@scenario("zsh: its shells are adopted, and the output is the command's alone")
+def zsh(machine):
+    install(machine)
+    shell = shutil.which("zsh")
+    if not shell:
+        raise Skipped("zsh is not installed")
+    machine.environment["SHELL"] = shell
+    told = headless(machine, [bash("true; sleep 3; echo $ZSH_NAME"), *END])
+    expect('"content": "zsh"' in told, "the output is not the command's alone")
+    expect(any(task["adopted"] for task in machine.tasks()), "no shell was adopted")
+
+
 @scenario("kill -9 of the host leaves nothing")
 def killed(machine):
     install(machine)
@@ -135,7 +170,7 @@ def budget(machine):
 @scenario("budget: sleep first and a shorter timeout are left alone")
 def budget_exceptions(machine):
     install(machine, "--budget", "3s")
-    script = [bash("sleep 5; echo sle''pt"), bash("true; sleep 60", timeout=2000), *END]
+    script = [bash("sleep 5; echo sle''pt"), bash("true; sleep 10", timeout=2000), *END]
     told = headless(machine, script)
     expect("slept" in told, "a command that begins with sleep was killed")
     expect("within its 2s timeout" in told, "the shorter timeout was changed")
@@ -152,6 +187,21 @@ def budget_subagent(machine):
     everything = json.dumps(machine.api.requests)
     expect("whole" in everything, "the subagent's command did not end in the foreground")
     expect("is siding's budget" not in everything, "the subagent's call had a budget")
+
+
+@scenario("a subagent's call of siding's tool waits for the end")
+def subagent_tool(machine):
+    install(machine)
+    machine.environment["SIDING_BLOCKING_BUDGET"] = "1s"
+    agent = {"name": "Agent", "input": {"description": "x", "prompt": "do it",
+                                        "subagent_type": "general-purpose",
+                                        "run_in_background": False}}
+    search = {"name": "ToolSearch", "input": {"query": "select:mcp__siding__run"}}
+    run = {"name": "mcp__siding__run", "input": {"command": "sleep 3; echo wh''ole"}}
+    script = [{"tools": [agent]}, {"tools": [search]}, {"tools": [run]}, {"text": "sub is done"}, *END]
+    headless(machine, script)
+    everything = json.dumps(machine.api.requests)
+    expect("whole" in everything, "the command did not end within the call")
 
 
 @scenario("budget: deny rules hold")

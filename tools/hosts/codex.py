@@ -6,8 +6,6 @@ import time
 from scenario import expect, scenario
 
 
-
-
 def version(machine):
     return machine.run([machine.host, "--version"]).stdout.split()[-1]
 
@@ -15,6 +13,11 @@ def version(machine):
 def shell(command):
     """Returns a step that runs a command."""
     return {"tools": [{"name": "exec_command", "input": {"cmd": command}}]}
+
+
+def program(machine):
+    """Returns the path of siding: a login shell has a search path of its own."""
+    return machine.root / "bin" / "siding"
 
 
 END = [{"text": "end of turn"}, {"text": "woken"}]
@@ -69,14 +72,14 @@ def leftover(machine):
 
 @scenario("the end of a background run is told with a call")
 def notice(machine):
-    command = "siding run --background -- 'sleep 1; echo built; exit 3'"
+    command = f"{program(machine)} run --background -- 'sleep 1; echo built; exit 3'"
     told = headless(machine, [shell(command), shell("sleep 3; echo other"), *END])
     expect("<exit_code>3</exit_code>" in told, "no notice with the exit code")
 
 
 @scenario("idle terminal: the end of a task wakes the agent")
 def woken(machine):
-    command = "siding run --background -- 'sleep 6; echo built; exit 3'"
+    command = f"{program(machine)} run --background -- 'sleep 6; echo built; exit 3'"
     install(machine, [shell(command), *END])
     terminal = machine.terminal([machine.host, "--dangerously-bypass-hook-trust"])
     try:

@@ -69,9 +69,7 @@ pub(crate) async fn follow<C: Caller>(
                         return Ok(Standing { dir, state: story.state });
                     }
                     Heard::Running | Heard::Again => {
-                        until = until.or_else(|| {
-                            budget.map(|budget| clock::mono().plus_ms(millis(budget)))
-                        });
+                        until = until.or_else(|| end_of_budget(budget));
                         is_running = true;
                     }
                     Heard::Grown | Heard::Done | Heard::Nothing => {}
@@ -104,6 +102,11 @@ pub(crate) async fn follow<C: Caller>(
         }
     }
     Ok(block(|| host.state(watch.id()))?)
+}
+
+/// Returns when a budget that begins now is over; `None` for a wait until the end.
+fn end_of_budget(budget: Option<Duration>) -> Option<Mono> {
+    budget.map(|budget| clock::mono().plus_ms(millis(budget)))
 }
 
 fn cannot_wait(source: std::io::Error) -> Refusal {

@@ -40,6 +40,8 @@ pub(super) fn start_waiter(input: &Input, conversation: &Conversation) -> Result
     let failed = |error| Failure::new(format!("could not start the waiter for news: {error}"));
     let owner = conversation.owner.pid.to_string();
     let mut waiter = Command::new(PROGRAM_PATH)
+        // The name under which a person sees it.
+        .arg0("siding")
         .args(["hook", "--host", "codex", "--owner-pid", &owner, "await-notice"])
         .stdin(Stdio::piped())
         // Codex waits until nothing holds the pipes of a hook.
