@@ -89,7 +89,7 @@ impl Paper {
         let text = content(&artifact.parts);
         let mut out = self.head(artifact, "");
         self.pour(&text, &mut out);
-        let extent = self.extent(&artifact.artifact_id).unwrap_or(Extent::default());
+        let extent = self.extent(&artifact.artifact_id).unwrap_or_default();
         self.note(&artifact.artifact_id, extent.and(text.as_bytes()));
         out
     }

@@ -181,7 +181,9 @@ mod tests {
     fn nothing_waits_for_a_reader_that_stalls() {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let (tell, told) = mpsc::channel();
-        let writer = Writer::start(writer.into(), move || drop(tell.send(())));
+        let writer = Writer::start(writer.into(), move || {
+            let _told = tell.send(());
+        });
         writer.write(&"x".repeat(MANY)).expect("is queued");
         assert!(!writer.is_done());
         assert!(!writer.flush(PATIENCE), "nobody reads");
