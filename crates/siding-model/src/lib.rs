@@ -10,8 +10,8 @@
 pub mod activity;
 pub mod adopt;
 pub mod advice;
-mod deadline_notice;
 pub mod budget;
+mod deadline_notice;
 pub mod evidence;
 pub mod failure_class;
 pub mod fnv;

@@ -3,9 +3,9 @@
 
 mod answers;
 mod batch;
-mod daily;
 mod budget;
 mod codex;
+mod daily;
 mod news;
 mod person;
 mod prompt;

@@ -49,10 +49,9 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
         Event::PreToolUse if input.command().is_some() => Ring::Call,
         Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => Ring::Called,
         Event::PreToolUse | Event::UserPromptSubmit | Event::Stop => Ring::Look,
-        Event::SessionStart
-        | Event::SessionEnd
-        | Event::AwaitNotice
-        | Event::NotifyPerson => return,
+        Event::SessionStart | Event::SessionEnd | Event::AwaitNotice | Event::NotifyPerson => {
+            return;
+        }
     };
     // Whatever a marked host starts carries its mark, this process too. Where none does nothing is
     // touched: an event that needs no record must make none.
