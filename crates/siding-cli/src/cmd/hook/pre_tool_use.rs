@@ -11,10 +11,9 @@ use crate::guarding;
 /// Answers what speaks against the command. What nothing speaks against is the host's to decide.
 pub(super) fn answer(input: &Input, host: Host) -> Answer {
     let Some(command) = input.command() else { return Answer::Nothing };
-    let how = match input.how() {
-        How::Background if !is_attended(input, host) => How::Unattended,
-        how => how,
-    };
+    let how = input.how();
+    let is_asked = !how.is_background() || is_attended(input, host);
+    let how = if is_asked { how } else { How::Unattended };
     match guarding::rules() {
         Ok(rules) => said(&judge(command, &rules, how)),
         // Somebody relies on rules that cannot be read.
