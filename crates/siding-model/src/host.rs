@@ -16,7 +16,7 @@ use crate::process::{BootId, ProcRef, Wall};
 
 pub use looks::{Looks, Ring};
 pub use sandboxed::{Marked, SandboxedCommand, sandboxed_commands};
-pub use spare::{BROWSERS, EDITORS, built_in_spare_programs, is_spared};
+pub use spare::{BROWSERS, EDITORS, built_in_spare_programs, is_interpreter, is_spared};
 
 /// Newest format of a [`HostRecord`].
 pub const FORMAT: u32 = 1;
@@ -33,6 +33,9 @@ pub struct HostRecord {
     pub host: ProcRef,
     /// Name of its program, as the kernel has it.
     pub name: String,
+    /// Path of the program that it executes, where `/proc` tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Boot in which it runs.
     pub boot: BootId,
     /// PID namespace in which its number counts, where `/proc` tells.

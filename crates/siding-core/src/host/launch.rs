@@ -174,6 +174,7 @@ fn record(host: ProcRef, mark: HostMark) -> io::Result<HostRecord> {
         mark,
         host,
         name: procfs::name(host.pid).unwrap_or_default(),
+        program: procfs::program(host.pid),
         boot: procfs::boot_id()?,
         pid_namespace: procfs::pid_namespace(),
         wall: clock::wall(),

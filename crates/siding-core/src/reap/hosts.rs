@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use siding_model::host::{HostRecord, Marked, is_spared};
+use siding_model::host::{HostRecord, Marked, is_interpreter, is_spared};
 use siding_model::id::{Birthmark, HostMark};
 use siding_model::process::ProcRef;
 use siding_model::settings::Settings;
@@ -165,7 +165,9 @@ impl<'a> Sweep<'a> {
     fn look(&mut self) -> Vec<Marked> {
         let mut found: Vec<Marked> =
             self.marks().into_iter().flat_map(|mark| marked(mark, 0)).collect();
-        let spared = spared(&found, self.spare);
+        let spared = spared(&found, |one| {
+            is_spared(&one.program, &one.words, self.spare) || self.is_another_host(one)
+        });
         for one in found.iter().filter(|one| spared.contains(&one.process.pid)) {
             let key = (one.process.pid, one.process.start_ticks);
             self.spared.entry(key).or_insert_with(|| tree::command_of(one.process.pid));
@@ -180,6 +182,16 @@ impl<'a> Sweep<'a> {
         let claims = self.files.claims().into_iter();
         let unkept = claims.filter(|task| is_unkept(self.root, *task));
         unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
+    }
+
+    /// Whether a process is a host of its own: the same program, which the host has put into a session
+    /// of the kernel (setsid) to outlive it, as Claude Code does with conversations in the background.
+    fn is_another_host(&self, one: &Marked) -> bool {
+        let pid = one.process.pid;
+        let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
+        let is_same =
+            || self.record.program.is_some() && procfs::program(pid) == self.record.program;
+        !is_interpreter(&one.program) && is_apart() && is_same()
     }
 
     /// Asks everything to end.
@@ -221,8 +233,10 @@ impl<'a> Sweep<'a> {
             for process in &left {
                 is_mortal |= self.send(*process, Signal::KILL);
             }
-            if !is_mortal {
-                return left.into_iter().collect();
+            // Those that could not be signalled may have ended since they were looked at.
+            let immortal = || left.iter().copied().filter(|process| tree::lives(*process));
+            if !is_mortal && immortal().next().is_some() {
+                return immortal().collect();
             }
             std::thread::sleep(PAUSE);
         }
@@ -304,15 +318,12 @@ fn age_ms(process: ProcRef) -> u64 {
     clock::since_boot_ms().saturating_sub(born)
 }
 
-/// Returns who is spared: programs that a person wants to keep, and what is below them.
-fn spared(found: &[Marked], programs: &[String]) -> HashSet<i32> {
+/// Returns who is spared: whoever `is_wanted`, and what is below.
+fn spared(found: &[Marked], is_wanted: impl Fn(&Marked) -> bool) -> HashSet<i32> {
     let parents: HashMap<i32, i32> =
         found.iter().map(|one| (one.process.pid, one.parent)).collect();
-    let tops: HashSet<i32> = found
-        .iter()
-        .filter(|one| is_spared(&one.program, &one.words, programs))
-        .map(|one| one.process.pid)
-        .collect();
+    let wanted = found.iter().filter(|one| is_wanted(one));
+    let tops: HashSet<i32> = wanted.map(|one| one.process.pid).collect();
     let is_below = |pid: i32| {
         std::iter::successors(Some(pid), |at| parents.get(at).copied())
             .take(ABOVE_MOST)

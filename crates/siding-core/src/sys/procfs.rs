@@ -280,14 +280,19 @@ pub fn name(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
-/// Returns the file name of the program that a process executes, `None` when this process may not
-/// look.
+/// Returns the path of the program that a process executes, `None` when this process may not look.
+#[must_use]
+pub fn program(pid: i32) -> Option<String> {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let path = path.to_string_lossy();
+    // Of one that was replaced since.
+    Some(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
+}
+
+/// Returns the file name of that program.
 #[must_use]
 pub fn program_name(pid: i32) -> Option<String> {
-    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    let name = path.file_name()?.to_string_lossy();
-    // Of one that was replaced since.
-    Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
+    Some(program(pid)?.rsplit('/').next()?.to_owned())
 }
 
 /// Returns the working directory of a process, `None` when this process may not look.

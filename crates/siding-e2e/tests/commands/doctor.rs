@@ -141,6 +141,7 @@ fn nothing_of_its_tries_is_left() {
 fn host(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
     let call = sandbox.siding(&["doctor", "--host", "claude-code", "--json"]).env("PATH", path);
+    let call = call.env("SIDING_SUPERVISE_HOSTS", "true");
     let view = call.run().expect_code(code).json();
     assert_eq!(view["host"], "claude-code");
     let checks = view["checks"].as_array().expect("a list").clone();

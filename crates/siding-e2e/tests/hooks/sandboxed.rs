@@ -394,7 +394,13 @@ fn a_persons_program_is_spared() {
     // One by the host itself, one by a command that it has adopted.
     let init = sandbox.siding_line(&["shell-init", "bash"]);
     let adopted = format!("eval \"$({init})\"; setsid {mine} & {helper}");
-    let script = format!("setsid {mine} &\nbash -c {} &", quoted(&adopted));
+    // And a conversation of the host's in the background.
+    let other = "while :; do sleep 1; done # another host";
+    let script = format!(
+        "setsid {mine} &\nsetsid ./agenthost -c {} &\nbash -c {} &",
+        quoted(other),
+        quoted(&adopted)
+    );
     let host = host(&sandbox, &script);
     let task = the_task(&sandbox);
     let browsers = || -> Vec<Process> {
@@ -406,10 +412,17 @@ fn a_persons_program_is_spared() {
     let _stopped = sandbox.siding(&["stop", &id(&task)]).run().expect_code(0);
     host.running.process().kill();
     let _took = until_over(&sandbox, &[&helper]);
+    let others = || -> Vec<Process> {
+        let is_one = |pid: &u32| processes::command_line(*pid).starts_with("./agenthost -c while");
+        processes::all().into_iter().filter(is_one).filter_map(Process::of).collect()
+    };
+    let hosts = others();
+    hosts.iter().for_each(|one| one.kill());
+    assert_eq!(hosts.len(), 1, "{hosts:?}");
     let kept = browsers();
     kept.iter().for_each(|one| one.kill());
     assert_eq!(kept.len(), 2, "{kept:?}");
-    eventually("they are gone", || browsers().is_empty());
+    eventually("they are gone", || browsers().is_empty() && others().is_empty());
 }
 
 /// Where a host cannot be marked its agent is told, once.
@@ -420,11 +433,15 @@ fn an_agent_whose_host_cannot_be_watched_is_told_once() {
     let start = hook_line(&sandbox, "session-start", json!({"source": "startup"}));
     let host = sandbox.path("agenthost");
     let _length = std::fs::copy("/bin/bash", &host).expect("own directory");
-    let text = format!("ulimit -R 900000000000; {start}; {again}");
+    let doctor = sandbox.siding_line(&["doctor", "--host", "claude-code"]);
+    let text = format!("ulimit -R 900000000000; {start}; {again}; {doctor} >doctor; exit 0");
     let call = sandbox.host(host.to_str().expect("UTF-8"), &["-c", &text]);
     let _done = supervised(call).run().expect_code(0);
     let told = text_of(&sandbox, "told");
     assert_eq!(told.matches("are not kept by siding").count(), 1, "{told}");
     assert!(told.contains("RLIMIT_RTTIME 900000000000"), "{told}");
     assert!(told.contains("siding doctor --host claude-code"), "{told}");
+    let doctor = text_of(&sandbox, "doctor");
+    assert!(doctor.contains("limited  sandboxed commands"), "{doctor}");
+    assert!(doctor.contains("RLIMIT_RTTIME"), "{doctor}");
 }

@@ -66,6 +66,16 @@ fn names_of(item: &str) -> Vec<&str> {
     }
 }
 
+/// Beginnings of the names of programs that run other programs' text: that two processes execute the same
+/// one says nothing of them.
+const INTERPRETERS: [&str; 8] = ["bun", "deno", "java", "node", "perl", "php", "python", "ruby"];
+
+/// Whether a program of this name runs other programs' text.
+#[must_use]
+pub fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.iter().any(|interpreter| name.starts_with(interpreter))
+}
+
 /// Whether a process is one of these programs with a person in front of it. `name` is that of the
 /// program that it executes, or the kernel's for it, `words` its command line.
 #[must_use]
@@ -87,6 +97,13 @@ mod tests {
     fn spared(name: &str, line: &str) -> bool {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         is_spared(name, &words, &built_in_spare_programs())
+    }
+
+    #[test]
+    fn an_interpreter_is_known_by_its_name() {
+        assert!(
+            is_interpreter("node") && is_interpreter("python3.11") && !is_interpreter("claude")
+        );
     }
 
     #[test]
