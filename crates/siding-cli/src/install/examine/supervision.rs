@@ -10,9 +10,6 @@ use siding_model::process::ProcRef;
 use super::Host;
 use crate::context;
 
-/// Variable that has Claude Code run its shells in a PID namespace of their own.
-const SCRUB: &str = "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB";
-
 /// What was found, and what repairs it.
 type Found = (State, String, Option<String>);
 
@@ -35,10 +32,6 @@ fn machine() -> Option<Found> {
         let found = format!("no process can be marked: prlimit (RLIMIT_RTTIME): {error}");
         let repair = "allow prlimit64 in the filter of system calls of this container";
         return Some((State::Missing, found, Some(repair.to_owned())));
-    }
-    if std::env::var_os(SCRUB).is_some_and(|value| !value.is_empty()) {
-        let found = format!("{SCRUB} is set: the host's shells may be in another PID namespace");
-        return Some((State::Limited, found, Some(format!("unset {SCRUB} for the host"))));
     }
     None
 }
