@@ -18,6 +18,7 @@ mod glob;
 mod layers;
 mod matcher;
 mod operands;
+mod sql;
 
 pub use error::{RuleError, RuleWarning};
 pub use examples::{Failed, Tried};

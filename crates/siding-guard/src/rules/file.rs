@@ -113,6 +113,8 @@ pub(super) struct RawMatcher {
     pub(super) code: Vec<String>,
     /// The same once more: one of `code` and one of these.
     pub(super) code_too: Vec<String>,
+    /// As `code`, but not in a string that SQL only compares with.
+    pub(super) sql: Vec<String>,
     /// Programs that write into its standard input.
     pub(super) from: Vec<String>,
     /// Programs that read what it writes.

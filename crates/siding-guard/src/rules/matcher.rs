@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::file::RawMatcher;
 use super::glob::{Glob, Kind};
 use super::operands::{Looked, forms};
+use super::sql::without_compared_strings;
 use crate::unwrap::{Seen, Shape};
 
 /// One way in which a rule is about something. Everything that is given holds.
@@ -24,6 +25,7 @@ pub(crate) struct Matcher {
     mentions: Vec<Glob>,
     code: Vec<Glob>,
     code_too: Vec<Glob>,
+    sql: Vec<Glob>,
     from: Vec<Glob>,
     to: Vec<Glob>,
     not_to: Vec<Glob>,
@@ -74,6 +76,7 @@ impl Matcher {
             mentions: all(&raw.mentions, Kind::Path)?,
             code: all(&raw.code, Kind::Code)?,
             code_too: all(&raw.code_too, Kind::Code)?,
+            sql: all(&raw.sql, Kind::Code)?,
             from: all(&raw.from, Kind::Text)?,
             to: all(&raw.to, Kind::Text)?,
             not_to: all(&raw.not_to, Kind::Text)?,
@@ -178,9 +181,10 @@ impl Matcher {
             operands.iter().filter(counts).any(|word| fits(&self.args, word))
         };
         let in_words = |globs: &[Glob]| call.args.iter().any(|arg| any(globs, &arg.text));
-        let in_code = |globs: &[Glob]| {
-            let fits = |text: &str| any(globs, &squeezed(text));
-            call.args.iter().any(|arg| fits(&arg.text)) || call.stdin.as_deref().is_some_and(fits)
+        let texts = || call.args.iter().map(|arg| arg.text.as_str()).chain(call.stdin.as_deref());
+        let in_code = |globs: &[Glob]| texts().any(|text| any(globs, &squeezed(text)));
+        let in_sql = |globs: &[Glob]| {
+            texts().any(|text| any(globs, &squeezed(&without_compared_strings(text))))
         };
         let is_place = |globs: &[Glob], word: &str| forms(word).iter().any(|form| any(globs, form));
         let (sources, target) = looked.moved(operands);
@@ -192,6 +196,7 @@ impl Matcher {
             && !in_words(&self.not_words)
             && (self.code.is_empty() || in_code(&self.code))
             && (self.code_too.is_empty() || in_code(&self.code_too))
+            && (self.sql.is_empty() || in_sql(&self.sql))
             && (self.from.is_empty() || call.upstream.iter().any(|name| any(&self.from, name)))
             && (self.mentions.is_empty()
                 || looked.mentioned().any(|word| is_place(&self.mentions, word)))

@@ -83,7 +83,11 @@ impl<'c> Looked<'c> {
             at.checked_sub(1).is_some_and(|before| KEYS.contains(&args[before].text.as_str()))
         };
         let words = args.iter().enumerate().filter(move |(at, _)| !is_key(*at));
-        words.map(|(_, arg)| arg.text.as_str()).chain(self.call.input.as_deref()).flat_map(parts)
+        let is_client = TRANSFER_CLIENTS.contains(&self.call.program.as_str());
+        let commands = args.iter().map(|arg| arg.text.as_str()).chain(self.call.stdin.as_deref());
+        let uploads = commands.filter(move |_| is_client).flat_map(uploaded_words);
+        let words = words.map(|(_, arg)| arg.text.as_str()).chain(self.call.input.as_deref());
+        words.chain(uploads).flat_map(parts)
     }
 
     /// Returns a word as the path that it is, in its forms.
@@ -115,6 +119,7 @@ const PREFIXES: &[&str] = &[
 const KEYS: &[&str] = &[
     "-E",
     "-i",
+    "-oIdentityFile",
     "--cacert",
     "--cert",
     "--cert-file",
@@ -127,7 +132,24 @@ const KEYS: &[&str] = &[
     "--kubeconfig",
     "--netrc-file",
     "--private-key",
+    "IdentityFile",
 ];
+
+/// File transfer clients that read commands from standard input or from an option.
+const TRANSFER_CLIENTS: &[&str] = &["cadaver", "ftp", "lftp", "ncftp", "sftp", "smbclient", "tftp"];
+
+/// Commands of these clients that send the files behind them.
+const UPLOAD_COMMANDS: &[&str] = &["append", "mput", "put", "reput", "send"];
+
+/// Returns the words behind the upload commands in a text of commands.
+fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
+    commands.split(['\n', ';']).flat_map(|command| {
+        // sftp(1): `-` ignores a failure of the command, `@` does not print it.
+        let mut words = command.trim_start().trim_start_matches(['-', '@']).split_whitespace();
+        let is_upload = words.next().is_some_and(|name| UPLOAD_COMMANDS.contains(&name));
+        words.filter(move |_| is_upload).map(|word| word.trim_matches(['"', '\'']))
+    })
+}
 
 /// Returns a word, and what stands behind marks in it.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
@@ -224,6 +246,19 @@ mod tests {
             ("https://a//b", ".", "https://a//b"),
         ] {
             assert_eq!(path(text, directory), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_upload_commands_name_uploaded_files() {
+        for (commands, expected) in [
+            ("put .env", ".env"),
+            ("cd in\n-put \"a.pem\" b\nget c", "a.pem b"),
+            ("@mput *.key; bye", "*.key"),
+            ("get .env\nls put", ""),
+            ("", ""),
+        ] {
+            assert_eq!(uploaded_words(commands).collect::<Vec<_>>().join(" "), expected);
         }
     }
 
