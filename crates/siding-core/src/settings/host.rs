@@ -115,7 +115,12 @@ impl HostSettings {
         self.files.push(path.clone());
     }
 
+    /// Adds the content of a file. An empty file sets nothing and is no mistake: the sandbox of Claude
+    /// Code (2.1.330) leaves empty files where it keeps its commands from making some.
     fn add_content(&mut self, path: PathBuf, content: &Content) {
+        if content.bytes.trim_ascii().is_empty() {
+            return;
+        }
         match serde_json::from_slice::<Map<String, Value>>(&content.bytes) {
             Ok(root) => self.add_values(&path, &root),
             Err(error) => {

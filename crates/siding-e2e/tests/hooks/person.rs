@@ -30,14 +30,14 @@ fn host(sandbox: &Sandbox, ways: &str, setup: &str) -> Running {
     fs::write(sandbox.path("event"), event(sandbox, json!({}))).expect("own directory");
     let notify = sandbox.siding_line(&["hook", "--via", ways, "notify-person"]);
     let text = format!(
-        "{setup}; mkfifo gate; {} < event; until [ -e notify ]; do sleep .02; done
+        "{setup}; mkfifo gate; {} < event; echo > opened; until [ -e notify ]; do sleep .02; done
          {notify} < event; {notify} < event; echo > begun; read -r _ < gate",
         sandbox.siding_line(&["hook", "session-start"]),
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
-    let journal = sandbox.state_dir().join("sessions").join(SESSION).join("journal");
-    eventually("the session is open", || journal.exists());
+    // The hook lists what runs until it has answered.
+    eventually("the session is open", || sandbox.path("opened").exists());
     running
 }
 

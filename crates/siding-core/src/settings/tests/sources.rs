@@ -92,6 +92,16 @@ fn the_hosts_four_sources_are_read_nearest_first() {
     assert_eq!(machine.load().kill_grace, secs(9));
 }
 
+/// The sandbox of Claude Code leaves empty files in a project.
+#[test]
+fn an_empty_file_of_the_host_sets_nothing_and_is_no_mistake() {
+    let machine = Machine::new();
+    write(&machine.cwd().join(".claude/settings.json"), "");
+    write(&machine.cwd().join(".claude/settings.local.json"), "\n");
+    assert_eq!(machine.warnings(), [""; 0]);
+    assert_eq!(read(&machine.environment).files, [""; 0].map(std::path::PathBuf::from));
+}
+
 #[test]
 fn a_hosts_project_file_is_read_once_in_the_home_and_never_from_another_user() {
     let mut machine = Machine::new();
@@ -145,7 +155,6 @@ fn what_is_wrong_with_the_hosts_file_is_a_warning() {
     for (text, part) in [
         ("{ // comment\n}", "not a JSON object: "),
         ("[]", "not a JSON object: "),
-        ("", "not a JSON object: "),
         (large.as_str(), "larger than 1MiB"),
         (
             r#"{"bash": {"backgroundKillSignal": "BOOM"}}"#,
