@@ -136,17 +136,53 @@ def killed(machine):
     machine.eventually("all of it is gone", lambda: not alive("sleep 471"), 20)
 
 
-def alive(part):
-    """Returns whether a process with this command line lives."""
+def living(start):
+    """Returns the command lines of living processes that begin so."""
+    lines = set()
     for entry in os.listdir("/proc"):
         try:
             with open(f"/proc/{entry}/cmdline", "rb") as file:
-                words = file.read().replace(b"\0", b" ").decode(errors="replace")
+                line = file.read().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if words.startswith(part):
-            return True
-    return False
+        if line.startswith(start):
+            lines.add(line)
+    return lines
+
+
+def alive(start):
+    """Returns whether a process whose command line begins so lives."""
+    return bool(living(start))
+
+
+def relays():
+    """Returns the relays of sandboxes. Each has a socket file of its own in its words."""
+    return living("socat UNIX-LISTEN:/tmp/claude-http-")
+
+
+@scenario("kill -9 of a host with a sandbox leaves nothing, and its command was a task")
+def sandboxed(machine):
+    if not all(shutil.which(name) for name in ("bwrap", "socat")):
+        raise Skipped("bubblewrap and socat are not installed")
+    settings = {"sandbox": {"enabled": True, "autoAllowBashIfSandboxed": True}}
+    file = machine.project / ".claude" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(settings))
+    install(machine)
+    script = [bash("echo S=$SIDING_SESSION; sleep 4721", run_in_background=True),
+              bash("true; sleep 4722"), *END]
+    others = relays()
+    process = headless(machine, script, wait=False)
+
+    def are_tasks():
+        tasks = [task for task in machine.tasks() if task["sandbox"] == "bwrap"]
+        return len(tasks) == 2 and all(task["session_id"].startswith("claude-") for task in tasks)
+
+    machine.eventually("both commands are tasks of the session", are_tasks)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    machine.eventually("commands and relay are gone",
+                       lambda: not alive("sleep 472") and relays() <= others, 15)
 
 
 @scenario("siding's MCP tool runs and reports a command")
