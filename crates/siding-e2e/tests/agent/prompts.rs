@@ -13,11 +13,18 @@ fn script(name: &str) -> (String, String) {
     (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
 }
 
-/// Runs a script of the documentation.
+/// Runs a script of the documentation. Python takes a second to start, as on a slow disk: the script has
+/// what runs in the background end after the answer to its start.
 fn run(sandbox: &Sandbox, name: &str) -> serde_json::Value {
     let (model, prompt) = script(name);
+    let slow = sandbox.home().join("slow");
+    std::fs::create_dir_all(&slow).expect("own directory");
+    std::fs::write(slow.join("sitecustomize.py"), "import time\ntime.sleep(1)\n")
+        .expect("own file");
     sandbox
         .siding(&["agent", "--model", &model, "-p", &prompt, "--json"])
+        .env("PYTHONPATH", &slow)
+        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
         // A registry is not needed for what stands on the disk.
         .env("npm_config_offline", "true")
         .env("npm_config_audit", "false")
