@@ -119,6 +119,7 @@ pub(super) fn texts(walker: &mut Walker, program: &str, args: &[Field], place: &
             joined(walker, behind(args, values, 0), place);
         }
         "ssh" | "dbclient" | "autossh" => ssh(walker, args, place),
+        "adb" => adb(walker, args, place),
         "bind" => {
             for field in args {
                 if let Some((_, text)) = field.text.split_once("\":") {
@@ -293,6 +294,17 @@ fn ssh(walker: &mut Walker, args: &[Field], place: &Place) {
         return;
     }
     joined(walker, command, place);
+}
+
+/// `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell gets the words, joined by blanks.
+fn adb(walker: &mut Walker, args: &[Field], place: &Place) {
+    let words = behind(args, &["-s", "-t", "-H", "-P", "-L"], 0);
+    if let Some((first, text)) = words.split_first()
+        && matches!(first.text.as_str(), "shell" | "exec-out" | "exec-in")
+        && !text.is_empty()
+    {
+        joined(walker, behind(text, &["-e"], 0), place);
+    }
 }
 
 fn git(walker: &mut Walker, args: &[Field], place: &Place) {
