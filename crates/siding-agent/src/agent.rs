@@ -38,7 +38,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use siding_core::notices::NoticesError;
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::NoticeId;
 use siding_tools::{Host, Receipt};
 
@@ -381,7 +381,7 @@ impl Agent {
             new.into_iter().partition(|notice| self.shown.contains(&notice.task_id));
         self.has_news = !shown.is_empty();
         // Notes that were put in order are no reason to begin a turn: they are told with the next.
-        let is_loud = new.iter().any(|notice| notice.task_id.kind() != Kind::Dream);
+        let is_loud = new.iter().any(|notice| notice.task_id.kind() != TaskKind::Dream);
         if !is_loud && others.is_empty() && !self.conversation.is_busy() {
             self.has_quiet_news = !new.is_empty();
             return Ok(());

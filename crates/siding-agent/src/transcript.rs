@@ -12,7 +12,7 @@ use siding_core::session::TRANSCRIPT as NAME;
 use siding_core::store::{Root, StoreError};
 use siding_core::sys::{clock, file};
 use siding_model::id::SessionId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use crate::conversation::Entry;
 
@@ -80,14 +80,14 @@ enum Line {
     Opened {
         transcript: u32,
         session: SessionId,
-        wall: Wall,
+        wall: UnixMs,
         #[serde(flatten)]
         opened: Opened,
     },
     /// The line before it was torn.
-    Torn { torn: bool, wall: Wall },
+    Torn { torn: bool, wall: UnixMs },
     Entry {
-        wall: Wall,
+        wall: UnixMs,
         #[serde(flatten)]
         entry: Entry,
     },

@@ -28,7 +28,7 @@ pub(crate) fn gather(
     ids.sort_unstable();
     ids.dedup();
     let mut tasks = Vec::new();
-    for (id, task) in listing::views(root, &ids, |view| ActivityTask::of_view(&view))? {
+    for (id, task) in listing::views(root, &ids, |view| ActivityTask::from_view(&view))? {
         match task {
             Ok(task) => tasks.extend(task),
             Err(error) => errln!("siding: task {id} is left out: {error}"),
@@ -36,7 +36,7 @@ pub(crate) fn gather(
     }
     let kept: HashSet<TaskId> = tasks.iter().map(|task| task.task_id).collect();
     let removed = remembered.iter().filter(|run| !kept.contains(&run.task_id));
-    tasks.extend(removed.map(ActivityTask::of_run));
+    tasks.extend(removed.map(ActivityTask::from_run));
     let disk = activity::disk_use(root, retention_bytes)?;
     Ok(ActivityReport::new(period, tasks, &activity::reaped_processes(root), disk))
 }

@@ -14,10 +14,10 @@ use siding_core::sys::procfs;
 use siding_core::view::{self, Detail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{NoticeId, Shown, Story};
+use siding_model::notice::{Coverage, NoticeId, TaskNotices};
 use siding_model::process::BootId;
-use siding_model::report::TaskView;
 use siding_model::settings::Settings;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::failure::Failure;
@@ -88,8 +88,8 @@ impl Task {
     }
 
     /// Takes what was read of a task.
-    pub(crate) fn of(dir: TaskDir, story: Story) -> Self {
-        let news = Shown::Call.names(&story.notices).collect();
+    pub(crate) fn of(dir: TaskDir, story: TaskNotices) -> Self {
+        let news = Coverage::FullResult.covered_ids(&story.notices).collect();
         Self { dir, state: story.state, news }
     }
 
@@ -195,7 +195,7 @@ pub(crate) fn session() -> SessionId {
 
 /// Notes what the caller was shown of a task, as far as `state` says: its session's agent needs no
 /// notice of it.
-pub(crate) fn consumed(root: &Root, state: &TaskState, shown: Shown) {
+pub(crate) fn consumed(root: &Root, state: &TaskState, shown: Coverage) {
     note_consumed(notices::consume(root, state, &session(), shown));
 }
 

@@ -35,11 +35,11 @@ const MISSING: [i32; 2] = [2, 20];
 
 /// Returns what `run` exits with for a task in this state.
 pub(crate) fn of_task(state: &TaskState) -> ExitCode {
-    let Phase::Ended { outcome, leader } = state.life.phase() else {
+    let Phase::Ended { outcome, leader } = state.lifecycle.phase() else {
         if !state.spec.wait_for.is_empty() {
             return ExitCode::from(if state.ready.is_some() { 0 } else { STILL_RUNNING });
         }
-        return match (&state.leader_end, state.life.phase()) {
+        return match (&state.leader_end, state.lifecycle.phase()) {
             // The command itself is over; what lingers is told in words.
             (Some(end), Phase::Lingering { .. }) => ExitCode::from(of_end(end)),
             _ => ExitCode::from(STILL_RUNNING),
@@ -56,7 +56,7 @@ pub(crate) fn of_task(state: &TaskState) -> ExitCode {
         }
     };
     // Zero would say that it is ready.
-    ExitCode::from(if code == 0 && state.awaits_ready() { ENDED_FIRST } else { code })
+    ExitCode::from(if code == 0 && state.is_waiting_for_ready() { ENDED_FIRST } else { code })
 }
 
 /// A command that was stopped failed, even when it exits with 0 on SIGTERM.

@@ -3,7 +3,7 @@
 use siding_core::store::Root;
 use siding_history::{Done, Filter, History, HistoryError};
 use siding_model::history::{Expectation, Run};
-use siding_model::report::TaskView;
+use siding_model::task_view::TaskView;
 
 use crate::failure::Failure;
 use crate::render;
@@ -11,13 +11,13 @@ use crate::render;
 /// Adds to tasks that are under way what is usual for them. Without one the history is not even
 /// opened.
 pub(crate) fn expect(root: &Root, views: &mut [TaskView]) {
-    if !views.iter().any(TaskView::is_under_way) {
+    if !views.iter().any(TaskView::is_in_progress) {
         return;
     }
     let views_now: &[TaskView] = views;
     let usual = on_the_way(root, |history| {
         let usual = |view: &TaskView| {
-            if !view.is_under_way() {
+            if !view.is_in_progress() {
                 return Ok(None);
             }
             history.expectation(&view.command, &view.cwd)
@@ -26,7 +26,7 @@ pub(crate) fn expect(root: &Root, views: &mut [TaskView]) {
     });
     for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
         if let Some(usual) = usual {
-            view.expect(&usual);
+            view.set_expectation(&usual);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 
 use serde::Deserialize;
 use siding_model::activity::{DiskUse, Period, ReapedProcess};
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 use siding_model::size::Bytes;
 
 use crate::reap;
@@ -27,13 +27,13 @@ const LOG_MAX_BYTES: usize = 2 << 20;
 /// # Errors
 ///
 /// The operating system's: then nothing counts as given.
-pub fn claim_daily_report(root: &Root, now: Wall) -> io::Result<Option<Period>> {
+pub fn claim_daily_report(root: &Root, now: UnixMs) -> io::Result<Option<Period>> {
     let fd = file::open_or_make(root, DAILY)?;
     file::lock(&fd)?;
     let mut line = [0; DAILY_DIGITS];
     let count = file::read_at(fd.as_fd(), &mut line, 0)?;
     let last = std::str::from_utf8(&line[..count]).ok().and_then(|text| text.parse().ok());
-    let due = Period::of_daily_report(last.map(Wall), now);
+    let due = Period::for_daily_report(last.map(UnixMs), now);
     if due.is_some() {
         let line = format!("{:0DAILY_DIGITS$}\n", now.0);
         file::write_all_at(&fd, line.as_bytes(), 0)?;
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn one_of_many_callers_gets_the_daily_report() {
         let (_temporary, root) = root();
-        let start = Wall(1_763_764_872_345);
-        let claims = |now: Wall| -> usize {
+        let start = UnixMs(1_763_764_872_345);
+        let claims = |now: UnixMs| -> usize {
             std::thread::scope(|scope| {
                 let claim = || claim_daily_report(&root, now).expect("claimed").into_iter().count();
                 let threads: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();

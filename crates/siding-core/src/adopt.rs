@@ -10,17 +10,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use siding_model::adopt::{command_of, is_between, session_of};
+use siding_model::adopt::{command_from_argv, is_wrapper_program, session_for_host};
 use siding_model::host::SandboxedCommand;
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::{Limits, Thresholds};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::Placement;
-use siding_model::process::{Mono, ProcRef, Wall};
-use siding_model::protocol::Message;
+use siding_model::process::{MonotonicMs, ProcRef, UnixMs};
+use siding_model::protocol::ShimMessage;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use crate::host::is_beyond_this_namespace;
 use crate::launch::{Adoption, Shim};
@@ -123,14 +123,14 @@ pub struct Claim {
     pub task: TaskId,
     /// The session that owns it.
     pub session: SessionId,
-    command: Command,
+    command: TaskCommand,
     cwd: String,
     /// The file that it writes to, where that is the user's and has a name.
     output: Option<(OwnedFd, String)>,
     /// Program of the sandbox that it is in.
     sandbox: Option<&'static str>,
-    at: Mono,
-    wall: Wall,
+    at: MonotonicMs,
+    wall: UnixMs,
 }
 
 /// What a command in a sandbox shows of itself to who is outside.
@@ -171,7 +171,7 @@ impl From<&Settings> for Terms {
             stall_after_ms: millis(settings.stall_after),
             deadline_notice_ms: millis(settings.deadline_notice),
             limits: settings.limits(),
-            watch: settings.thresholds(),
+            watch: settings.watchdog_thresholds(),
             spare_programs: settings.spare_programs.clone(),
         }
     }
@@ -199,21 +199,21 @@ pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed
     }
     match procfs::birthmark(pid) {
         // Its task's mark takes the place of its host's.
-        Some(mark) if mark.host().is_some() => {}
+        Some(mark) if mark.host_mark().is_some() => {}
         Some(mark) => {
-            let task = mark.task().ok_or(AdoptError::Limited { pid, limit: mark.0 })?;
+            let task = mark.task_id().ok_or(AdoptError::Limited { pid, limit: mark.0 })?;
             return Ok(Claimed::Already { task });
         }
         None => {}
     }
     let session = session(root, named, pid)?;
-    let task = root.new_id(Kind::LocalBash).map_err(io("make an id"))?;
+    let task = root.new_id(TaskKind::LocalBash).map_err(io("make an id"))?;
     let words = procfs::words(pid, WORDS_MAX).map_or_else(Vec::new, |(words, _)| words);
     let claim = Claim {
         leader,
         task,
         session,
-        command: command_of(&words),
+        command: command_from_argv(&words),
         cwd: procfs::directory(pid).unwrap_or_else(|| "/".to_owned()),
         output: output_of(pid),
         sandbox: None,
@@ -284,8 +284,8 @@ impl Claim {
         let given = shim.and_then(|shim| shim.adopt(root, &adoption, self.leader.as_fd(), output));
         let link = given.map_err(io("start a shim"))?;
         match link.hear(Some(ANSWER_MS)).map_err(io("hear from the shim"))? {
-            Heard::Message(Message::Done) => Ok(()),
-            Heard::Message(Message::CannotStart { doing, .. }) => {
+            Heard::Message(ShimMessage::Done) => Ok(()),
+            Heard::Message(ShimMessage::CannotStart { doing, .. }) => {
                 Err(AdoptError::Shim { pid, doing })
             }
             Heard::Message(_) | Heard::Nothing | Heard::Gone => {
@@ -303,7 +303,7 @@ fn session(root: &Root, named: Option<&SessionId>, pid: i32) -> Result<SessionId
         return Ok(named.clone());
     }
     let Some(host) = host_of(pid) else { return Ok(SessionId::implicit()) };
-    let name = session_of(&procfs::name(host.pid).unwrap_or_default(), host);
+    let name = session_for_host(&procfs::name(host.pid).unwrap_or_default(), host);
     if session::live(root, &name).is_err() {
         session::open(root, &name, host.pid)?;
     }
@@ -321,7 +321,7 @@ pub fn host_of(pid: i32) -> Option<ProcRef> {
         }
         let program = procfs::program_name(at).or_else(|| procfs::name(at))?;
         let stat = procfs::stat(at)?;
-        if !is_between(&program) {
+        if !is_wrapper_program(&program) {
             return Some(ProcRef { pid: at, start_ticks: stat.start_ticks });
         }
         at = stat.ppid;
@@ -332,7 +332,7 @@ pub fn host_of(pid: i32) -> Option<ProcRef> {
 fn spec(
     task_id: TaskId,
     session_id: SessionId,
-    (command, cwd): (Command, String),
+    (command, cwd): (TaskCommand, String),
     terms: &Terms,
 ) -> TaskSpec {
     TaskSpec {
@@ -343,7 +343,7 @@ fn spec(
         command,
         cwd,
         // Whatever it reads, siding has no hold on it.
-        stdin: Stdin::Null,
+        stdin: StdinMode::Null,
         placement: Placement::Foreground,
         deadline_ms: terms.deadline_ms,
         cap_ms: terms.cap_ms,
@@ -360,7 +360,7 @@ fn spec(
         limits: terms.limits,
         watch: terms.watch,
         // What runs already has the network that its host gave it.
-        net: NetPolicy::Host,
+        net: NetPolicy::Unrestricted,
         // It claims no command.
         same_key: task_id.to_string(),
         duplicate_of: None,

@@ -4,11 +4,11 @@ use std::ffi::CStr;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
-use siding_model::process::Mono;
-use siding_model::protocol::Request;
-use siding_model::spec::Stdin;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
+use siding_model::spec::StdinMode;
 
 use crate::output::INPUT_FIFO;
 use crate::store::{Root, TaskDir};
@@ -86,7 +86,7 @@ pub struct Input<'r> {
     /// The task's shim, once it was told something.
     shim: Option<Watch<'r>>,
     /// When it was told that somebody has written.
-    told: Option<Mono>,
+    told: Option<MonotonicMs>,
 }
 
 impl<'r> Input<'r> {
@@ -101,7 +101,7 @@ impl<'r> Input<'r> {
         dir: &TaskDir,
         state: &TaskState,
     ) -> Result<Self, InputError> {
-        if dir.id().kind() == Kind::InProcessTeammate {
+        if dir.id().kind() == TaskKind::InProcessTeammate {
             return Err(InputError::Teammate { id: dir.id() });
         }
         Self::of_host(root, program, dir, state)
@@ -122,7 +122,7 @@ impl<'r> Input<'r> {
         if !state.is_live() {
             return Err(InputError::Ended { id });
         }
-        if state.spec.stdin != Stdin::Pipe {
+        if state.spec.stdin != StdinMode::Pipe {
             return Err(InputError::NoPipe { id });
         }
         let fifo =
@@ -162,13 +162,13 @@ impl<'r> Input<'r> {
         if self.told.is_none_or(|told| now.ms_since(told) >= TELL_MS) {
             self.told = Some(now);
             // An older shim knows no such request, and the bytes are with the task in any case.
-            let _written_all_the_same = self.tell_shim(&Request::InputWritten);
+            let _written_all_the_same = self.tell_shim(&ShimRequest::InputWritten);
         }
         Ok(())
     }
 
     /// Asks the task's shim, by the connection there is.
-    fn tell_shim(&mut self, request: &Request) -> Result<(), WatchError> {
+    fn tell_shim(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
         let shim = match &mut self.shim {
             Some(shim) => shim,
             none => none.insert(Watch::open(self.root, self.program, self.id)?),
@@ -197,7 +197,7 @@ impl<'r> Input<'r> {
     ///
     /// [`InputError::Watch`].
     pub fn close(mut self, dir: &TaskDir) -> Result<(), InputError> {
-        self.tell_shim(&Request::CloseStdin)?;
+        self.tell_shim(&ShimRequest::CloseStdin)?;
         // Whoever comes later learns that it is closed.
         let _already_gone = dir.place().and_then(|place| file::remove(place, INPUT_FIFO));
         // The task sees the end when the last writer is gone, and that is this one.

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use serde::Serialize;
-use siding_model::journal::{self, Folded, JournalError};
-use siding_model::notice::Story;
+use siding_model::journal::{self, JournalError, Replayed};
+use siding_model::notice::TaskNotices;
 use siding_model::record;
 
 use crate::sys::file;
@@ -52,11 +52,11 @@ impl JournalFile {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn resume(dir: impl AsFd, folded: &Folded) -> io::Result<Self> {
+    pub fn resume(dir: impl AsFd, folded: &Replayed) -> io::Result<Self> {
         let fd = file::open_at(dir, NAME, file::Open::ReadWrite)?;
         let offset = file::facts(&fd)?.len;
         let next_seq = folded.state.next_seq;
-        Ok(Self { fd, offset, next_seq, reserved: 0, torn: folded.torn })
+        Ok(Self { fd, offset, next_seq, reserved: 0, torn: folded.is_torn })
     }
 
     /// Appends records in one write. They are numbered on. When the write fails nothing counts as
@@ -150,9 +150,9 @@ pub enum ReadError {
 /// # Errors
 ///
 /// [`ReadError`].
-pub fn read(dir: impl AsFd) -> Result<Folded, ReadError> {
+pub fn read(dir: impl AsFd) -> Result<Replayed, ReadError> {
     match bytes(dir) {
-        Ok(bytes) => Ok(journal::fold(&bytes)?),
+        Ok(bytes) => Ok(journal::replay(&bytes)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(JournalError::Empty.into()),
         Err(error) => Err(error.into()),
     }
@@ -163,9 +163,9 @@ pub fn read(dir: impl AsFd) -> Result<Folded, ReadError> {
 /// # Errors
 ///
 /// [`ReadError`].
-pub fn story(dir: impl AsFd) -> Result<Story, ReadError> {
+pub fn story(dir: impl AsFd) -> Result<TaskNotices, ReadError> {
     match bytes(dir) {
-        Ok(bytes) => Ok(Story::read(&bytes)?),
+        Ok(bytes) => Ok(TaskNotices::from_journal(&bytes)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(JournalError::Empty.into()),
         Err(error) => Err(error.into()),
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 use siding_model::net::NetPolicy;
-use siding_model::process::{Mono, ProcRef, Wall};
+use siding_model::process::{MonotonicMs, ProcRef, UnixMs};
 use siding_model::spec::TaskSpec;
 
 use crate::link::Link;
@@ -242,9 +242,9 @@ pub struct Adoption {
     #[serde(default)]
     pub spare_programs: Vec<String>,
     /// When it was marked.
-    pub at: Mono,
+    pub at: MonotonicMs,
     /// The same moment on the wall clock.
-    pub wall: Wall,
+    pub wall: UnixMs,
 }
 
 impl Adoption {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use siding_model::protocol::{Message, PACKET_MAX, Request};
+use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 
 use crate::store::TaskDir;
 use crate::sys::{clock, pidfd, poll, procfs, socket};
@@ -25,7 +25,7 @@ impl AsFd for Link {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
     /// The shim said something.
-    Message(Message),
+    Message(ShimMessage),
     /// The time is over.
     Nothing,
     /// The shim has left, or was killed. The journal tells which.
@@ -87,7 +87,7 @@ impl Link {
     /// # Errors
     ///
     /// The operating system's; `EPIPE` when the shim has gone.
-    pub fn send(&self, request: &Request) -> io::Result<()> {
+    pub fn send(&self, request: &ShimRequest) -> io::Result<()> {
         let packet = serde_json::to_vec(request).map_err(io::Error::other)?;
         socket::send(&self.0, &packet, true)
     }
@@ -118,7 +118,7 @@ impl Link {
     ///
     /// As [`Self::hear`].
     pub fn take(&self) -> io::Result<Heard> {
-        match socket::receive(&self.0, PACKET_MAX, false) {
+        match socket::receive(&self.0, MAX_PACKET_BYTES, false) {
             Ok(Some(packet)) => serde_json::from_slice(&packet)
                 .map(Heard::Message)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
@@ -135,9 +135,9 @@ impl Link {
     /// [`AskError`].
     pub fn ask(
         &self,
-        request: &Request,
+        request: &ShimRequest,
         timeout_ms: u64,
-        mut seen: impl FnMut(Message),
+        mut seen: impl FnMut(ShimMessage),
     ) -> Result<(), AskError> {
         match self.send(request) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(AskError::Gone),
@@ -146,8 +146,10 @@ impl Link {
         let until = clock::mono().plus_ms(timeout_ms);
         loop {
             match self.hear(Some(until.ms_since(clock::mono())))? {
-                Heard::Message(Message::Done) => return Ok(()),
-                Heard::Message(Message::Refused { why }) => return Err(AskError::Refused { why }),
+                Heard::Message(ShimMessage::Done) => return Ok(()),
+                Heard::Message(ShimMessage::Refused { why }) => {
+                    return Err(AskError::Refused { why });
+                }
                 Heard::Message(message) => seen(message),
                 Heard::Nothing => return Err(AskError::Silent { waited_ms: timeout_ms }),
                 Heard::Gone => return Err(AskError::Gone),

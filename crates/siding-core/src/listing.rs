@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::id::TaskId;
-use siding_model::journal::{self, Folded, JournalError};
-use siding_model::report::TaskView;
+use siding_model::journal::{self, JournalError, Replayed};
+use siding_model::task_view::TaskView;
 
 use crate::journal_file::{self, ReadError};
 use crate::lanes;
@@ -116,14 +116,14 @@ fn one(
 }
 
 /// Reads a short journal with three system calls.
-fn fold(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Folded> {
+fn fold(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
     let fd = file::open_at(tasks, journal_of(id), file::Open::Read).ok()?;
     let count = file::read_at(fd.as_fd(), buffer, 0).ok()?;
     // A full buffer may not be all.
     if count == buffer.len() {
         return None;
     }
-    journal::fold(&buffer[..count]).ok()
+    journal::replay(&buffer[..count]).ok()
 }
 
 fn journal_of(id: TaskId) -> String {
@@ -132,13 +132,13 @@ fn journal_of(id: TaskId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::id::Kind;
-    use siding_model::lifecycle::{Event, Tree};
+    use siding_model::id::TaskKind;
+    use siding_model::lifecycle::{TaskEvent, TreeLiveness};
     use siding_model::outcome::{LeaderEnd, Outcome, Placement};
-    use siding_model::process::{BootId, Mono, ProcRef, Wall};
-    use siding_model::record::{Accepted, Closed, FORMAT, OutputTotals, Record};
+    use siding_model::process::{BootId, MonotonicMs, ProcRef, UnixMs};
+    use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
     use siding_model::signal::Signal;
-    use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+    use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
     use super::*;
     use crate::journal_file::JournalFile;
@@ -146,12 +146,12 @@ mod tests {
     const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
     fn ended(root: &Root, code: u8) -> TaskId {
-        let id = root.new_id(Kind::LocalBash).unwrap();
-        let accepted = Accepted {
-            format: FORMAT,
+        let id = root.new_id(TaskKind::LocalBash).unwrap();
+        let accepted = AcceptedTask {
+            format: BASE_FORMAT,
             boot: BootId("an earlier one".to_owned()),
-            at: Mono(1),
-            wall: Wall(1),
+            at: MonotonicMs(1),
+            wall: UnixMs(1),
             shim: GONE,
             cgroup: None,
             adopted: None,
@@ -159,16 +159,24 @@ mod tests {
             spec: spec(id, if code.is_multiple_of(2) { 1 } else { BUFFER }),
         };
         let end = LeaderEnd::Exited { code };
-        let ended = Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None };
+        let ended = TaskEvent::LeaderEnded {
+            end,
+            tree: TreeLiveness::Empty,
+            final_cwd: None,
+            pipeline: None,
+        };
         let output = OutputTotals { bytes: 7, gap: None, lost: 0 };
         let dir = root.create_task(id).unwrap();
         JournalFile::create(&dir)
             .unwrap()
             .append(&[
                 Record::Accepted(Box::new(accepted)),
-                Record::Event { at: Mono(2), event: Event::Spawned { leader: GONE.into() } },
-                Record::Event { at: Mono(3), event: ended },
-                Record::Closed(Box::new(Closed { output, ..Closed::default() })),
+                Record::Event {
+                    at: MonotonicMs(2),
+                    event: TaskEvent::Spawned { leader: GONE.into() },
+                },
+                Record::Event { at: MonotonicMs(3), event: ended },
+                Record::Closed(Box::new(CloseSummary { output, ..CloseSummary::default() })),
             ])
             .unwrap();
         id
@@ -180,9 +188,9 @@ mod tests {
             session_id: "cli".parse().unwrap(),
             parent_task: None,
             name: None,
-            command: Command::Argv { argv: vec!["x".repeat(command)] },
+            command: TaskCommand::Argv { argv: vec!["x".repeat(command)] },
             cwd: "/".to_owned(),
-            stdin: Stdin::Null,
+            stdin: StdinMode::Null,
             placement: Placement::Foreground,
             deadline_ms: 1,
             cap_ms: 1,
@@ -197,7 +205,7 @@ mod tests {
             deadline_notice_ms: 0,
             watch: siding_model::limits::Thresholds::default(),
             limits: siding_model::limits::Limits::default(),
-            net: siding_model::net::NetPolicy::Host,
+            net: siding_model::net::NetPolicy::Unrestricted,
             same_key: String::new(),
             duplicate_of: None,
             monitor: None,
@@ -212,7 +220,7 @@ mod tests {
         let mut ids: Vec<TaskId> = (0..200).map(|code| ended(&root, code)).collect();
         let damaged = ids[150];
         std::fs::write(root.task(damaged).unwrap().path().join("journal"), "damaged\n").unwrap();
-        let removed = root.new_id(Kind::LocalBash).unwrap();
+        let removed = root.new_id(TaskKind::LocalBash).unwrap();
         ids.push(removed);
         for (code, (id, view)) in views(&root, &ids, |view| view).unwrap().into_iter().enumerate() {
             assert_eq!(id, ids[code], "the order is kept");

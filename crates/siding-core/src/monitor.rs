@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use regex::Regex;
 use siding_model::journal::TaskState;
-use siding_model::monitor::{Coalescer, Monitor, Told};
-use siding_model::process::Mono;
+use siding_model::monitor::{LineBatch, LineCoalescer, Monitor};
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
 use crate::output::{Hit, Hits, Matching};
@@ -20,11 +20,11 @@ use crate::store::TaskDir;
 pub struct LineWatch(Matching<Taker>);
 
 #[derive(Debug)]
-struct Taker(Coalescer);
+struct Taker(LineCoalescer);
 
 impl Hits for Taker {
     fn hit(&mut self, hit: Hit<'_>) -> ControlFlow<()> {
-        self.0.line(hit.text, hit.to);
+        self.0.push_line(hit.text, hit.to);
         ControlFlow::Continue(())
     }
 }
@@ -35,7 +35,7 @@ impl LineWatch {
     /// # Errors
     ///
     /// `InvalidInput` when the pattern is no regular expression.
-    pub fn new(monitor: &Monitor, given: u32, now: Mono) -> io::Result<Self> {
+    pub fn new(monitor: &Monitor, given: u32, now: MonotonicMs) -> io::Result<Self> {
         let pattern = match &monitor.pattern {
             Some(pattern) => Some(
                 Regex::new(pattern)
@@ -43,7 +43,7 @@ impl LineWatch {
             ),
             None => None,
         };
-        Ok(Self(Matching::new(pattern, Taker(Coalescer::new(monitor, given, now)))))
+        Ok(Self(Matching::new(pattern, Taker(LineCoalescer::new(monitor, given, now)))))
     }
 
     /// Begins where another left off: looks at what is stored behind the last line on record.
@@ -55,10 +55,10 @@ impl LineWatch {
         monitor: &Monitor,
         dir: &TaskDir,
         state: &TaskState,
-        now: Mono,
+        now: MonotonicMs,
     ) -> io::Result<Self> {
         let mut watch = Self::new(monitor, state.matched.records, now)?;
-        watch.0.read(dir, state.matched.to)?;
+        watch.0.read(dir, state.matched.end_offset)?;
         Ok(watch)
     }
 
@@ -69,39 +69,39 @@ impl LineWatch {
 
     /// Returns when [`Self::due`] has something.
     #[must_use]
-    pub fn wake_at(&mut self) -> Option<Mono> {
+    pub fn wake_at(&mut self) -> Option<MonotonicMs> {
         self.coalescer().wake_at()
     }
 
     /// Returns the next record that may be written now.
-    pub fn due(&mut self, at: Mono) -> Option<Record> {
-        self.coalescer().due(at).map(|told| record(at, told))
+    pub fn due(&mut self, at: MonotonicMs) -> Option<Record> {
+        self.coalescer().next_batch(at).map(|told| record(at, told))
     }
 
     /// Returns what is left at the end of the task, the last line without a newline included. It
     /// waits for no rate.
-    pub fn rest(&mut self, at: Mono) -> Vec<Record> {
+    pub fn rest(&mut self, at: MonotonicMs) -> Vec<Record> {
         self.0.end();
         let coalescer = self.coalescer();
-        let mut told: Vec<Told> = std::iter::from_fn(|| coalescer.due(at)).collect();
-        told.extend(coalescer.rest());
+        let mut told: Vec<LineBatch> = std::iter::from_fn(|| coalescer.next_batch(at)).collect();
+        told.extend(coalescer.flush());
         told.into_iter().map(|told| record(at, told)).collect()
     }
 
-    const fn coalescer(&mut self) -> &mut Coalescer {
+    const fn coalescer(&mut self) -> &mut LineCoalescer {
         &mut self.0.hits().0
     }
 }
 
 /// Returns the lines of a task that ended while nobody kept it, where it has a monitor.
 #[must_use]
-pub fn last_lines(dir: &TaskDir, state: &TaskState, at: Mono) -> Vec<Record> {
+pub fn last_lines(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {
     let Some(monitor) = &state.spec.monitor else { return Vec::new() };
     // Better an end without its last lines than no end.
     LineWatch::resume(monitor, dir, state, at).map_or_else(|_| Vec::new(), |mut all| all.rest(at))
 }
 
-fn record(at: Mono, told: Told) -> Record {
-    let Told { text, lines, dropped, to } = told;
+fn record(at: MonotonicMs, told: LineBatch) -> Record {
+    let LineBatch { text, lines, dropped_lines: dropped, end_offset: to } = told;
     Record::Matched { at, text, lines, dropped, to }
 }

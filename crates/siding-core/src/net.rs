@@ -87,7 +87,7 @@ pub fn confinement(
 ) -> Result<Option<Confinement>, Unenforceable> {
     let refused = |source| Unenforceable { policy: policy.clone(), source };
     match policy {
-        NetPolicy::Host => Ok(None),
+        NetPolicy::Unrestricted => Ok(None),
         NetPolicy::None => Ok(Some(Confinement::alone(Loopback::Down))),
         NetPolicy::Loopback => Ok(Some(Confinement::alone(Loopback::Up))),
         NetPolicy::Ports(ports) => Confinement::to_ports(ports.iter()).map(Some).map_err(refused),

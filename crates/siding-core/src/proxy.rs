@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::id::TaskId;
-use siding_model::net::{Hosts, NetPolicy};
+use siding_model::net::{NetPolicy, RemoteHosts};
 
 use crate::cgroup;
 use crate::launch::{STARTER, THIS_PROGRAM};
@@ -40,7 +40,7 @@ const POLICY_MAX: usize = 80 << 10;
 /// # Errors
 ///
 /// The operating system's.
-pub fn start(hosts: &Hosts, task: TaskId) -> io::Result<OwnedFd> {
+pub fn start(hosts: &RemoteHosts, task: TaskId) -> io::Result<OwnedFd> {
     let (ours, theirs) = socket::pair()?;
     let null = file::open_null()?;
     let null = null.as_fd();
@@ -84,7 +84,7 @@ fn belong_to(task: TaskId) {
 
 /// Takes the policy of whoever started this process, and the socket of the task's leader. `None` when
 /// there will be no task.
-fn take(control: &OwnedFd) -> Option<(Hosts, OwnedFd)> {
+fn take(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
     let policy = socket::receive(control, POLICY_MAX, true).ok()??;
     let NetPolicy::Allow(hosts) = std::str::from_utf8(&policy).ok()?.parse().ok()? else {
         return None;

@@ -32,10 +32,10 @@ use std::io;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::JournalError;
 use siding_model::lifecycle::Phase;
-use siding_model::notice::{NoticeId, Story};
+use siding_model::notice::{NoticeId, TaskNotices};
 use siding_model::outcome::Outcome;
-use siding_model::process::{BootId, ProcRef, Wall};
-use siding_model::retention::Limits;
+use siding_model::process::{BootId, ProcRef, UnixMs};
+use siding_model::retention::RetentionLimits;
 
 use crate::cgroup::Group;
 use crate::journal_file::ReadError;
@@ -78,7 +78,7 @@ pub enum ReapError {
 pub fn act(
     root: &Root,
     program: &CStr,
-    limits: &Limits,
+    limits: &RetentionLimits,
     before_removal: impl FnOnce(),
 ) -> Result<Vec<Step>, ReapError> {
     let mut steps = hosts(root);
@@ -126,7 +126,7 @@ pub fn act_at_once(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> 
 /// # Errors
 ///
 /// [`ReapError`].
-pub fn foresee(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+pub fn foresee(root: &Root, limits: &RetentionLimits) -> Result<Vec<Step>, ReapError> {
     let mut steps = hosts_foreseen(root);
     steps.extend(foresee::steps(root, limits)?);
     Ok(steps)
@@ -135,7 +135,7 @@ pub fn foresee(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
 /// Returns how a task ended, `None` while it has not.
 fn outcome_of(root: &Root, id: TaskId) -> Option<Outcome> {
     let folded = root.task(id).ok()?.read().ok()?;
-    match folded.state.life.phase() {
+    match folded.state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome.clone()),
         Phase::Starting { .. }
         | Phase::Running { .. }
@@ -155,7 +155,7 @@ enum Standing {
     /// When it was `released`, what carries its mark is nobody's to end.
     Ended {
         shim: ProcRef,
-        at: Wall,
+        at: UnixMs,
         session: SessionId,
         news: Vec<NoticeId>,
         group: Option<Group>,
@@ -224,18 +224,18 @@ fn standing(root: &Root, id: TaskId) -> Option<Standing> {
         Ok(dir) => dir.story(),
     };
     Some(match read {
-        Ok(Story { state, .. }) if state.is_live() => Standing::Live {
+        Ok(TaskNotices { state, .. }) if state.is_live() => Standing::Live {
             shim: state.shim,
             keep: state.spec.keep,
             session: state.spec.session_id,
         },
-        Ok(Story { state, notices }) => Standing::Ended {
+        Ok(TaskNotices { state, notices }) => Standing::Ended {
             shim: state.shim,
             at: state.ended_wall(),
             news: notices.iter().map(|notice| notice.id).collect(),
             group: Group::of(&state).filter(Group::exists),
             released: matches!(
-                state.life.phase(),
+                state.lifecycle.phase(),
                 Phase::Ended { outcome: Outcome::Released { .. }, .. }
             ),
             session: state.spec.session_id,

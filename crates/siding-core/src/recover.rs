@@ -10,12 +10,12 @@ use std::io;
 use std::path::PathBuf;
 
 use siding_model::id::{SessionId, TaskId};
-use siding_model::journal::{Folded, JournalError, TaskState};
-use siding_model::lifecycle::{Event, Tree};
+use siding_model::journal::{JournalError, Replayed, TaskState};
+use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::{BootId, ProcRef, Wall};
-use siding_model::protocol::Message;
-use siding_model::record::{Closed, OutputTotals, Record};
+use siding_model::process::{BootId, ProcRef, UnixMs};
+use siding_model::protocol::ShimMessage;
+use siding_model::record::{CloseSummary, OutputTotals, Record};
 
 use crate::cgroup::Group;
 use crate::journal_file::{JournalFile, ReadError};
@@ -182,7 +182,7 @@ impl<'r> Recovery<'r> {
         found.map(Examined::Found)
     }
 
-    fn readable(&self, dir: TaskDir, folded: &Folded) -> Result<Examined, RecoverError> {
+    fn readable(&self, dir: TaskDir, folded: &Replayed) -> Result<Examined, RecoverError> {
         let id = dir.id();
         let state = &folded.state;
         if !state.is_live() {
@@ -220,7 +220,7 @@ impl<'r> Recovery<'r> {
         }
         if state.boot != self.boot {
             let why = "the machine was restarted while it ran".to_owned();
-            return self.close(&locked, &folded, Event::Vanished { why }).map(Examined::Found);
+            return self.close(&locked, &folded, TaskEvent::Vanished { why }).map(Examined::Found);
         }
         let found = self
             .look
@@ -250,14 +250,15 @@ impl<'r> Recovery<'r> {
     fn close(
         &self,
         locked: &LockedTask,
-        folded: &Folded,
-        event: Event,
+        folded: &Replayed,
+        event: TaskEvent,
     ) -> Result<Found, RecoverError> {
         let dir = locked.dir();
         let io = |source| io_error(dir.id(), "record its end", source);
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
         // The clock of another boot says nothing about this task.
-        let at = if folded.state.boot == self.boot { clock::mono() } else { folded.state.last_at };
+        let at =
+            if folded.state.boot == self.boot { clock::mono() } else { folded.state.last_event_at };
         // What cannot be read for now would be on record as not there, and for good.
         if let Err(error) = output::open(dir)
             && file::is_passing(&error)
@@ -265,7 +266,7 @@ impl<'r> Recovery<'r> {
             return Err(io(error));
         }
         let output = output::Extent::measure(dir, folded.state.spec.keep_head);
-        let closed = Closed {
+        let closed = CloseSummary {
             wall: clock::wall(),
             at,
             report: None,
@@ -281,7 +282,7 @@ impl<'r> Recovery<'r> {
         records.push(Record::Event { at, event });
         // While it was being killed, its leader's end is news and not yet the end.
         if !ends(&folded.state, &records) {
-            records.push(Record::Event { at, event: Event::Swept { survivors: 0 } });
+            records.push(Record::Event { at, event: TaskEvent::Swept { survivors: 0 } });
         }
         records.push(Record::Closed(Box::new(closed)));
         journal.append(&records).map_err(io)?;
@@ -323,7 +324,7 @@ impl<'r> Recovery<'r> {
 /// Whether somebody may just be making this task, of which nothing is on record: it has no live mark,
 /// which comes with its lock, and is young.
 pub(crate) fn is_being_made(root: &Root, dir: &TaskDir) -> bool {
-    let is_old = |at: Wall| clock::wall().0.saturating_sub(at.0) >= UNBORN_AGE_MS;
+    let is_old = |at: UnixMs| clock::wall().0.saturating_sub(at.0) >= UNBORN_AGE_MS;
     !root.is_marked_live(dir.id()) && !machine::changed(dir).is_ok_and(is_old)
 }
 
@@ -331,7 +332,7 @@ pub(crate) fn is_being_made(root: &Root, dir: &TaskDir) -> bool {
 fn taken_over(id: TaskId, link: &Link) -> Result<Found, RecoverError> {
     let hear = |source| io_error(id, "hear from the new shim", source);
     match link.hear(Some(RESCUE_WAIT_MS)).map_err(hear)? {
-        Heard::Message(Message::CannotStart { doing, .. }) => {
+        Heard::Message(ShimMessage::CannotStart { doing, .. }) => {
             Err(io_error(id, "start a new shim", io::Error::other(doing)))
         }
         Heard::Message(_) => Ok(Found::Rescued),
@@ -349,7 +350,7 @@ fn ends(state: &TaskState, records: &[Record]) -> bool {
 
 /// Returns what happened to a task whose shim and processes are all gone. The leader's true end is
 /// taken where the kernel still has it.
-fn end_of_the_vanished(folded: &Folded) -> Event {
+fn end_of_the_vanished(folded: &Replayed) -> TaskEvent {
     let state = &folded.state;
     let seen = state
         .leader
@@ -357,12 +358,17 @@ fn end_of_the_vanished(folded: &Folded) -> Event {
         .and_then(|leader| PidFd::open(leader.process()?).ok()?.end());
     match seen {
         Some(end @ (LeaderEnd::Exited { .. } | LeaderEnd::Signaled { .. })) => {
-            Event::LeaderEnded { end, tree: Tree::Empty, final_cwd: None, pipeline: None }
+            TaskEvent::LeaderEnded {
+                end,
+                tree: TreeLiveness::Empty,
+                final_cwd: None,
+                pipeline: None,
+            }
         }
         Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => {
-            Event::Vanished { why: "its shim was killed while it was being started".to_owned() }
+            TaskEvent::Vanished { why: "its shim was killed while it was being started".to_owned() }
         }
-        Some(LeaderEnd::Unknown { .. }) | None => Event::Vanished {
+        Some(LeaderEnd::Unknown { .. }) | None => TaskEvent::Vanished {
             why: "its shim was killed, and it ended before another could take over".to_owned(),
         },
     }

@@ -1,6 +1,6 @@
 //! Which tasks are the steps of a workflow.
 
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::process::{BootId, ProcRef};
 use siding_model::spec::TaskSpec;
 
@@ -19,7 +19,7 @@ pub(crate) struct Carrier<'r> {
 impl<'r> Carrier<'r> {
     /// Returns what is known of this task. `None` when it carries no workflow out.
     pub(crate) fn find(root: &'r Root, id: TaskId) -> Option<Self> {
-        if id.kind() != Kind::LocalWorkflow {
+        if id.kind() != TaskKind::LocalWorkflow {
             return None;
         }
         let state = root.task(id).ok().and_then(|dir| dir.read().ok()).map(|read| read.state);

@@ -5,9 +5,9 @@ use std::ffi::CStr;
 use std::io;
 use std::time::Duration;
 
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::{JournalError, TaskState};
-use siding_model::protocol::Request;
+use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
 
@@ -50,7 +50,7 @@ pub struct How<'h> {
 ///
 /// [`WatchError`].
 pub fn stop(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<(), WatchError> {
-    let has_tasks = id.kind().has_session() || id.kind() == Kind::LocalWorkflow;
+    let has_tasks = id.kind().has_session() || id.kind() == TaskKind::LocalWorkflow;
     if !alone(root, program, id, how)? || !has_tasks {
         return Ok(());
     }
@@ -187,7 +187,7 @@ pub fn alone(root: &Root, program: &CStr, id: TaskId, how: How<'_>) -> Result<bo
     }
     let (_, state) = watch.state()?;
     let grace = how.grace.unwrap_or(Duration::from_millis(state.spec.grace_ms));
-    let request = Request::Stop {
+    let request = ShimRequest::Stop {
         by: how.by.to_owned(),
         grace_ms: how.grace.map(millis),
         signal: how.signal,
@@ -206,10 +206,10 @@ mod tests {
 
     use siding_model::id::SessionId;
     use siding_model::outcome::Placement;
-    use siding_model::process::{Mono, ProcRef};
-    use siding_model::record::{Accepted, FORMAT, Record};
+    use siding_model::process::{MonotonicMs, ProcRef};
+    use siding_model::record::{AcceptedTask, BASE_FORMAT, Record};
     use siding_model::settings::Settings;
-    use siding_model::spec::{Command, Stdin};
+    use siding_model::spec::{StdinMode, TaskCommand};
 
     use super::*;
     use crate::journal_file::JournalFile;
@@ -218,12 +218,12 @@ mod tests {
 
     fn record(root: &Root, session_id: SessionId) -> (TaskId, Record) {
         let order = Order {
-            kind: Kind::LocalBash,
-            command: Command::Argv { argv: vec!["true".to_owned()] },
+            kind: TaskKind::LocalBash,
+            command: TaskCommand::Argv { argv: vec!["true".to_owned()] },
             cwd: "/".to_owned(),
             session_id,
             name: None,
-            stdin: Stdin::Null,
+            stdin: StdinMode::Null,
             placement: Placement::Foreground,
             deadline: Duration::from_secs(1),
             keep: false,
@@ -232,10 +232,10 @@ mod tests {
         };
         let spec = order::spec(root, &Settings::default(), order).expect("possible");
         let id = spec.task_id;
-        let accepted = Accepted {
-            format: FORMAT,
+        let accepted = AcceptedTask {
+            format: BASE_FORMAT,
             boot: procfs::boot_id().expect("is there"),
-            at: Mono(0),
+            at: MonotonicMs(0),
             wall: clock::wall(),
             shim: ProcRef { pid: 1, start_ticks: u64::MAX },
             cgroup: None,
@@ -279,7 +279,7 @@ mod tests {
     fn a_task_that_is_just_being_born_is_its_subagents() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = Root::open(&temporary.path().join("state")).expect("is made");
-        let agent = root.new_id(Kind::LocalAgent).expect("an id");
+        let agent = root.new_id(TaskKind::LocalAgent).expect("an id");
         let (id, accepted) = record(&root, session::of_subagent(agent));
         let (other, never) = record(&root, SessionId::implicit());
         let dirs = [id, other].map(|id| {

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use siding_model::id::{BadTaskId, Kind, TaskId};
+use siding_model::id::{BadTaskId, TaskId, TaskKind};
 
 use crate::place::{self, Away, Runtime};
 use crate::sys::{file, limit, machine, process};
@@ -353,9 +353,9 @@ impl Root {
     ///
     /// The operating system's, or `Unsupported` when tasks are nested so deep that no smaller
     /// birthmark is left (about 20 levels).
-    pub fn new_id(&self, kind: Kind) -> io::Result<TaskId> {
+    pub fn new_id(&self, kind: TaskKind) -> io::Result<TaskId> {
         let most = limit::birthmark().map_or(TaskId::MAX_BITS, |mark| mark.0);
-        TaskId::draw(kind, crate::sys::random()?, most).ok_or_else(|| {
+        TaskId::from_random(kind, crate::sys::random()?, most).ok_or_else(|| {
             let why = "tasks are nested too deep for another birthmark";
             io::Error::new(io::ErrorKind::Unsupported, why)
         })

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::process::{Mono, ProcRef};
+use siding_model::process::{MonotonicMs, ProcRef};
 
 use crate::cgroup::Group;
 use crate::store::Root;
@@ -77,13 +77,13 @@ impl Marks {
     /// Returns the tasks that have living processes.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskId> {
-        self.found.keys().filter_map(|mark| Birthmark(*mark).task()).collect()
+        self.found.keys().filter_map(|mark| Birthmark(*mark).task_id()).collect()
     }
 }
 
 /// One look at the machine, shared by many who ask at once or one after the other.
 #[derive(Debug, Default)]
-pub struct SharedLook(Mutex<Option<(Mono, Marks)>>);
+pub struct SharedLook(Mutex<Option<(MonotonicMs, Marks)>>);
 
 impl SharedLook {
     /// Returns the processes, the shim among them, that a task had at some moment since it was
@@ -99,7 +99,7 @@ impl SharedLook {
         Ok(with_grouped(root, task, marked))
     }
 
-    fn marked(&self, id: TaskId, started: Mono) -> io::Result<Vec<ProcRef>> {
+    fn marked(&self, id: TaskId, started: MonotonicMs) -> io::Result<Vec<ProcRef>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier look says nothing about a task that was started since.
         let (_, marks) = match last.take() {
@@ -293,7 +293,7 @@ fn look_at_all(
             return;
         };
         if let Some(mark) = mark
-            && mark.task().is_some_and(|task| wanted(pid, task))
+            && mark.task_id().is_some_and(|task| wanted(pid, task))
         {
             match living(pid, mark) {
                 Ok(seen) => seen.into_iter().for_each(|seen| found(mark, seen)),
@@ -373,7 +373,7 @@ pub fn members(root: &Root, state: &TaskState) -> Vec<i32> {
     } else {
         Vec::new()
     };
-    if state.rescues > 0 || pids.is_empty() {
+    if state.takeovers > 0 || pids.is_empty() {
         for process in strays(root, state, state.shim.pid) {
             if !pids.contains(&process.pid) {
                 pids.push(process.pid);

@@ -6,9 +6,9 @@ use siding_model::evidence::AttentionView;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
-use siding_model::process::{LeaderRef, Mono, ProcRef};
+use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
-use siding_model::report::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
+use siding_model::task_view::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
 
 use crate::cgroup::Group;
 use crate::output::{self, Extent};
@@ -41,7 +41,7 @@ pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> Task
     };
     let mut view = view(state, &pids, output_view(dir.path(), state, totals));
     // A stall is over with the first byte after it, which nobody has to write down.
-    let stalled = state.stalled.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
+    let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
     if detail == Detail::Full && state.is_live() {
         // On record before it was made, which may have failed.
         view.cgroup =
@@ -75,15 +75,15 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         final_cwd: state.final_cwd.clone(),
         adopted: state.adopted.is_some(),
         sandbox: state.adopted.as_ref().and_then(|adopted| adopted.sandbox.clone()),
-        phase: state.life.phase().into(),
-        placement: state.life.placement().into(),
+        phase: state.lifecycle.phase().into(),
+        placement: state.lifecycle.placement().into(),
         outcome: outcome(state),
         leader_outcome: state.leader_end.clone().map(Outcome::from),
         pipeline_statuses: state.pipeline.clone(),
         started_at: state.started_wall.rfc3339(),
         ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
         elapsed_ms: state.elapsed_ms(clock::mono()),
-        deadline_at: live.then(|| shown_at(state.life.deadline())),
+        deadline_at: live.then(|| shown_at(state.lifecycle.deadline())),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process(*pid, state)).collect(),
         listening: sockets::listening(pids),
@@ -93,12 +93,12 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         breaches: state.breaches.clone(),
         net: spec.net.to_string(),
         cgroup: None,
-        monitor: MonitorView::of(state),
-        ready: ReadyView::of(state),
+        monitor: MonitorView::from_state(state),
+        ready: ReadyView::from_state(state),
         stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,
-        rescues: state.rescues,
+        rescues: state.takeovers,
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,
@@ -107,7 +107,7 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
 }
 
 fn outcome(state: &TaskState) -> Option<Outcome> {
-    match state.life.phase() {
+    match state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome.clone()),
         Phase::Starting { .. }
         | Phase::Running { .. }
@@ -118,7 +118,7 @@ fn outcome(state: &TaskState) -> Option<Outcome> {
 }
 
 /// Returns the wall-clock time of a moment to come, as seen from now.
-fn shown_at(moment: Mono) -> String {
+fn shown_at(moment: MonotonicMs) -> String {
     let left = moment.ms_since(clock::mono());
     clock::wall().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
 }

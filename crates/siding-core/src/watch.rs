@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::notice::Story;
-use siding_model::protocol::{Message, Request};
+use siding_model::notice::TaskNotices;
+use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use crate::journal_file::ReadError;
 use crate::link::{AskError, Heard, Link};
@@ -145,7 +145,7 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// As [`Self::state`].
-    pub fn story(&self) -> Result<(TaskDir, Story), WatchError> {
+    pub fn story(&self) -> Result<(TaskDir, TaskNotices), WatchError> {
         let dir = self.root.task(self.id)?;
         match dir.story() {
             Ok(story) => Ok((dir, story)),
@@ -159,7 +159,7 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// [`WatchError`].
-    pub fn take(&mut self) -> Result<Option<Message>, WatchError> {
+    pub fn take(&mut self) -> Result<Option<ShimMessage>, WatchError> {
         let Some(link) = &self.link else { return Ok(None) };
         match link.take().map_err(|source| self.io("hear from its shim", source))? {
             Heard::Message(message) => {
@@ -180,7 +180,7 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// [`WatchError::Io`].
-    pub fn send(&mut self, request: &Request) -> Result<(), WatchError> {
+    pub fn send(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
         let Some(link) = &self.link else { return Ok(()) };
         match link.send(request) {
             // What its death means is found out when it is read from.
@@ -195,7 +195,7 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// [`WatchError`].
-    pub fn ask(&mut self, request: &Request, timeout_ms: u64) -> Result<bool, WatchError> {
+    pub fn ask(&mut self, request: &ShimRequest, timeout_ms: u64) -> Result<bool, WatchError> {
         self.wake_shim()?;
         loop {
             let Some(link) = &self.link else { return Ok(false) };
@@ -274,7 +274,7 @@ impl<'r> Watch<'r> {
     }
 
     fn subscribe(&self, link: &Link) -> Result<bool, WatchError> {
-        let subscribe = Request::Subscribe { follow: false };
+        let subscribe = ShimRequest::Subscribe { follow: false };
         match link.ask(&subscribe, ANSWER_MS, drop) {
             Ok(()) => Ok(true),
             Err(AskError::Gone) => Ok(false),

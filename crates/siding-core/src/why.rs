@@ -4,8 +4,8 @@ use std::ffi::CStr;
 
 use siding_model::evidence::{Evidence, WhyView};
 use siding_model::id::TaskId;
-use siding_model::limits::Peaks;
-use siding_model::protocol::{Message, Request};
+use siding_model::limits::PeakUsage;
+use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use crate::link::{AskError, Link};
 use crate::steps::Carrier;
@@ -23,8 +23,8 @@ const ANSWER_MS: u64 = 10_000;
 pub fn ask(dir: &TaskDir) -> Result<Evidence, AskError> {
     let link = Link::connect(dir)?.ok_or(AskError::Gone)?;
     let mut found = None;
-    link.ask(&Request::Why, ANSWER_MS, |message| {
-        if let Message::Why { evidence } = message {
+    link.ask(&ShimRequest::Why, ANSWER_MS, |message| {
+        if let ShimMessage::Why { evidence } = message {
             found = Some(*evidence);
         }
     })?;
@@ -68,7 +68,7 @@ pub fn view(root: &Root, program: &CStr, id: TaskId) -> Result<WhyView, WhyError
         match ask(&watch.dir().map_err(WatchError::from)?) {
             Ok(evidence) => {
                 let steps = steps(root, id).map_err(WatchError::from)?;
-                return Ok(WhyView::new(id, evidence.of_workflow(&steps)));
+                return Ok(WhyView::new(id, evidence.for_workflow(&steps)));
             }
             // It ended in this moment, or its shim was killed: recovery tells which.
             Err(AskError::Gone) => last = AskError::Gone,
@@ -97,11 +97,11 @@ const USAGE_MS: u64 = 1_000;
 /// Returns the most that a running task was seen to use, this moment included. `None` when its shim
 /// does not say: it is gone, busy, or of an older version.
 #[must_use]
-pub fn usage(dir: &TaskDir) -> Option<Peaks> {
+pub fn usage(dir: &TaskDir) -> Option<PeakUsage> {
     let link = Link::connect(dir).ok().flatten()?;
     let mut found = None;
-    link.ask(&Request::Usage, USAGE_MS, |message| {
-        if let Message::Usage { peaks } = message {
+    link.ask(&ShimRequest::Usage, USAGE_MS, |message| {
+        if let ShimMessage::Usage { peaks } = message {
             found = Some(peaks);
         }
     })

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use siding_core::output::{self, Choose, FILE, Query, Size, Stream};
 use siding_core::store::Root;
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 
 /// Length of the one line, in MiB.
 const LINE_MIB: usize = 100;
@@ -23,7 +23,7 @@ fn high_water_kib() -> u64 {
 fn a_line_of_100_mb_is_read_in_flat_memory() {
     let temporary = tempfile::tempdir().unwrap();
     let root = Root::open(&temporary.path().join("state")).unwrap();
-    let dir = root.create_task(root.new_id(Kind::LocalBash).unwrap()).unwrap();
+    let dir = root.create_task(root.new_id(TaskKind::LocalBash).unwrap()).unwrap();
     let mut file = std::fs::File::create(dir.path().join(FILE)).unwrap();
     let block = vec![b'x'; 1 << 20];
     for _ in 0..LINE_MIB {

@@ -55,7 +55,7 @@ fn sequence(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::history::slow;
+    use siding_model::history::known_slow_words;
 
     use super::*;
     use crate::parse::TEXT_MAX;
@@ -134,7 +134,7 @@ mod tests {
             ("test -d target || cargo build", Some("cargo build")),
         ] {
             let commands = simple_commands(text).expect("it parses");
-            assert_eq!(slow(&commands).as_deref(), expected, "{text}");
+            assert_eq!(known_slow_words(&commands).as_deref(), expected, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The words of a task's command.
 
 use siding_model::history::SimpleCommand;
-use siding_model::spec::Command;
+use siding_model::spec::TaskCommand;
 
 use crate::simple_commands;
 
@@ -11,12 +11,12 @@ const SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 /// Returns the simple commands that a task's command consists of, none when its text is not
 /// understood.
 #[must_use]
-pub fn words_of(command: &Command) -> Vec<SimpleCommand> {
+pub fn words_of(command: &TaskCommand) -> Vec<SimpleCommand> {
     match command {
-        Command::Argv { argv } => {
+        TaskCommand::Argv { argv } => {
             vec![SimpleCommand { words: argv.iter().cloned().map(Some).collect() }]
         }
-        Command::Shell { text, shell } => {
+        TaskCommand::Shell { text, shell } => {
             let name = shell.rsplit('/').next().unwrap_or(shell);
             let commands = SHELLS.contains(&name).then(|| simple_commands(text));
             commands.flatten().unwrap_or_default()

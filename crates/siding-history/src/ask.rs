@@ -1,9 +1,9 @@
 //! Questions to the history.
 
 use rusqlite::{Row, params};
-use siding_model::history::{Expectation, Run, Summary, directory, normalise};
+use siding_model::history::{Expectation, Run, RunSummary, normalize_command, normalize_directory};
 use siding_model::outcome::Outcome;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use crate::database::History;
 use crate::error::HistoryError;
@@ -20,7 +20,7 @@ impl Filter {
     /// directory. `None` lets all pass.
     #[must_use]
     pub fn new(command: Option<&str>, cwd: Option<&str>) -> Self {
-        Self { command: command.map(normalise), cwd: cwd.map(directory) }
+        Self { command: command.map(normalize_command), cwd: cwd.map(normalize_directory) }
     }
 }
 
@@ -46,8 +46,9 @@ impl History {
         cwd: &str,
     ) -> Result<Option<Expectation>, HistoryError> {
         let sql = format!("{RUNS} WHERE c.command = ?1 AND c.cwd = ?2");
-        let runs = self.query(&sql, params![normalise(command), directory(cwd)])?;
-        Ok(Expectation::of(&runs))
+        let runs =
+            self.query(&sql, params![normalize_command(command), normalize_directory(cwd)])?;
+        Ok(Expectation::from_runs(&runs))
     }
 
     /// Returns runs, the newest first, at most `most`.
@@ -66,13 +67,13 @@ impl History {
     /// # Errors
     ///
     /// [`HistoryError`].
-    pub fn summaries(&self, filter: &Filter) -> Result<Vec<Summary>, HistoryError> {
+    pub fn summaries(&self, filter: &Filter) -> Result<Vec<RunSummary>, HistoryError> {
         let sql = format!(
             "{RUNS} WHERE {FILTERED} ORDER BY c.last_ended DESC, c.id, r.ended DESC, r.task"
         );
         let runs = self.query(&sql, params![filter.command, filter.cwd])?;
         let same = |a: &Run, b: &Run| a.command == b.command && a.cwd == b.cwd;
-        Ok(runs.chunk_by(same).filter_map(Summary::of).collect())
+        Ok(runs.chunk_by(same).filter_map(RunSummary::from_runs).collect())
     }
 
     fn query(
@@ -100,7 +101,7 @@ fn run(row: &Row<'_>) -> rusqlite::Result<Option<Run>> {
         task_id,
         command: row.get(1)?,
         cwd: row.get(2)?,
-        ended: Wall(row.get(3)?),
+        ended: UnixMs(row.get(3)?),
         ran_ms: number(4)?,
         outcome,
         peak_memory: number(6)?,

@@ -9,7 +9,7 @@ use siding_core::store::Root;
 use siding_core::sys::clock;
 use siding_model::history::Run;
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use crate::database::History;
 use crate::error::HistoryError;
@@ -51,7 +51,7 @@ impl History {
         if new.is_empty() && gone.is_empty() {
             return Ok(0);
         }
-        let read = |id: &TaskId| Run::of(&root.task(*id).ok()?.read().ok()?.state);
+        let read = |id: &TaskId| Run::from_state(&root.task(*id).ok()?.read().ok()?.state);
         let runs: Vec<Run> =
             new.iter().filter_map(|id| read(id).filter(|run| run.task_id == *id)).collect();
         self.remember(&runs, &gone)?;
@@ -114,7 +114,7 @@ fn write(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>>
 }
 
 /// Removes the oldest runs of these commands, and the commands that have not run for long.
-fn bound(database: &Connection, commands: &BTreeSet<i64>, now: Wall) -> rusqlite::Result<()> {
+fn bound(database: &Connection, commands: &BTreeSet<i64>, now: UnixMs) -> rusqlite::Result<()> {
     let mut runs = database.prepare(
         "DELETE FROM runs WHERE task IN
          (SELECT task FROM runs WHERE command = ?1 ORDER BY ended DESC, task LIMIT -1 OFFSET ?2)",

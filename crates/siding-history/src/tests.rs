@@ -8,13 +8,13 @@ use siding_core::journal_file::JournalFile;
 use siding_core::store::Root;
 use siding_core::sys::clock;
 use siding_model::history::{Quantile, Run};
-use siding_model::id::{Kind, TaskId};
-use siding_model::lifecycle::{Event, Tree};
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement};
-use siding_model::process::{BootId, Mono, ProcRef, Wall};
-use siding_model::record::{Accepted, Closed, FORMAT, Record};
+use siding_model::process::{BootId, MonotonicMs, ProcRef, UnixMs};
+use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, Record};
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::*;
 
@@ -39,29 +39,30 @@ impl Place {
 
     /// Records a task with these events, each with its moment. The last one ends it, unless it is
     /// to stay alive.
-    fn task(&self, command: &str, events: &[(u64, Event)]) -> TaskId {
-        let id = self.root.new_id(Kind::LocalBash).unwrap();
-        let accepted = Accepted {
-            format: FORMAT,
+    fn task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
+        let id = self.root.new_id(TaskKind::LocalBash).unwrap();
+        let accepted = AcceptedTask {
+            format: BASE_FORMAT,
             boot: BootId("an earlier one".to_owned()),
-            at: Mono(0),
+            at: MonotonicMs(0),
             wall: clock::wall(),
             shim: GONE,
             cgroup: None,
             adopted: None,
             spec: spec(id, command),
         };
-        let spawned = Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE.into() } };
+        let spawned =
+            Record::Event { at: MonotonicMs(0), event: TaskEvent::Spawned { leader: GONE.into() } };
         let mut records = vec![Record::Accepted(Box::new(accepted)), spawned];
         let events = events.iter().cloned();
-        records.extend(events.map(|(at, event)| Record::Event { at: Mono(at), event }));
+        records.extend(events.map(|(at, event)| Record::Event { at: MonotonicMs(at), event }));
         let dir = self.root.create_task(id).unwrap();
         JournalFile::create(&dir).unwrap().append(&records).unwrap();
         id
     }
 
     fn exited(&self, command: &str, ms: u64, code: u8) -> TaskId {
-        self.task(command, &[(ms, leader_ended(code, Tree::Empty))])
+        self.task(command, &[(ms, leader_ended(code, TreeLiveness::Empty))])
     }
 
     fn with<T>(&self, work: impl Fn(&mut History) -> Result<T, HistoryError>) -> T {
@@ -89,9 +90,9 @@ impl Place {
     }
 }
 
-fn leader_ended(code: u8, tree: Tree) -> Event {
+fn leader_ended(code: u8, tree: TreeLiveness) -> TaskEvent {
     let end = LeaderEnd::Exited { code };
-    Event::LeaderEnded { end, tree, final_cwd: None, pipeline: None }
+    TaskEvent::LeaderEnded { end, tree, final_cwd: None, pipeline: None }
 }
 
 fn spec(task_id: TaskId, text: &str) -> TaskSpec {
@@ -100,9 +101,9 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         session_id: "cli".parse().unwrap(),
         parent_task: None,
         name: None,
-        command: Command::Shell { text: text.to_owned(), shell: "bash".to_owned() },
+        command: TaskCommand::Shell { text: text.to_owned(), shell: "bash".to_owned() },
         cwd: "/w".to_owned(),
-        stdin: Stdin::Null,
+        stdin: StdinMode::Null,
         placement: Placement::Foreground,
         deadline_ms: 1_000,
         cap_ms: 1_000,
@@ -121,7 +122,7 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
         deadline_notice_ms: 0,
         watch: siding_model::limits::Thresholds::default(),
         limits: siding_model::limits::Limits::default(),
-        net: siding_model::net::NetPolicy::Host,
+        net: siding_model::net::NetPolicy::Unrestricted,
     }
 }
 
@@ -133,7 +134,7 @@ fn each_ended_task_is_taken_in_once() {
     }
     place.task("make test", &[]);
     assert_eq!(place.ingest(), 3, "what runs is not taken in");
-    assert_eq!(place.median("make test"), Some(Quantile::At(20)));
+    assert_eq!(place.median("make test"), Some(Quantile::Exact(20)));
     assert_eq!(place.median("make"), None, "another command");
     assert_eq!(place.ingest(), 0);
     assert_eq!(place.runs().len(), 3);
@@ -160,17 +161,21 @@ fn many_at_once_take_each_task_in_once() {
 #[test]
 fn only_an_exit_of_its_own_is_a_whole_length() {
     let place = Place::new();
-    let stop = Event::StopAsked { by: "user".to_owned(), grace_ms: None, signal: None };
+    let stop = TaskEvent::StopAsked { by: "user".to_owned(), grace_ms: None, signal: None };
     let killed = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
-    let end =
-        Event::LeaderEnded { end: killed, tree: Tree::Empty, final_cwd: None, pipeline: None };
-    let lingering = leader_ended(0, Tree::Alive);
-    let over = Event::DeadlinePassed;
-    let vanished = Event::Vanished { why: "nobody saw it".to_owned() };
+    let end = TaskEvent::LeaderEnded {
+        end: killed,
+        tree: TreeLiveness::Empty,
+        final_cwd: None,
+        pipeline: None,
+    };
+    let lingering = leader_ended(0, TreeLiveness::Alive);
+    let over = TaskEvent::DeadlinePassed;
+    let vanished = TaskEvent::Vanished { why: "nobody saw it".to_owned() };
     for (command, events) in [
         ("stopped", vec![(40, stop.clone()), (90, end.clone())]),
         ("late", vec![(1_000, over.clone()), (1_700, end)]),
-        ("lingers", vec![(40, lingering), (1_000, over), (1_000, Event::TreeEmpty)]),
+        ("lingers", vec![(40, lingering), (1_000, over), (1_000, TaskEvent::TreeEmpty)]),
         ("lost", vec![(40, vanished)]),
     ] {
         place.task(command, &events);
@@ -181,16 +186,16 @@ fn only_an_exit_of_its_own_is_a_whole_length() {
         let run = runs.iter().find(|run| run.command == command).unwrap();
         (run.ran_ms, run.length(), run.outcome.clone())
     };
-    use siding_model::history::Length;
+    use siding_model::history::RunLength;
     let by = "user".to_owned();
     // To the decision, not to the kill.
-    assert_eq!(length("stopped"), (Some(40), Length::AtLeast(40), Outcome::Stopped { by }));
+    assert_eq!(length("stopped"), (Some(40), RunLength::AtLeast(40), Outcome::Stopped { by }));
     let deadline = Outcome::Deadline { limit_ms: 1_000 };
-    assert_eq!(length("late"), (Some(1_000), Length::AtLeast(1_000), deadline));
+    assert_eq!(length("late"), (Some(1_000), RunLength::AtLeast(1_000), deadline));
     // The call returned when the shell did; what lingered is not what a caller waits for.
     let exited = Outcome::Exited { code: 0 };
-    assert_eq!(length("lingers"), (Some(40), Length::Whole(40), exited));
-    assert_eq!(length("lost").1, Length::Unknown);
+    assert_eq!(length("lingers"), (Some(40), RunLength::Complete(40), exited));
+    assert_eq!(length("lost").1, RunLength::Unknown);
 }
 
 /// What retention removes stays remembered, and is not remembered twice.
@@ -213,9 +218,9 @@ fn a_removed_task_stays_remembered() {
     assert_eq!(left, 0, "tasks that are gone need not be known");
 }
 
-fn run(place: &Place, command: String, ended: Wall) -> Run {
+fn run(place: &Place, command: String, ended: UnixMs) -> Run {
     Run {
-        task_id: place.root.new_id(Kind::LocalBash).unwrap(),
+        task_id: place.root.new_id(TaskKind::LocalBash).unwrap(),
         command,
         cwd: "/w".to_owned(),
         ended,
@@ -377,26 +382,26 @@ fn a_row_that_says_nothing_is_passed_over() {
 #[test]
 fn the_end_on_the_wall_is_when_it_was_closed() {
     let place = Place::new();
-    let id = place.root.new_id(Kind::LocalBash).unwrap();
-    let accepted = Accepted {
-        format: FORMAT,
+    let id = place.root.new_id(TaskKind::LocalBash).unwrap();
+    let accepted = AcceptedTask {
+        format: BASE_FORMAT,
         boot: BootId("an earlier one".to_owned()),
-        at: Mono(0),
-        wall: Wall(clock::wall().0 - 5_000),
+        at: MonotonicMs(0),
+        wall: UnixMs(clock::wall().0 - 5_000),
         shim: GONE,
         cgroup: None,
         adopted: None,
         spec: spec(id, "make"),
     };
-    let closed = Closed { wall: Wall(clock::wall().0 - 1_000), ..Closed::default() };
+    let closed = CloseSummary { wall: UnixMs(clock::wall().0 - 1_000), ..CloseSummary::default() };
     let wall = closed.wall;
     let dir = place.root.create_task(id).unwrap();
     JournalFile::create(&dir)
         .unwrap()
         .append(&[
             Record::Accepted(Box::new(accepted)),
-            Record::Event { at: Mono(0), event: Event::Spawned { leader: GONE.into() } },
-            Record::Event { at: Mono(9), event: leader_ended(0, Tree::Empty) },
+            Record::Event { at: MonotonicMs(0), event: TaskEvent::Spawned { leader: GONE.into() } },
+            Record::Event { at: MonotonicMs(9), event: leader_ended(0, TreeLiveness::Empty) },
             Record::Closed(Box::new(closed)),
         ])
         .unwrap();

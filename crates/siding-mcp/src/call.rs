@@ -6,10 +6,10 @@ use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use siding_core::sys::clock;
+use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
-use siding_model::process::Mono;
-use siding_model::report::TaskView;
-use siding_model::span::human;
+use siding_model::process::MonotonicMs;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 use siding_tools::text::{self, millis};
 use siding_tools::{Caller, Gone, Host, Standing, sleep};
@@ -35,8 +35,8 @@ pub(crate) struct Call {
     token: Option<ProgressToken>,
     /// Whether progress keeps the client from giving up.
     is_patient: bool,
-    began: Mono,
-    next: Mono,
+    began: MonotonicMs,
+    next: MonotonicMs,
 }
 
 impl Call {
@@ -90,7 +90,7 @@ impl Caller for Call {
         self.next = now.plus_ms(millis(PROGRESS.1));
         let Some(token) = self.token.clone() else { return };
         let waited_ms = now.ms_since(self.began);
-        let mut message = format!("waiting for {}", human(whole(waited_ms)));
+        let mut message = format!("waiting for {}", format_duration(whole(waited_ms)));
         let mut total = bound.as_secs_f64();
         if let Some(standing) = standing {
             let view = sleep::block(|| host.view(standing, siding_core::view::Detail::Brief));
@@ -110,13 +110,13 @@ impl Caller for Call {
 
 /// Returns `b-4k7q… running for 12s, usually 40s; last line: …`.
 fn stands(view: &TaskView, standing: &Standing) -> String {
-    let usual = view
-        .expected_ms
-        .map_or_else(String::new, |ms| format!(", usually {}", human(Duration::from_millis(ms))));
+    let usual = view.expected_ms.map_or_else(String::new, |ms| {
+        format!(", usually {}", format_duration(Duration::from_millis(ms)))
+    });
     let last = text::last_line(standing)
         .map_or_else(String::new, |line| format!("; last line: {}", one_line(&line, LAST_LINE)));
     let phase = view.phase.as_str();
-    format!("{} {phase} for {}{usual}{last}", view.task_id, human(whole(view.elapsed_ms)))
+    format!("{} {phase} for {}{usual}{last}", view.task_id, format_duration(whole(view.elapsed_ms)))
 }
 
 fn whole(ms: u64) -> Duration {

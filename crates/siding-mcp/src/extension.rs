@@ -13,7 +13,7 @@ use siding_core::view::Detail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
-use siding_model::notice::Shown;
+use siding_model::notice::Coverage;
 use siding_model::outcome::Outcome;
 use siding_tools::sleep::block;
 use siding_tools::text::{self, LINE};
@@ -45,7 +45,7 @@ pub(crate) fn find(host: &Host, id: &str) -> Result<Standing, ErrorData> {
 /// Returns how a task stands, with its result once its command is over, and what that shows.
 pub(crate) fn get(host: &Host, id: &str) -> Result<(DetailedTask, Vec<Receipt>), ErrorData> {
     let standing = find(host, id)?;
-    let payload = match standing.state.life.phase() {
+    let payload = match standing.state.lifecycle.phase() {
         Phase::Ended { outcome: Outcome::Stopped { .. }, .. } => TaskPayload::Cancelled,
         Phase::Ended { .. } | Phase::Lingering { .. } => {
             TaskPayload::Completed { result: result(host, &standing)? }
@@ -57,7 +57,7 @@ pub(crate) fn get(host: &Host, id: &str) -> Result<(DetailedTask, Vec<Receipt>),
     };
     let task = task(host, &standing, payload.status());
     let shows_end = payload.status().is_terminal();
-    let receipt = shows_end.then(|| Receipt::Told(Box::new(standing.state), Shown::Call));
+    let receipt = shows_end.then(|| Receipt::Told(Box::new(standing.state), Coverage::FullResult));
     Ok((DetailedTask::new(task, payload), receipt.into_iter().collect()))
 }
 
@@ -79,7 +79,7 @@ fn task(host: &Host, standing: &Standing, status: TaskStatus) -> Task {
     let updated = view.ended_at.clone().unwrap_or(now);
     // No end of its life is named: it is kept as long as siding keeps tasks.
     Task::new(view.task_id.to_string(), status, view.started_at.clone(), updated)
-        .with_status_message(advice::line(&view, LINE))
+        .with_status_message(advice::format_task_line(&view, LINE))
         .with_poll_interval_ms(POLL_MS)
 }
 

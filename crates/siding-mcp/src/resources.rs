@@ -14,7 +14,7 @@ use siding_core::output::{self, Extent};
 use siding_core::watch::Watch;
 use siding_model::advice;
 use siding_model::id::TaskId;
-use siding_model::protocol::{Message, Request};
+use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_tools::sleep::{Sources, block};
 use siding_tools::text::LINE;
 use siding_tools::tools::{Whose, tasks};
@@ -55,7 +55,7 @@ pub(crate) fn list(host: &Host) -> Result<Vec<Resource>, ErrorData> {
         .into_iter()
         .map(|view| {
             Resource::new(uri(view.task_id), format!("output of {}", view.task_id))
-                .with_description(advice::line(&view, LINE))
+                .with_description(advice::format_task_line(&view, LINE))
                 .with_mime_type(TEXT)
                 .with_size(view.output.bytes)
         })
@@ -191,7 +191,7 @@ fn bytes_of(host: &Host, id: TaskId) -> Option<u64> {
 /// Tells of growth, at a bounded rate, and last of the end.
 async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
     let id = growth.id;
-    let again = Request::Subscribe { follow: true };
+    let again = ShimRequest::Subscribe { follow: true };
     let Ok(mut watch) = block(|| Watch::open(&host.root, PROGRAM, id)) else { return };
     if block(|| watch.send(&again)).is_err() {
         return;
@@ -202,9 +202,9 @@ async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
             break;
         }
         let ask_again = match block(|| watch.take()) {
-            Ok(Some(Message::Output { .. })) => true,
+            Ok(Some(ShimMessage::Output { .. })) => true,
             // From here on growth is told; what came before that has to be looked for.
-            Ok(Some(Message::Done)) => false,
+            Ok(Some(ShimMessage::Done)) => false,
             // Another shim took over, and knows nothing of who follows.
             Ok(None) => true,
             Ok(Some(_)) => continue,

@@ -8,23 +8,23 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::evidence::Verdict;
+use crate::evidence::WhyVerdict;
 use crate::history::Run;
 use crate::id::TaskId;
 use crate::outcome::{LeaderEnd, Outcome};
-use crate::process::Wall;
-use crate::report::{PhaseName, TaskView};
-use crate::text::{cut_head, visible};
+use crate::process::UnixMs;
+use crate::task_view::{PhaseName, TaskView};
+use crate::text::{cut_head, make_visible};
 
 /// Most entries of each list; the counts are of all.
-const LISTED_MAX: usize = 20;
+const MAX_LISTED_ENTRIES: usize = 20;
 /// Longest command, in bytes.
-const COMMAND_MAX_BYTES: usize = 1 << 10;
+const MAX_COMMAND_BYTES: usize = 1 << 10;
 /// Milliseconds between two daily reports. Less than a day: a person who begins a little earlier than
 /// the day before has one too.
-const DAILY_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
+const MIN_DAILY_REPORT_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
 /// Milliseconds that a daily report tells of, when the last one is not longer ago.
-const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+const DAILY_REPORT_PERIOD_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What happened in a period of time, as `siding report --json` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -165,29 +165,29 @@ pub struct ReapedProcess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     /// Its beginning.
-    pub since: Wall,
+    pub since: UnixMs,
     /// Its end.
-    pub until: Wall,
+    pub until: UnixMs,
 }
 
 impl Period {
     /// Returns the period of the daily report that is due, `None` when the last one is not long
     /// enough ago: the last 24 hours, or all that happened since the last report.
     #[must_use]
-    pub fn of_daily_report(last: Option<Wall>, now: Wall) -> Option<Self> {
+    pub fn for_daily_report(last: Option<UnixMs>, now: UnixMs) -> Option<Self> {
         // A clock that was set back makes none due twice.
         let age = last.map(|last| now.0.saturating_sub(last.0).abs());
-        if age.is_some_and(|age| age < DAILY_INTERVAL_MS) {
+        if age.is_some_and(|age| age < MIN_DAILY_REPORT_INTERVAL_MS) {
             return None;
         }
-        let day_ago = now.plus_ms(-DAY_MS);
+        let day_ago = now.plus_ms(-DAILY_REPORT_PERIOD_MS);
         let since = last.filter(|last| *last < day_ago).unwrap_or(day_ago);
         Some(Self { since, until: now })
     }
 
     /// Whether the period holds a moment, RFC 3339 in UTC with milliseconds.
     #[must_use]
-    pub fn holds(&self, moment: &str) -> bool {
+    pub fn contains(&self, moment: &str) -> bool {
         // All such texts have the same length, so they sort as the moments do.
         self.since.rfc3339().as_str() <= moment
     }
@@ -196,13 +196,16 @@ impl Period {
 impl ActivityTask {
     /// Returns a task that is kept.
     #[must_use]
-    pub fn of_view(view: &TaskView) -> Self {
+    pub fn from_view(view: &TaskView) -> Self {
         let asks = |verdict| {
-            matches!(verdict, Verdict::InputWait | Verdict::InputLikely | Verdict::PasswordLikely)
+            matches!(
+                verdict,
+                WhyVerdict::InputWait | WhyVerdict::InputLikely | WhyVerdict::PasswordLikely
+            )
         };
         Self {
             task_id: view.task_id,
-            command: shortened(view.what()),
+            command: shorten_command(view.display_name()),
             cwd: view.cwd.clone(),
             phase: view.phase,
             outcome: view.outcome.clone(),
@@ -215,10 +218,10 @@ impl ActivityTask {
 
     /// Returns a task that is only remembered.
     #[must_use]
-    pub fn of_run(run: &Run) -> Self {
+    pub fn from_run(run: &Run) -> Self {
         Self {
             task_id: run.task_id,
-            command: shortened(&run.command),
+            command: shorten_command(&run.command),
             cwd: run.cwd.clone(),
             phase: PhaseName::Ended,
             outcome: Some(run.outcome.clone()),
@@ -230,9 +233,9 @@ impl ActivityTask {
     }
 }
 
-fn shortened(command: &str) -> String {
-    let shown = visible(cut_head(command, COMMAND_MAX_BYTES));
-    cut_head(&shown, COMMAND_MAX_BYTES).to_owned()
+fn shorten_command(command: &str) -> String {
+    let shown = make_visible(cut_head(command, MAX_COMMAND_BYTES));
+    cut_head(&shown, MAX_COMMAND_BYTES).to_owned()
 }
 
 impl ActivityReport {
@@ -245,12 +248,12 @@ impl ActivityReport {
         signals: &[ReapedProcess],
         disk: DiskUse,
     ) -> Self {
-        tasks.retain(|task| task.ended_at.as_ref().is_none_or(|at| period.holds(at)));
+        tasks.retain(|task| task.ended_at.as_ref().is_none_or(|at| period.contains(at)));
         // The newest first; what runs before all that has ended.
         tasks.sort_by_key(|task| Reverse((task.ended_at.is_none(), task.ended_at.clone())));
         let is = |phase| move |task: &&ActivityTask| task.phase == phase;
         let list = |chosen: &mut dyn Iterator<Item = &ActivityTask>| -> Vec<ActivityTask> {
-            chosen.take(LISTED_MAX).cloned().collect()
+            chosen.take(MAX_LISTED_ENTRIES).cloned().collect()
         };
         let mut by_time: Vec<&ActivityTask> = tasks.iter().collect();
         by_time.sort_by_key(|task| Reverse(task.elapsed_ms));
@@ -260,10 +263,10 @@ impl ActivityReport {
         Self {
             since: period.since.rfc3339(),
             until: period.until.rfc3339(),
-            counts: ActivityCounts::of(&tasks),
+            counts: ActivityCounts::from_tasks(&tasks),
             failed: list(&mut tasks.iter().filter(|task| has_failed(task))),
             stopped_by: stop_causes(&tasks),
-            reaped: reap_rules(signals.iter().filter(|signal| period.holds(&signal.at))),
+            reaped: reap_rules(signals.iter().filter(|signal| period.contains(&signal.at))),
             lingering: list(&mut by_time.iter().copied().filter(is(PhaseName::Lingering))),
             needs_input: list(&mut by_time.iter().copied().filter(|task| task.needs_input)),
             slowest: list(&mut by_time.iter().copied().filter(|task| task.elapsed_ms.is_some())),
@@ -280,7 +283,7 @@ impl ActivityReport {
 }
 
 impl ActivityCounts {
-    fn of(tasks: &[ActivityTask]) -> Self {
+    fn from_tasks(tasks: &[ActivityTask]) -> Self {
         let mut counts = Self { ran: tasks.len(), ..Self::default() };
         for task in tasks {
             let count = match &task.outcome {
@@ -327,9 +330,9 @@ fn has_failed(task: &ActivityTask) -> bool {
 fn stop_rule(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Deadline { .. } => Some("deadline".to_owned()),
-        Outcome::Limit { which } => Some(which.flag().to_owned()),
-        Outcome::Stopped { by } => Some(visible(cut_head(by, COMMAND_MAX_BYTES))),
-        Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM => {
+        Outcome::Limit { which } => Some(which.flag_name().to_owned()),
+        Outcome::Stopped { by } => Some(make_visible(cut_head(by, MAX_COMMAND_BYTES))),
+        Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM_SENDER => {
             Some("out of memory".to_owned())
         }
         Outcome::Signaled { .. }
@@ -350,7 +353,7 @@ fn stop_causes(tasks: &[ActivityTask]) -> Vec<StopCause> {
     }
     let mut causes: Vec<StopCause> = causes.into_values().collect();
     causes.sort_by_key(|cause| Reverse(cause.tasks));
-    causes.truncate(LISTED_MAX);
+    causes.truncate(MAX_LISTED_ENTRIES);
     causes
 }
 
@@ -362,14 +365,14 @@ fn reap_rules<'s>(signals: impl Iterator<Item = &'s ReapedProcess>) -> Vec<ReapR
     let rule = |(rule, processes): (&str, BTreeMap<_, &ReapedProcess>)| {
         let last = processes.values().max_by_key(|signal| &signal.at)?;
         Some(ReapRule {
-            rule: visible(cut_head(rule, COMMAND_MAX_BYTES)),
+            rule: make_visible(cut_head(rule, MAX_COMMAND_BYTES)),
             processes: processes.len(),
             last_at: last.at.clone(),
-            command: shortened(&last.command),
+            command: shorten_command(&last.command),
         })
     };
     let mut rules: Vec<ReapRule> = rules.into_iter().filter_map(rule).collect();
     rules.sort_by_key(|rule| Reverse(rule.processes));
-    rules.truncate(LISTED_MAX);
+    rules.truncate(MAX_LISTED_ENTRIES);
     rules
 }

@@ -2,11 +2,11 @@
 
 use crate::id::SessionId;
 use crate::process::ProcRef;
-use crate::spec::Command;
+use crate::spec::TaskCommand;
 
 /// Programs that stand between a host and the shell that it started: shells, and what only starts
 /// another program. What owns the conversation is above them.
-const BETWEEN: [&str; 26] = [
+const WRAPPER_PROGRAMS: [&str; 26] = [
     "ash",
     "bash",
     "busybox",
@@ -36,12 +36,12 @@ const BETWEEN: [&str; 26] = [
 ];
 
 /// Most bytes of a host's name in the name of its session.
-const NAME_MAX: usize = 16;
+const MAX_HOST_NAME_CHARS: usize = 16;
 
 /// Whether a program of this name only stands between a host and its shell.
 #[must_use]
-pub fn is_between(program: &str) -> bool {
-    BETWEEN.binary_search(&program).is_ok()
+pub fn is_wrapper_program(program: &str) -> bool {
+    WRAPPER_PROGRAMS.binary_search(&program).is_ok()
 }
 
 /// Returns the name of the session of a host that has opened none: the same for the whole life of
@@ -51,9 +51,9 @@ pub fn is_between(program: &str) -> bool {
 ///
 /// Never: only what a name may hold is left.
 #[must_use]
-pub fn session_of(host: &str, process: ProcRef) -> SessionId {
+pub fn session_for_host(host: &str, process: ProcRef) -> SessionId {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    let name: String = host.chars().take(NAME_MAX).map(plain).collect();
+    let name: String = host.chars().take(MAX_HOST_NAME_CHARS).map(plain).collect();
     let name = name.trim_matches('-');
     let name = if name.is_empty() { "host" } else { name };
     let ProcRef { pid, start_ticks } = process;
@@ -62,56 +62,57 @@ pub fn session_of(host: &str, process: ProcRef) -> SessionId {
 
 /// Returns what a process runs, from the words of its command line.
 #[must_use]
-pub fn command_of(words: &[String]) -> Command {
-    match text_of(words) {
-        Some(text) => Command::Shell {
-            text: hosts_text(text).unwrap_or_else(|| text.to_owned()),
+pub fn command_from_argv(words: &[String]) -> TaskCommand {
+    match dash_c_text(words) {
+        Some(text) => TaskCommand::Shell {
+            text: unwrap_host_text(text).unwrap_or_else(|| text.to_owned()),
             shell: words[0].trim_start_matches('-').to_owned(),
         },
-        None if words.is_empty() => Command::Argv { argv: vec!["?".to_owned()] },
-        None => Command::Argv { argv: words.to_vec() },
+        None if words.is_empty() => TaskCommand::Argv { argv: vec!["?".to_owned()] },
+        None => TaskCommand::Argv { argv: words.to_vec() },
     }
 }
 
 /// Returns the command that a host runs by a shell of its own, where that shell's text stands in these
 /// words: its own, or those of what will start it, quoted once more for each shell in between.
 #[must_use]
-pub fn hosts_command(words: &[String]) -> Option<Command> {
+pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
     /// Shells around the host's that are looked into.
-    const AROUND_MOST: u32 = 4;
+    const MAX_SHELL_NESTING: u32 = 4;
     // The rest of a program's words, behind its options, may be a shell's.
-    (0..words.len()).find_map(|from| quoted_command(text_of(&words[from..])?, AROUND_MOST))
+    (0..words.len())
+        .find_map(|from| find_quoted_command(dash_c_text(&words[from..])?, MAX_SHELL_NESTING))
 }
 
 /// Returns the command of a host's text, or of one that stands in this text as a shell's word.
-fn quoted_command(text: &str, around: u32) -> Option<Command> {
-    if let Some(text) = hosts_text(text) {
-        return Some(Command::Shell { text, shell: "bash".to_owned() });
+fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
+    if let Some(text) = unwrap_host_text(text) {
+        return Some(TaskCommand::Shell { text, shell: "bash".to_owned() });
     }
-    let mut texts = text.match_indices(WITH_TEXT).map(|(at, _)| &text[at + WITH_TEXT.len()..]);
-    let inner = |rest| quoted_command(&first_word(rest)?, around.checked_sub(1)?);
+    let mut texts = text.match_indices(DASH_C).map(|(at, _)| &text[at + DASH_C.len()..]);
+    let inner = |rest| find_quoted_command(&first_word(rest)?, nesting_left.checked_sub(1)?);
     texts.find_map(inner)
 }
 
 /// What stands before a shell's text in the text of another.
-const WITH_TEXT: &str = " -c ";
+const DASH_C: &str = " -c ";
 
 /// Returns the command that a host runs by the shell whose words these are.
 #[must_use]
-pub fn hosts_shell(words: &[String]) -> Option<Command> {
-    let text = hosts_text(text_of(words)?)?;
-    Some(Command::Shell { text, shell: words[0].trim_start_matches('-').to_owned() })
+pub fn host_shell_command(words: &[String]) -> Option<TaskCommand> {
+    let text = unwrap_host_text(dash_c_text(words)?)?;
+    Some(TaskCommand::Shell { text, shell: words[0].trim_start_matches('-').to_owned() })
 }
 
 /// Whether these are the words of a shell that was given its text by `-c`.
 #[must_use]
-pub fn is_shell_with_text(words: &[String]) -> bool {
+pub fn is_shell_with_dash_c(words: &[String]) -> bool {
     let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-    is_between(name.trim_start_matches('-')) && text_of(words).is_some()
+    is_wrapper_program(name.trim_start_matches('-')) && dash_c_text(words).is_some()
 }
 
 /// Returns the text that a shell was started with by `-c`.
-fn text_of(words: &[String]) -> Option<&str> {
+fn dash_c_text(words: &[String]) -> Option<&str> {
     let mut rest = words.iter().skip(1);
     let mut has_text = false;
     while let Some(word) = rest.next() {
@@ -137,34 +138,34 @@ fn text_of(words: &[String]) -> Option<&str> {
 
 /// What stands before and behind the command in the text of a Claude Code shell: it restores the
 /// shell's state, runs the command by `eval`, and notes the directory.
-const BEFORE: &str = "&& eval ";
-const BEHIND: &str = " && pwd -P >| ";
+const CLAUDE_EVAL_PREFIX: &str = "&& eval ";
+const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 
 /// How the command begins in the text of a shell around the host's shell: with a quote that was
 /// quoted itself. Its words are those of the inner shell's text, not the command's.
-const QUOTED_AGAIN: &str = r#"'"'"'"#;
+const NESTED_QUOTE: &str = r#"'"'"'"#;
 
 /// How the text of a Codex shell begins, and what stands before the shell and the command that it
 /// becomes when it has restored the environment (0.169.0).
-const CODEX: &str = "__CODEX_SNAPSHOT";
-const BECOMES: &str = "\n\nexec ";
+const CODEX_TEXT_PREFIX: &str = "__CODEX_SNAPSHOT";
+const CODEX_EXEC: &str = "\n\nexec ";
 
 /// Returns the command that a host has wrapped into a text of its own, `None` where it is not known
 /// to have.
-fn hosts_text(text: &str) -> Option<String> {
-    if text.starts_with(CODEX) {
-        let (_, becomes) = text.split_once(BECOMES)?;
-        return match unquoted(becomes)?.as_slice() {
+fn unwrap_host_text(text: &str) -> Option<String> {
+    if text.starts_with(CODEX_TEXT_PREFIX) {
+        let (_, becomes) = text.split_once(CODEX_EXEC)?;
+        return match split_shell_words(becomes)?.as_slice() {
             [_shell, flag, command] if flag.starts_with('-') => Some(command.clone()),
             _ => None,
         };
     }
-    let (_, rest) = text.split_once(BEFORE)?;
-    if rest.starts_with(QUOTED_AGAIN) {
+    let (_, rest) = text.split_once(CLAUDE_EVAL_PREFIX)?;
+    if rest.starts_with(NESTED_QUOTE) {
         return None;
     }
-    let (quoted, _) = rest.rsplit_once(BEHIND)?;
-    let mut words = unquoted(quoted)?;
+    let (quoted, _) = rest.rsplit_once(CLAUDE_PWD_SUFFIX)?;
+    let mut words = split_shell_words(quoted)?;
     // The host's own redirection, not the command's.
     if words.ends_with(&["<".to_owned(), "/dev/null".to_owned()]) {
         words.truncate(words.len() - 2);
@@ -177,23 +178,23 @@ fn first_word(text: &str) -> Option<String> {
     let mut chars = text.chars();
     let mut word = None;
     loop {
-        match next_part(&mut chars, &mut word)? {
-            Part::OfWord => {}
-            Part::Between | Part::End => return word,
+        match next_shell_token(&mut chars, &mut word)? {
+            ShellToken::InWord => {}
+            ShellToken::Separator | ShellToken::End => return word,
         }
     }
 }
 
 /// Returns the words of a text as a shell would take them, `None` when a quote is left open.
-fn unquoted(text: &str) -> Option<Vec<String>> {
+fn split_shell_words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = text.chars();
     loop {
-        match next_part(&mut chars, &mut word)? {
-            Part::OfWord => {}
-            Part::Between => words.extend(word.take()),
-            Part::End => {
+        match next_shell_token(&mut chars, &mut word)? {
+            ShellToken::InWord => {}
+            ShellToken::Separator => words.extend(word.take()),
+            ShellToken::End => {
                 words.extend(word.take());
                 return Some(words);
             }
@@ -202,18 +203,21 @@ fn unquoted(text: &str) -> Option<Vec<String>> {
 }
 
 /// What a shell has read.
-enum Part {
-    OfWord,
-    Between,
+enum ShellToken {
+    InWord,
+    Separator,
     End,
 }
 
 /// Reads one quoted part, one character, or what stands between two words. `None` when a quote is left
 /// open.
-fn next_part(chars: &mut std::str::Chars<'_>, word: &mut Option<String>) -> Option<Part> {
-    let Some(c) = chars.next() else { return Some(Part::End) };
+fn next_shell_token(
+    chars: &mut std::str::Chars<'_>,
+    word: &mut Option<String>,
+) -> Option<ShellToken> {
+    let Some(c) = chars.next() else { return Some(ShellToken::End) };
     match c {
-        ' ' | '\t' => return Some(Part::Between),
+        ' ' | '\t' => return Some(ShellToken::Separator),
         '\'' | '"' => {
             let (inside, after) = chars.as_str().split_once(c)?;
             word.get_or_insert_default().push_str(inside);
@@ -222,7 +226,7 @@ fn next_part(chars: &mut std::str::Chars<'_>, word: &mut Option<String>) -> Opti
         '\\' => word.get_or_insert_default().push(chars.next()?),
         other => word.get_or_insert_default().push(other),
     }
-    Some(Part::OfWord)
+    Some(ShellToken::InWord)
 }
 
 #[cfg(test)]
@@ -230,43 +234,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_of_a_codex_shell_is_found() {
+    fn the_command_inside_a_codex_shell_is_found() {
         let text = "__CODEX_SNAPSHOT_OVERRIDE_SET_0=\"${A+x}\"\n\nif . '/h/s.sh'; then :; fi\n\n\
                     exec '/bin/bash' -c 'echo '\\''a b'\\''; make\n\nexec true'";
-        assert_eq!(shell(&["/bin/bash", "-c", text]), "/bin/bash: echo 'a b'; make\n\nexec true");
+        assert_eq!(
+            describe_command(&["/bin/bash", "-c", text]),
+            "/bin/bash: echo 'a b'; make\n\nexec true"
+        );
         let strange = "__CODEX_SNAPSHOT=1\n\nexec a b c d";
-        assert_eq!(shell(&["/bin/bash", "-c", strange]), format!("/bin/bash: {strange}"));
+        assert_eq!(
+            describe_command(&["/bin/bash", "-c", strange]),
+            format!("/bin/bash: {strange}")
+        );
     }
 
-    fn shell(line: &[&str]) -> String {
+    fn describe_command(line: &[&str]) -> String {
         let words: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
-        match command_of(&words) {
-            Command::Shell { text, shell } => format!("{shell}: {text}"),
-            Command::Argv { argv } => argv.join("|"),
+        match command_from_argv(&words) {
+            TaskCommand::Shell { text, shell } => format!("{shell}: {text}"),
+            TaskCommand::Argv { argv } => argv.join("|"),
         }
     }
 
     #[test]
-    fn the_text_of_a_shell_is_its_command() {
-        assert_eq!(shell(&["bash", "-c", "make"]), "bash: make");
-        assert_eq!(shell(&["/bin/bash", "-c", "-l", "make", "x"]), "/bin/bash: make");
-        assert_eq!(shell(&["bash", "-lc", "make"]), "bash: make");
-        assert_eq!(shell(&["bash", "-euo", "pipefail", "-c", "a; b"]), "bash: a; b");
-        assert_eq!(shell(&["bash", "--norc", "+e", "-c", "--", "a"]), "bash: a");
-        assert_eq!(shell(&["bash", "-e", "build.sh", "-c", "x"]), "bash|-e|build.sh|-c|x");
-        assert_eq!(shell(&["bash"]), "bash");
-        assert_eq!(shell(&["bash", "-c"]), "bash|-c");
-        assert_eq!(shell(&[]), "?");
+    fn the_dash_c_text_of_a_shell_is_its_command() {
+        assert_eq!(describe_command(&["bash", "-c", "make"]), "bash: make");
+        assert_eq!(describe_command(&["/bin/bash", "-c", "-l", "make", "x"]), "/bin/bash: make");
+        assert_eq!(describe_command(&["bash", "-lc", "make"]), "bash: make");
+        assert_eq!(describe_command(&["bash", "-euo", "pipefail", "-c", "a; b"]), "bash: a; b");
+        assert_eq!(describe_command(&["bash", "--norc", "+e", "-c", "--", "a"]), "bash: a");
+        assert_eq!(
+            describe_command(&["bash", "-e", "build.sh", "-c", "x"]),
+            "bash|-e|build.sh|-c|x"
+        );
+        assert_eq!(describe_command(&["bash"]), "bash");
+        assert_eq!(describe_command(&["bash", "-c"]), "bash|-c");
+        assert_eq!(describe_command(&[]), "?");
     }
 
     #[test]
-    fn the_command_inside_a_hosts_text_is_found() {
+    fn the_command_inside_a_host_wrapper_text_is_found() {
         let wrapped = |command: &str| {
             let text = format!(
                 "source /h/.claude/shell-snapshots/s.sh 2>/dev/null || true && shopt -u extglob \
                  2>/dev/null || true && eval {command} && pwd -P >| /tmp/claude-1-cwd"
             );
-            shell(&["/bin/bash", "-c", &text])
+            describe_command(&["/bin/bash", "-c", &text])
         };
         assert_eq!(wrapped(r"'npm test' \< /dev/null"), "/bin/bash: npm test");
         assert_eq!(
@@ -278,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hosts_session_has_a_name() {
+    fn a_host_session_is_named_after_its_process() {
         let process = ProcRef { pid: 7, start_ticks: 99 };
         for (host, name) in [
             ("codex", "codex-7-99"),
@@ -287,13 +300,17 @@ mod tests {
             ("", "host-7-99"),
             (&"x".repeat(400), "xxxxxxxxxxxxxxxx-7-99"),
         ] {
-            assert_eq!(session_of(host, process).as_str(), name);
+            assert_eq!(session_for_host(host, process).as_str(), name);
         }
     }
 
     #[test]
-    fn the_programs_between_are_sorted_for_the_search() {
-        assert!(BETWEEN.is_sorted());
-        assert!(is_between("bash") && is_between("timeout") && !is_between("node"));
+    fn wrapper_programs_are_sorted_for_binary_search() {
+        assert!(WRAPPER_PROGRAMS.is_sorted());
+        assert!(
+            is_wrapper_program("bash")
+                && is_wrapper_program("timeout")
+                && !is_wrapper_program("node")
+        );
     }
 }

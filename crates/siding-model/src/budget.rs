@@ -47,7 +47,7 @@ pub enum WaitRequest {
 
 /// How long a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum CallerWait {
     /// Until the command has started: it runs in the background.
     UntilStart,
     /// For this long. Then the command continues in the background.
@@ -71,11 +71,11 @@ impl Settings {
 impl BudgetPolicy {
     /// Decides how long a caller waits.
     #[must_use]
-    pub const fn decide(self, call: BudgetCall) -> Wait {
+    pub const fn decide(self, call: BudgetCall) -> CallerWait {
         match call.request {
-            WaitRequest::Background => return Wait::UntilStart,
-            WaitRequest::Budget => return Wait::For(self.budget),
-            WaitRequest::UntilEnd => return Wait::UntilEnd,
+            WaitRequest::Background => return CallerWait::UntilStart,
+            WaitRequest::Budget => return CallerWait::For(self.budget),
+            WaitRequest::UntilEnd => return CallerWait::UntilEnd,
             WaitRequest::Unspecified => {}
         }
         let is_assisted = match self.assistant_mode {
@@ -84,14 +84,14 @@ impl BudgetPolicy {
             AssistantMode::Auto => !call.is_person,
         };
         if is_assisted && self.background_tasks && !call.is_subagent {
-            Wait::For(self.budget)
+            CallerWait::For(self.budget)
         } else {
-            Wait::UntilEnd
+            CallerWait::UntilEnd
         }
     }
 }
 
-impl Wait {
+impl CallerWait {
     /// Returns the budget; `None` for a wait that has none.
     #[must_use]
     pub const fn budget(self) -> Option<Duration> {
@@ -131,8 +131,8 @@ impl BudgetPolicy {
             true => WaitRequest::Background,
             false => WaitRequest::Unspecified,
         };
-        let asked = BudgetCall { request, is_subagent: call.is_subagent, is_person: false };
-        self.decide(asked).budget().filter(|budget| *budget < call.timeout)
+        let budget_call = BudgetCall { request, is_subagent: call.is_subagent, is_person: false };
+        self.decide(budget_call).budget().filter(|budget| *budget < call.timeout)
     }
 }
 
@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_names_its_wait_gets_it_under_every_policy() {
+    fn an_explicit_wait_applies_under_every_policy() {
         for policy in policies() {
             for (request, wait) in [
-                (WaitRequest::Background, Wait::UntilStart),
-                (WaitRequest::Budget, Wait::For(BUDGET)),
-                (WaitRequest::UntilEnd, Wait::UntilEnd),
+                (WaitRequest::Background, CallerWait::UntilStart),
+                (WaitRequest::Budget, CallerWait::For(BUDGET)),
+                (WaitRequest::UntilEnd, CallerWait::UntilEnd),
             ] {
                 for call in calls(request) {
                     assert_eq!(policy.decide(call), wait, "{policy:?} {call:?}");
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_is_that_of_the_settings() {
+    fn the_budget_policy_comes_from_the_settings() {
         let policy = Settings::default().budget_policy();
         assert_eq!(policy.budget, BUDGET);
         assert_eq!(policy.assistant_mode, AssistantMode::Auto);
         assert!(policy.background_tasks);
     }
 
-    const CALL: HostCall<'static> = HostCall {
+    const HOST_CALL: HostCall<'static> = HostCall {
         command: "make",
         timeout: Duration::from_secs(120),
         is_background: false,
@@ -225,28 +225,28 @@ mod tests {
     };
 
     #[test]
-    fn a_hosts_call_gets_the_budget_unless_it_is_left_alone() {
+    fn a_host_call_gets_the_budget_unless_it_is_exempt() {
         let policy = Settings::default().budget_policy();
-        assert_eq!(policy.decide_host_timeout(&CALL), Some(BUDGET));
+        assert_eq!(policy.decide_host_timeout(&HOST_CALL), Some(BUDGET));
         for left_alone in [
-            HostCall { timeout: BUDGET, ..CALL },
-            HostCall { timeout: Duration::from_secs(3), ..CALL },
-            HostCall { is_background: true, ..CALL },
-            HostCall { is_subagent: true, ..CALL },
-            HostCall { can_move: false, ..CALL },
-            HostCall { command: "sleep 20; make", ..CALL },
+            HostCall { timeout: BUDGET, ..HOST_CALL },
+            HostCall { timeout: Duration::from_secs(3), ..HOST_CALL },
+            HostCall { is_background: true, ..HOST_CALL },
+            HostCall { is_subagent: true, ..HOST_CALL },
+            HostCall { can_move: false, ..HOST_CALL },
+            HostCall { command: "sleep 20; make", ..HOST_CALL },
         ] {
             assert_eq!(policy.decide_host_timeout(&left_alone), None, "{left_alone:?}");
         }
         let off = BudgetPolicy { assistant_mode: AssistantMode::Off, ..policy };
-        assert_eq!(off.decide_host_timeout(&CALL), None);
+        assert_eq!(off.decide_host_timeout(&HOST_CALL), None);
         let disabled = BudgetPolicy { background_tasks: false, ..policy };
-        assert_eq!(disabled.decide_host_timeout(&CALL), None);
+        assert_eq!(disabled.decide_host_timeout(&HOST_CALL), None);
     }
 
     /// As seen with Claude Code 2.1.330 (docs/claude-code.md).
     #[test]
-    fn commands_that_begin_with_sleep_are_killed_at_their_timeout() {
+    fn commands_starting_with_sleep_are_killed_at_their_timeout() {
         for killed in [
             "sleep 8; echo a",
             "  sleep 8",

@@ -6,34 +6,35 @@
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
 use crate::outcome::Placement;
-use crate::process::Mono;
-use crate::record::WITH_EXPIRING;
+use crate::process::MonotonicMs;
+use crate::record::FORMAT_WITH_EXPIRING;
 use crate::spec::TaskSpec;
 
 /// Shortest time from the start to the deadline for which a notice is given, in milliseconds.
-const MIN_LIFE_MS: u64 = 600_000;
+const MIN_TASK_LIFETIME_MS: u64 = 600_000;
 
 /// Whether the journal of such a task may come to hold an `expiring`. Its deadline may be moved up
 /// to its cap.
-pub(crate) const fn may_be_recorded(spec: &TaskSpec) -> bool {
-    spec.deadline_notice_ms > 0 && spec.cap_ms >= MIN_LIFE_MS
+pub(crate) const fn may_record_expiring(spec: &TaskSpec) -> bool {
+    spec.deadline_notice_ms > 0 && spec.cap_ms >= MIN_TASK_LIFETIME_MS
 }
 
 impl TaskState {
     /// Returns when the notice of the current deadline is due, `None` if none is wanted or it is
     /// recorded.
     #[must_use]
-    pub fn deadline_notice_at(&self) -> Option<Mono> {
-        let deadline = self.life.deadline();
-        let runs = matches!(self.life.phase(), Phase::Running { .. } | Phase::Lingering { .. });
+    pub fn deadline_notice_at(&self) -> Option<MonotonicMs> {
+        let deadline = self.lifecycle.deadline();
+        let runs =
+            matches!(self.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. });
         let has_waiting_caller =
-            self.life.placement() == Placement::Foreground && self.adopted.is_none();
-        let is_wanted = self.format >= WITH_EXPIRING
+            self.lifecycle.placement() == Placement::Foreground && self.adopted.is_none();
+        let is_wanted = self.format >= FORMAT_WITH_EXPIRING
             && self.spec.deadline_notice_ms > 0
-            && deadline.ms_since(self.started) >= MIN_LIFE_MS
-            && self.expiring != Some(deadline);
+            && deadline.ms_since(self.started) >= MIN_TASK_LIFETIME_MS
+            && self.announced_deadline != Some(deadline);
         let notice_ms = self.spec.deadline_notice_ms;
         (runs && is_wanted && !has_waiting_caller)
-            .then(|| Mono(deadline.0.saturating_sub(notice_ms)))
+            .then(|| MonotonicMs(deadline.0.saturating_sub(notice_ms)))
     }
 }

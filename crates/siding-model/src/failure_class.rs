@@ -38,15 +38,15 @@ pub struct ArmingSetting {
 /// Returns all classes, in the order of the failure table.
 #[must_use]
 pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
-    let mut classes = before_the_start(settings);
-    classes.extend(while_it_runs(settings));
+    let mut classes = launch_time_classes(settings);
+    classes.extend(runtime_classes(settings));
     classes
 }
 
 /// Returns the classes that are judged before a command runs, or from its start.
-fn before_the_start(settings: &Settings) -> Vec<FailureClass> {
+fn launch_time_classes(settings: &Settings) -> Vec<FailureClass> {
     let row = |class, detector, armed, action, keys: &[Key]| {
-        let settings = arming(settings, keys);
+        let settings = arming_settings(settings, keys);
         FailureClass { class, detector, armed, action, settings }
     };
     vec![
@@ -55,7 +55,7 @@ fn before_the_start(settings: &Settings) -> Vec<FailureClass> {
         row(
             "unauthorized egress",
             "network policy, enforced by the kernel",
-            settings.net != NetPolicy::Host,
+            settings.net != NetPolicy::Unrestricted,
             "deny",
             &[Key::Net],
         ),
@@ -74,8 +74,8 @@ fn before_the_start(settings: &Settings) -> Vec<FailureClass> {
 }
 
 /// Returns the classes that are watched while a task runs.
-fn while_it_runs(settings: &Settings) -> Vec<FailureClass> {
-    let (limits, watch) = (settings.limits(), settings.thresholds());
+fn runtime_classes(settings: &Settings) -> Vec<FailureClass> {
+    let (limits, watch) = (settings.limits(), settings.watchdog_thresholds());
     let watched = |class, detector, is_limited: bool, is_watched: bool, keys: &[Key]| {
         let ends = is_limited && limits.on_limit == OnLimit::Stop;
         FailureClass {
@@ -83,7 +83,7 @@ fn while_it_runs(settings: &Settings) -> Vec<FailureClass> {
             detector,
             armed: is_limited || is_watched,
             action: if ends { "stop" } else { "notice" },
-            settings: arming(settings, keys),
+            settings: arming_settings(settings, keys),
         }
     };
     vec![
@@ -106,12 +106,12 @@ fn while_it_runs(settings: &Settings) -> Vec<FailureClass> {
             detector: "socket files that no process holds",
             armed: !settings.reap_sockets.is_empty(),
             action: "reap at session start",
-            settings: arming(settings, &[Key::ReapSockets]),
+            settings: arming_settings(settings, &[Key::ReapSockets]),
         },
         watched(
             "exfiltration in the background",
             "age of a connection that sends, bytes sent to each remote",
-            limits.need_connections(),
+            limits.needs_connections(),
             watch.connection_age_ms > 0 || watch.sent > 0,
             &[Key::WatchConnectionAge, Key::WatchSent, Key::MaxConnectionAge, Key::MaxSent],
         ),
@@ -134,12 +134,12 @@ fn while_it_runs(settings: &Settings) -> Vec<FailureClass> {
             detector: "output kept",
             armed: true,
             action: "release the middle of the output",
-            settings: arming(settings, &[Key::OutputKeepHead, Key::OutputKeepTail]),
+            settings: arming_settings(settings, &[Key::OutputKeepHead, Key::OutputKeepTail]),
         },
     ]
 }
 
-fn arming(settings: &Settings, keys: &[Key]) -> Vec<ArmingSetting> {
+fn arming_settings(settings: &Settings, keys: &[Key]) -> Vec<ArmingSetting> {
     let one = |key: &Key| ArmingSetting {
         key: key.name(),
         value: settings.value(*key).to_string(),
@@ -155,35 +155,35 @@ mod tests {
     use super::*;
     use crate::size::Bytes;
 
-    fn with(change: impl FnOnce(&mut Settings)) -> Settings {
+    fn settings_with(change: impl FnOnce(&mut Settings)) -> Settings {
         let mut settings = Settings::default();
         change(&mut settings);
         settings
     }
 
-    fn off(settings: &Settings) -> Vec<&'static str> {
+    fn disarmed_classes(settings: &Settings) -> Vec<&'static str> {
         let classes = failure_classes(settings);
         classes.iter().filter(|one| !one.armed).map(|one| one.class).collect()
     }
 
     #[test]
-    fn all_but_what_needs_a_number_of_the_user_are_armed() {
+    fn detectors_without_a_required_user_value_are_armed_by_default() {
         let settings = Settings::default();
-        assert_eq!(off(&settings), ["unauthorized egress", "memory", "process count"]);
-        let no_watchdogs = with(|settings| {
+        assert_eq!(disarmed_classes(&settings), ["unauthorized egress", "memory", "process count"]);
+        let no_watchdogs = settings_with(|settings| {
             settings.watch_cpu_spin = Duration::ZERO;
             settings.watch_fds = 0;
             settings.watch_connection_age = Duration::ZERO;
         });
         let watchdogs = ["busy loop without output", "descriptor leak"];
-        let none = off(&no_watchdogs);
+        let none = disarmed_classes(&no_watchdogs);
         assert!(watchdogs.iter().all(|class| none.contains(class)), "{none:?}");
         assert!(!none.contains(&"exfiltration in the background"), "bytes are counted still");
     }
 
     #[test]
-    fn a_limit_says_what_happens_at_it() {
-        let settings = with(|settings| {
+    fn a_class_with_a_limit_states_the_limit_action() {
+        let settings = settings_with(|settings| {
             settings.max_sent = Bytes::gib(2);
             settings.on_limit = OnLimit::Stop;
         });

@@ -17,14 +17,14 @@ impl Default for Fnv1a {
 impl Fnv1a {
     /// Returns the hash with more bytes behind it.
     #[must_use]
-    pub fn with(self, bytes: &[u8]) -> Self {
+    pub fn with_bytes(self, bytes: &[u8]) -> Self {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         Self(bytes.iter().fold(self.0, step))
     }
 
     /// Returns the 16 hexadecimal digits that name it on disk.
     #[must_use]
-    pub fn hex(self) -> String {
+    pub fn to_hex(self) -> String {
         format!("{:016x}", self.0)
     }
 }
@@ -35,13 +35,13 @@ mod tests {
 
     /// The vectors of RFC 9923. A build that hashes otherwise does not find what others have named.
     #[test]
-    fn the_hash_is_that_of_the_standard() {
+    fn hashes_match_the_rfc_9923_vectors() {
         for (text, hex) in
             [("", "cbf29ce484222325"), ("a", "af63dc4c8601ec8c"), ("foobar", "85944171f73967e8")]
         {
-            assert_eq!(Fnv1a::default().with(text.as_bytes()).hex(), hex, "{text}");
+            assert_eq!(Fnv1a::default().with_bytes(text.as_bytes()).to_hex(), hex, "{text}");
         }
-        let parts = Fnv1a::default().with(b"foo").with(b"bar");
-        assert_eq!(parts, Fnv1a::default().with(b"foobar"));
+        let parts = Fnv1a::default().with_bytes(b"foo").with_bytes(b"bar");
+        assert_eq!(parts, Fnv1a::default().with_bytes(b"foobar"));
     }
 }

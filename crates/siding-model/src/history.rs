@@ -4,20 +4,20 @@
 //! is its whole length ([`Run`]), what is usual ([`Expectation`]), and whether a command goes to
 //! the background at once ([`at_once()`]). It is given runs and never looks for them.
 
-mod at_once;
+mod auto_background;
 mod expectation;
-mod normal;
+mod known_slow;
+mod normalize;
 mod quantile;
 mod run;
-mod slow;
 mod summary;
 mod view;
 
-pub use at_once::{Asked, AtOnce, at_once};
-pub use expectation::{Expectation, HALF_LIFE, RUNS_MIN};
-pub use normal::{TEXT_MAX, directory, normalise};
-pub use quantile::{Quantile, Sample, quantile};
-pub use run::{Length, Run};
-pub use slow::{SimpleCommand, slow};
-pub use summary::{RECENT, Summary};
+pub use auto_background::{AutoBackground, PlacementRequest, decide_auto_background};
+pub use expectation::{Expectation, MIN_RUNS, RUN_HALF_LIFE};
+pub use known_slow::{SimpleCommand, known_slow_words};
+pub use normalize::{MAX_NORMALIZED_BYTES, normalize_command, normalize_directory};
+pub use quantile::{Quantile, RunSample, quantile};
+pub use run::{Run, RunLength};
+pub use summary::{MAX_RECENT_RUNS, RunSummary};
 pub use view::{RunView, StatsView};

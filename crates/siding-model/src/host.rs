@@ -5,21 +5,23 @@
 //! small process of siding's, the host's supervisor, holds it, takes on the commands that it runs
 //! in a sandbox, and ends what is left when it has ended (`docs/adr/0020-host-supervisor.md`).
 
-mod looks;
+mod excluded_programs;
 mod sandboxed;
-mod spare;
+mod scan_schedule;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::HostMark;
-use crate::process::{BootId, ProcRef, Wall};
+use crate::process::{BootId, ProcRef, UnixMs};
 
-pub use looks::{Looks, Ring};
-pub use sandboxed::{Marked, SandboxedCommand, sandboxed_commands};
-pub use spare::{BROWSERS, EDITORS, built_in_spare_programs, is_interpreter, is_spared};
+pub use excluded_programs::{
+    BROWSERS, EDITORS, default_excluded_programs, is_excluded_program, is_interpreter,
+};
+pub use sandboxed::{MarkedProcess, SandboxedCommand, sandboxed_commands};
+pub use scan_schedule::{BellByte, ScanSchedule};
 
 /// Newest format of a [`HostRecord`].
-pub const FORMAT: u32 = 1;
+pub const HOST_RECORD_FORMAT: u32 = 1;
 
 /// What is on record of a host while a supervisor watches it, and until what it left has been
 /// ended.
@@ -42,5 +44,5 @@ pub struct HostRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
     /// When it was marked.
-    pub wall: Wall,
+    pub wall: UnixMs,
 }

@@ -9,22 +9,22 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, so an id survives being read aloud.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// What each byte stands for as a digit.
-const VALUES: [u8; 256] = {
-    let mut values = [NO_DIGIT; 256];
+const DIGIT_VALUES: [u8; 256] = {
+    let mut values = [INVALID_DIGIT; 256];
     let mut value = 0;
-    while value < ALPHABET.len() {
-        values[ALPHABET[value] as usize] = value as u8;
+    while value < BASE32_ALPHABET.len() {
+        values[BASE32_ALPHABET[value] as usize] = value as u8;
         value += 1;
     }
     values
 };
-const NO_DIGIT: u8 = u8::MAX;
+const INVALID_DIGIT: u8 = u8::MAX;
 /// Characters after the kind's letter and the dash; 12 × 5 bits = 60 bits.
-const LENGTH: usize = 12;
+const ID_DIGITS: usize = 12;
 /// The bits of a number that say which kind it is of.
-const TAG_BITS: u64 = 0xfff;
+const KIND_TAG_MASK: u64 = 0xfff;
 
 /// Kind of a task, shown in its id's first letter.
 #[derive(
@@ -32,7 +32,7 @@ const TAG_BITS: u64 = 0xfff;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TaskKind {
     /// A shell command or program on this machine.
     #[default]
     LocalBash,
@@ -50,7 +50,7 @@ pub enum Kind {
     Dream,
 }
 
-impl Kind {
+impl TaskKind {
     /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::LocalBash,
@@ -103,7 +103,7 @@ impl Kind {
     }
 
     /// Returns what the last bits of its numbers are, but for a command's: those are any other.
-    const fn tag(self) -> Option<u64> {
+    const fn tag_bits(self) -> Option<u64> {
         match self {
             Self::LocalBash => None,
             Self::LocalAgent => Some(0x5d1),
@@ -116,8 +116,8 @@ impl Kind {
     }
 
     /// Returns the kind of a number, so that a process's mark alone names its task.
-    const fn of(bits: u64) -> Self {
-        match bits & TAG_BITS {
+    const fn from_bits(bits: u64) -> Self {
+        match bits & KIND_TAG_MASK {
             0x5d1 => Self::LocalAgent,
             0x5d2 => Self::RemoteAgent,
             0x5d3 => Self::InProcessTeammate,
@@ -143,41 +143,42 @@ impl TaskId {
     /// Returns the id with these bits, or `None` when they lie outside
     /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`] or are of another kind.
     #[must_use]
-    pub const fn new(kind: Kind, bits: u64) -> Option<Self> {
-        match Self::of_bits(bits) {
+    pub const fn new(kind: TaskKind, bits: u64) -> Option<Self> {
+        match Self::from_bits(bits) {
             Some(id) if id.kind() as u8 == kind as u8 => Some(id),
             _ => None,
         }
     }
 
-    const fn of_bits(bits: u64) -> Option<Self> {
+    const fn from_bits(bits: u64) -> Option<Self> {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
     /// Makes an id of a kind from a random number, with bits below `most`; `None` when hardly any
     /// are left there.
     #[must_use]
-    pub const fn draw(kind: Kind, random: u64, most: u64) -> Option<Self> {
+    pub const fn from_random(kind: TaskKind, random: u64, upper_bound: u64) -> Option<Self> {
         /// Fewer than these would soon be drawn twice.
-        const FEW: u64 = 1 << 28;
-        let most = if most > Self::MAX_BITS { Self::MAX_BITS } else { most } & !TAG_BITS;
+        const MIN_ID_COUNT: u64 = 1 << 28;
+        let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound }
+            & !KIND_TAG_MASK;
         let span = most.saturating_sub(Self::MIN_BITS);
-        if span <= FEW {
+        if span <= MIN_ID_COUNT {
             return None;
         }
         let bits = Self::MIN_BITS + random % span;
-        Some(Self(match kind.tag() {
-            Some(tag) => bits & !TAG_BITS | tag,
+        Some(Self(match kind.tag_bits() {
+            Some(tag) => bits & !KIND_TAG_MASK | tag,
             // Another bit, and it is a command's.
-            None if !matches!(Kind::of(bits), Kind::LocalBash) => bits ^ 0x800,
+            None if !matches!(TaskKind::from_bits(bits), TaskKind::LocalBash) => bits ^ 0x800,
             None => bits,
         }))
     }
 
     /// Returns the kind that the id's letter names.
     #[must_use]
-    pub const fn kind(self) -> Kind {
-        Kind::of(self.0)
+    pub const fn kind(self) -> TaskKind {
+        TaskKind::from_bits(self.0)
     }
 
     /// Returns the number that the task's processes carry.
@@ -190,9 +191,9 @@ impl TaskId {
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-", self.kind().letter())?;
-        let mut digits = [0; LENGTH];
+        let mut digits = [0; ID_DIGITS];
         for (place, digit) in digits.iter_mut().rev().enumerate() {
-            *digit = ALPHABET[(self.0 >> (place * 5)) as usize & 31];
+            *digit = BASE32_ALPHABET[(self.0 >> (place * 5)) as usize & 31];
         }
         f.write_str(std::str::from_utf8(&digits).unwrap_or_default())
     }
@@ -218,18 +219,18 @@ impl FromStr for TaskId {
     fn from_str(text: &str) -> Result<Self, BadTaskId> {
         let bad = || BadTaskId { text: text.to_owned() };
         let [letter, b'-', digits @ ..] = text.as_bytes() else { return Err(bad()) };
-        if digits.len() != LENGTH {
+        if digits.len() != ID_DIGITS {
             return Err(bad());
         }
         let mut bits = 0;
         for digit in digits {
-            let value = VALUES[usize::from(*digit)];
-            if value == NO_DIGIT {
+            let value = DIGIT_VALUES[usize::from(*digit)];
+            if value == INVALID_DIGIT {
                 return Err(bad());
             }
             bits = bits << 5 | u64::from(value);
         }
-        let id = Self::of_bits(bits).ok_or_else(bad)?;
+        let id = Self::from_bits(bits).ok_or_else(bad)?;
         if id.kind().letter() == char::from(*letter) { Ok(id) } else { Err(bad()) }
     }
 }
@@ -272,13 +273,13 @@ pub struct Birthmark(pub u64);
 impl Birthmark {
     /// Returns the id of the task that carries this mark, if the number can be one.
     #[must_use]
-    pub const fn task(self) -> Option<TaskId> {
-        TaskId::of_bits(self.0)
+    pub const fn task_id(self) -> Option<TaskId> {
+        TaskId::from_bits(self.0)
     }
 
     /// Returns the mark of the host that carries this number, if it can be one.
     #[must_use]
-    pub const fn host(self) -> Option<HostMark> {
+    pub const fn host_mark(self) -> Option<HostMark> {
         HostMark::new(self.0)
     }
 
@@ -287,7 +288,7 @@ impl Birthmark {
     pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
     /// Number of what was a task's and is none any more. Smaller than every task's, so that an
     /// ordinary user's process can be given it.
-    pub const SPARED: Self = Self(TaskId::MIN_BITS - 1);
+    pub const RELEASED: Self = Self(TaskId::MIN_BITS - 1);
 }
 
 /// The number that marks a host's process and what it starts outside of tasks: a [`Birthmark`]
@@ -305,7 +306,7 @@ impl HostMark {
     /// Largest number usable as a host's mark.
     pub const MAX_BITS: u64 = (1 << 62) - 1;
     /// Hexadecimal digits after the letter and the dash.
-    const DIGITS: usize = 16;
+    const HEX_DIGITS: usize = 16;
 
     /// Returns the mark with these bits, `None` when they lie outside
     /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`].
@@ -317,12 +318,12 @@ impl HostMark {
     /// Makes a mark below `most` from a random number; `None` when hardly any are left there. The mark
     /// of a host that another host has started must be smaller than that one's.
     #[must_use]
-    pub const fn draw(random: u64, most: u64) -> Option<Self> {
+    pub const fn from_random(random: u64, upper_bound: u64) -> Option<Self> {
         /// Fewer than these would soon be drawn twice.
-        const FEW: u64 = 1 << 28;
-        let most = if most > Self::MAX_BITS { Self::MAX_BITS } else { most };
+        const MIN_ID_COUNT: u64 = 1 << 28;
+        let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound };
         let span = most.saturating_sub(Self::MIN_BITS);
-        if span <= FEW { None } else { Some(Self(Self::MIN_BITS + random % span)) }
+        if span <= MIN_ID_COUNT { None } else { Some(Self(Self::MIN_BITS + random % span)) }
     }
 
     /// Returns the number that processes carry.
@@ -334,7 +335,7 @@ impl HostMark {
 
 impl fmt::Display for HostMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "h-{:0width$x}", self.0, width = Self::DIGITS)
+        write!(f, "h-{:0width$x}", self.0, width = Self::HEX_DIGITS)
     }
 }
 
@@ -357,7 +358,7 @@ impl FromStr for HostMark {
 
     fn from_str(text: &str) -> Result<Self, BadHostMark> {
         let bad = || BadHostMark { text: text.to_owned() };
-        let digits = text.strip_prefix("h-").filter(|digits| digits.len() == Self::DIGITS);
+        let digits = text.strip_prefix("h-").filter(|digits| digits.len() == Self::HEX_DIGITS);
         let digits = digits.ok_or_else(bad)?;
         // `from_str_radix` takes a sign and capital letters too; a mark has one spelling.
         if !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -390,7 +391,7 @@ pub struct SessionId(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` cannot name a session; use 1 to {} of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`",
-    SessionId::MAX
+    SessionId::MAX_BYTES
 )]
 pub struct BadSessionId {
     /// What was given.
@@ -399,7 +400,7 @@ pub struct BadSessionId {
 
 impl SessionId {
     /// Longest name, in bytes.
-    pub const MAX: usize = 64;
+    pub const MAX_BYTES: usize = 64;
 
     /// Returns the implicit session of commands that name none. It has no owner and never ends.
     #[must_use]
@@ -426,7 +427,7 @@ impl FromStr for SessionId {
     fn from_str(text: &str) -> Result<Self, BadSessionId> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if text.is_empty()
-            || text.len() > Self::MAX
+            || text.len() > Self::MAX_BYTES
             || text.starts_with(['.', '-'])
             || !text.chars().all(allowed)
         {
@@ -456,76 +457,76 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_reads_back(bits in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
-            let id = TaskId::of_bits(bits).unwrap();
+        fn a_task_id_round_trips_through_text(bits in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
+            let id = TaskId::from_bits(bits).unwrap();
             let text = id.to_string();
             prop_assert_eq!(text.len(), 14);
             prop_assert_eq!(text.parse::<TaskId>().unwrap(), id);
-            prop_assert_eq!(id.birthmark().task(), Some(id));
+            prop_assert_eq!(id.birthmark().task_id(), Some(id));
             prop_assert_eq!(TaskId::new(id.kind(), bits), Some(id));
         }
 
         #[test]
-        fn an_id_is_of_its_kind_below_its_parents_and_of_no_other_kind(
-            kind in proptest::sample::select(&Kind::ALL),
+        fn a_random_id_has_its_kind_and_is_below_its_parent_id(
+            kind in proptest::sample::select(&TaskKind::ALL),
             random: u64,
             most in TaskId::MIN_BITS * 2..=u64::MAX,
         ) {
-            let id = TaskId::draw(kind, random, most).expect("there is room");
+            let id = TaskId::from_random(kind, random, most).expect("there is room");
             prop_assert_eq!(id.kind(), kind);
             prop_assert!(id.birthmark().0 < most);
             prop_assert!((TaskId::MIN_BITS..=TaskId::MAX_BITS).contains(&id.birthmark().0));
             let text = id.to_string();
             prop_assert_eq!(text.parse::<TaskId>().unwrap(), id);
-            for other in Kind::ALL {
+            for other in TaskKind::ALL {
                 let lie = text.replacen(kind.letter(), &other.letter().to_string(), 1);
                 prop_assert_eq!(lie.parse::<TaskId>().is_ok(), other == kind);
             }
         }
 
         #[test]
-        fn a_hosts_mark_reads_back_and_is_above_every_tasks(
+        fn a_host_mark_round_trips_and_exceeds_every_task_birthmark(
             random: u64,
             most in HostMark::MIN_BITS * 5 / 4..=u64::MAX,
         ) {
-            let mark = HostMark::draw(random, most).expect("there is room");
+            let mark = HostMark::from_random(random, most).expect("there is room");
             prop_assert!(mark.birthmark().0 < most);
             prop_assert_eq!(mark.to_string().parse::<HostMark>(), Ok(mark));
-            prop_assert_eq!(mark.birthmark().host(), Some(mark));
-            prop_assert_eq!(mark.birthmark().task(), None);
+            prop_assert_eq!(mark.birthmark().host_mark(), Some(mark));
+            prop_assert_eq!(mark.birthmark().task_id(), None);
             prop_assert!(mark.birthmark().0 > Birthmark::SUPERVISOR.0);
             let shown = mark.birthmark().0.to_string();
             prop_assert!(shown.len() == 19 && shown.starts_with(['2', '3', '4']), "{}", shown);
         }
 
         #[test]
-        fn text_order_is_number_order(a in TaskId::MIN_BITS..=TaskId::MAX_BITS,
+        fn text_order_matches_numeric_order(a in TaskId::MIN_BITS..=TaskId::MAX_BITS,
                                       b in TaskId::MIN_BITS..=TaskId::MAX_BITS) {
-            let (a, b) = (TaskId::of_bits(a).unwrap(), TaskId::of_bits(b).unwrap());
+            let (a, b) = (TaskId::from_bits(a).unwrap(), TaskId::from_bits(b).unwrap());
             prop_assume!(a.kind() == b.kind());
             prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
         }
     }
 
     #[test]
-    fn a_kind_has_a_letter_a_name_and_numbers_of_its_own() {
+    fn each_kind_has_a_unique_letter_name_and_tag() {
         let mut seen = std::collections::HashSet::new();
-        for kind in Kind::ALL {
+        for kind in TaskKind::ALL {
             assert!(seen.insert(kind.letter()), "{kind:?}");
-            assert_eq!(Kind::of(kind.tag().unwrap_or(0)), kind);
+            assert_eq!(TaskKind::from_bits(kind.tag_bits().unwrap_or(0)), kind);
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }
 
     #[test]
-    fn where_tasks_are_nested_too_deep_there_is_no_id() {
+    fn deeply_nested_tasks_get_no_id() {
         for most in [0, TaskId::MIN_BITS, TaskId::MIN_BITS + (1 << 20)] {
-            assert_eq!(TaskId::draw(Kind::LocalBash, 7, most), None);
+            assert_eq!(TaskId::from_random(TaskKind::LocalBash, 7, most), None);
         }
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_task_ids_are_rejected() {
         for text in [
             "",
             "b-",
@@ -542,25 +543,25 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_siding_itself_are_no_tasks_and_no_hosts() {
-        for mark in [Birthmark::SUPERVISOR, Birthmark::SPARED] {
-            assert_eq!((mark.task(), mark.host()), (None, None));
+    fn reserved_birthmarks_are_neither_task_nor_host() {
+        for mark in [Birthmark::SUPERVISOR, Birthmark::RELEASED] {
+            assert_eq!((mark.task_id(), mark.host_mark()), (None, None));
         }
         const { assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS) };
-        const { assert!(Birthmark::SPARED.0 < TaskId::MIN_BITS) };
+        const { assert!(Birthmark::RELEASED.0 < TaskId::MIN_BITS) };
         // As decimal digits, which is how a shell tells a host's mark from a task's.
         let most = TaskId::MAX_BITS.to_string();
         assert!(most.len() == 19 && most.starts_with('1'));
     }
 
     #[test]
-    fn hosts_that_are_nested_too_deep_get_no_mark() {
-        assert_eq!(HostMark::draw(7, HostMark::MIN_BITS), None);
-        assert_eq!(HostMark::draw(7, TaskId::MAX_BITS), None);
+    fn deeply_nested_hosts_get_no_mark() {
+        assert_eq!(HostMark::from_random(7, HostMark::MIN_BITS), None);
+        assert_eq!(HostMark::from_random(7, TaskId::MAX_BITS), None);
     }
 
     #[test]
-    fn what_is_no_hosts_mark_is_refused() {
+    fn invalid_host_marks_are_rejected() {
         for text in [
             "",
             "h-",
@@ -574,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_name_is_safe_as_a_file_name() {
+    fn a_session_id_is_safe_as_a_file_name() {
         for text in ["", ".", "..", "a/b", "-x", "a b", "a\n", "\u{e9}"] {
             assert!(text.parse::<SessionId>().is_err(), "{text:?}");
         }

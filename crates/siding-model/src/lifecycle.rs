@@ -20,19 +20,19 @@ mod phase;
 
 use std::time::Duration;
 
-use crate::outcome::{LeaderEnd, Outcome, Placement, Why};
-use crate::process::{LeaderRef, Mono};
+use crate::outcome::{BackgroundReason, LeaderEnd, Outcome, Placement};
+use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 use crate::spec::{OnLeaderExit, TaskSpec};
 
-pub use event::{Effect, Event, Tree};
-pub use phase::{Intent, Phase, Reason};
+pub use event::{LifecycleEffect, TaskEvent, TreeLiveness};
+pub use phase::{Phase, StopIntent, StopReason};
 
 /// The parts of a task's specification that its life depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Policy {
-    started: Mono,
-    cap: Mono,
+struct LifecyclePolicy {
+    started: MonotonicMs,
+    cap: MonotonicMs,
     signal: Signal,
     grace: Duration,
     on_leader_exit: OnLeaderExit,
@@ -40,23 +40,23 @@ struct Policy {
 
 /// A task's life so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
+pub struct Lifecycle {
     phase: Phase,
     placement: Placement,
-    deadline: Mono,
-    policy: Policy,
+    deadline: MonotonicMs,
+    policy: LifecyclePolicy,
 }
 
-impl Life {
+impl Lifecycle {
     /// Returns the life of a task that was recorded at `started` and has not been spawned yet.
     #[must_use]
-    pub fn new(spec: &TaskSpec, started: Mono) -> Self {
+    pub fn new(spec: &TaskSpec, started: MonotonicMs) -> Self {
         let cap = started.plus_ms(spec.cap_ms);
         Self {
             phase: Phase::Starting { stop: None },
             placement: spec.placement,
             deadline: started.plus_ms(spec.deadline_ms).min(cap),
-            policy: Policy {
+            policy: LifecyclePolicy {
                 started,
                 cap,
                 signal: spec.signal,
@@ -80,19 +80,19 @@ impl Life {
 
     /// Returns the deadline in force.
     #[must_use]
-    pub const fn deadline(&self) -> Mono {
+    pub const fn deadline(&self) -> MonotonicMs {
         self.deadline
     }
 
     /// Returns the moment beyond which no deadline can be moved.
     #[must_use]
-    pub const fn cap(&self) -> Mono {
+    pub const fn cap(&self) -> MonotonicMs {
         self.policy.cap
     }
 
     /// Returns when the task was recorded.
     #[must_use]
-    pub const fn started(&self) -> Mono {
+    pub const fn started(&self) -> MonotonicMs {
         self.policy.started
     }
 
@@ -104,7 +104,7 @@ impl Life {
 
     /// Returns when the next timer is due, `None` when only the outside can change something.
     #[must_use]
-    pub const fn wake_at(&self) -> Option<Mono> {
+    pub const fn wake_at(&self) -> Option<MonotonicMs> {
         match &self.phase {
             Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
                 Some(self.deadline)
@@ -116,17 +116,17 @@ impl Life {
 
     /// Returns the timer event that is due at `now`, if one is.
     #[must_use]
-    pub fn due(&self, now: Mono) -> Option<Event> {
+    pub fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
         if self.wake_at().is_none_or(|at| now < at) {
             return None;
         }
         Some(match self.phase {
-            Phase::Stopping { .. } => Event::GraceOver,
+            Phase::Stopping { .. } => TaskEvent::GraceOver,
             Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Lingering { .. }
             | Phase::Killing { .. }
-            | Phase::Ended { .. } => Event::DeadlinePassed,
+            | Phase::Ended { .. } => TaskEvent::DeadlinePassed,
         })
     }
 
@@ -134,27 +134,29 @@ impl Life {
     ///
     /// An event that changes nothing gives the same life and no effects.
     #[must_use]
-    pub fn step(&self, event: &Event, now: Mono) -> (Self, Vec<Effect>) {
+    pub fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match event {
-            Event::Placed { why } => self.placed(*why),
-            Event::Extended { deadline } => self.extended(*deadline, now),
-            Event::StopAsked { by, grace_ms, signal } => {
-                let reason = Reason::Stop { by: by.clone() };
+            TaskEvent::Placed { why } => self.on_placed(*why),
+            TaskEvent::Extended { deadline } => self.on_extended(*deadline, now),
+            TaskEvent::StopAsked { by, grace_ms, signal } => {
+                let reason = StopReason::Stop { by: by.clone() };
                 let grace = grace_ms.map_or(self.policy.grace, Duration::from_millis);
                 self.stop(reason, signal.unwrap_or(self.policy.signal), grace, now)
             }
-            Event::DeadlinePassed if now >= self.deadline => {
+            TaskEvent::DeadlinePassed if now >= self.deadline => {
                 let limit_ms = self.deadline.ms_since(self.policy.started);
-                let reason = Reason::Deadline { limit_ms };
-                self.overstepped(reason, now)
+                let reason = StopReason::Deadline { limit_ms };
+                self.stop_for_overrun(reason, now)
             }
-            Event::LimitPassed { which } => self.overstepped(Reason::Limit { which: *which }, now),
-            Event::DeadlinePassed => self.unchanged(),
-            Event::GraceOver => self.grace_over(now),
-            Event::Spawned { leader } => self.spawned(*leader, now),
-            Event::SpawnFailed { error, .. } => match &self.phase {
+            TaskEvent::LimitPassed { which } => {
+                self.stop_for_overrun(StopReason::Limit { which: *which }, now)
+            }
+            TaskEvent::DeadlinePassed => self.unchanged(),
+            TaskEvent::GraceOver => self.on_grace_over(now),
+            TaskEvent::Spawned { leader } => self.on_spawned(*leader, now),
+            TaskEvent::SpawnFailed { error, .. } => match &self.phase {
                 Phase::Starting { .. } => {
-                    self.end(Outcome::FailedToStart { error: error.clone() }, None)
+                    self.enter_ended(Outcome::FailedToStart { error: error.clone() }, None)
                 }
                 Phase::Running { .. }
                 | Phase::Lingering { .. }
@@ -162,11 +164,11 @@ impl Life {
                 | Phase::Killing { .. }
                 | Phase::Ended { .. } => self.unchanged(),
             },
-            Event::LeaderEnded { end, tree, .. } => self.leader_ended(end, *tree, now),
-            Event::TreeEmpty => self.tree_empty(),
-            Event::Swept { .. } => match &self.phase {
+            TaskEvent::LeaderEnded { end, tree, .. } => self.on_leader_ended(end, *tree, now),
+            TaskEvent::TreeEmpty => self.on_tree_empty(),
+            TaskEvent::Swept { .. } => match &self.phase {
                 Phase::Killing { intent, ended } => {
-                    self.end(intent.clone().outcome(ended.clone()), ended.clone())
+                    self.enter_ended(intent.clone().into_outcome(ended.clone()), ended.clone())
                 }
                 Phase::Starting { .. }
                 | Phase::Running { .. }
@@ -174,35 +176,43 @@ impl Life {
                 | Phase::Stopping { .. }
                 | Phase::Ended { .. } => self.unchanged(),
             },
-            Event::Released { by } => self.released(by),
-            Event::Vanished { why } => self.vanished(why),
+            TaskEvent::Released { by } => self.on_released(by),
+            TaskEvent::Vanished { why } => self.on_vanished(why),
         }
     }
 
-    fn unchanged(&self) -> (Self, Vec<Effect>) {
+    fn unchanged(&self) -> (Self, Vec<LifecycleEffect>) {
         (self.clone(), Vec::new())
     }
 
-    fn enter(&self, phase: Phase, then: Option<Effect>) -> (Self, Vec<Effect>) {
-        let effects = std::iter::once(Effect::Record).chain(then).collect();
+    fn enter_phase(
+        &self,
+        phase: Phase,
+        then: Option<LifecycleEffect>,
+    ) -> (Self, Vec<LifecycleEffect>) {
+        let effects = std::iter::once(LifecycleEffect::Record).chain(then).collect();
         (Self { phase, ..self.clone() }, effects)
     }
 
-    fn end(&self, outcome: Outcome, leader: Option<LeaderEnd>) -> (Self, Vec<Effect>) {
-        self.enter(Phase::Ended { outcome, leader }, Some(Effect::Close))
+    fn enter_ended(
+        &self,
+        outcome: Outcome,
+        leader: Option<LeaderEnd>,
+    ) -> (Self, Vec<LifecycleEffect>) {
+        self.enter_phase(Phase::Ended { outcome, leader }, Some(LifecycleEffect::Close))
     }
 
     /// A task moves to the background once; who is first gives the reason.
-    fn placed(&self, why: Why) -> (Self, Vec<Effect>) {
+    fn on_placed(&self, why: BackgroundReason) -> (Self, Vec<LifecycleEffect>) {
         if self.is_ended() || self.placement != Placement::Foreground {
             return self.unchanged();
         }
         let placement = Placement::Background { why };
-        (Self { placement, ..self.clone() }, vec![Effect::Record])
+        (Self { placement, ..self.clone() }, vec![LifecycleEffect::Record])
     }
 
     /// Moves the deadline, never beyond the cap, never into the past, never once ending has begun.
-    fn extended(&self, deadline: Mono, now: Mono) -> (Self, Vec<Effect>) {
+    fn on_extended(&self, deadline: MonotonicMs, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let deadline = deadline.min(self.policy.cap);
         let movable = match self.phase {
             Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
@@ -216,25 +226,30 @@ impl Life {
         if !movable || deadline == self.deadline || deadline < now {
             return self.unchanged();
         }
-        (Self { deadline, ..self.clone() }, vec![Effect::Record])
+        (Self { deadline, ..self.clone() }, vec![LifecycleEffect::Record])
     }
 
     fn stop(
         &self,
-        reason: Reason,
+        reason: StopReason,
         signal: Signal,
         grace: Duration,
-        now: Mono,
-    ) -> (Self, Vec<Effect>) {
-        let kill_at = self.kill_at(grace, now);
-        let intent = |natural| Intent { reason: reason.clone(), signal, grace, natural };
+        now: MonotonicMs,
+    ) -> (Self, Vec<LifecycleEffect>) {
+        let kill_at = self.kill_deadline(grace, now);
+        let intent = |natural| StopIntent {
+            reason: reason.clone(),
+            signal,
+            grace,
+            earlier_leader_end: natural,
+        };
         match &self.phase {
             Phase::Starting { stop: None } => {
-                self.enter(Phase::Starting { stop: Some(intent(None)) }, None)
+                self.enter_phase(Phase::Starting { stop: Some(intent(None)) }, None)
             }
             Phase::Running { .. } => {
                 let phase = Phase::Stopping { intent: intent(None), ended: None, kill_at };
-                self.enter(phase, Some(Effect::Signal(signal)))
+                self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
             Phase::Lingering { ended } => {
                 let phase = Phase::Stopping {
@@ -242,20 +257,20 @@ impl Life {
                     ended: Some(ended.clone()),
                     kill_at,
                 };
-                self.enter(phase, Some(Effect::Signal(signal)))
+                self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
             // A second request may shorten the grace, never stretch it, and the first reason stays.
             Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
-                let stop = Some(Intent { grace, ..intent.clone() });
-                self.enter(Phase::Starting { stop }, None)
+                let stop = Some(StopIntent { grace, ..intent.clone() });
+                self.enter_phase(Phase::Starting { stop }, None)
             }
             Phase::Stopping { intent, ended, kill_at: earlier } if kill_at < *earlier => {
                 let phase = Phase::Stopping {
-                    intent: Intent { grace, ..intent.clone() },
+                    intent: StopIntent { grace, ..intent.clone() },
                     ended: ended.clone(),
                     kill_at,
                 };
-                self.enter(phase, None)
+                self.enter_phase(phase, None)
             }
             Phase::Starting { .. }
             | Phase::Stopping { .. }
@@ -265,7 +280,11 @@ impl Life {
     }
 
     /// Stops a task for something it did itself, unless it is being stopped already.
-    fn overstepped(&self, reason: Reason, now: Mono) -> (Self, Vec<Effect>) {
+    fn stop_for_overrun(
+        &self,
+        reason: StopReason,
+        now: MonotonicMs,
+    ) -> (Self, Vec<LifecycleEffect>) {
         match self.phase {
             Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
                 self.stop(reason, self.policy.signal, self.policy.grace, now)
@@ -279,16 +298,16 @@ impl Life {
 
     /// Returns when asking is over. A long grace never lets a task live longer than its deadline
     /// would have, or a stop would be a way around the cap.
-    fn kill_at(&self, grace: Duration, now: Mono) -> Mono {
-        let latest = self.deadline.max(now).plus_ms(millis(self.policy.grace));
-        now.plus_ms(millis(grace)).min(latest)
+    fn kill_deadline(&self, grace: Duration, now: MonotonicMs) -> MonotonicMs {
+        let latest = self.deadline.max(now).plus_ms(duration_ms(self.policy.grace));
+        now.plus_ms(duration_ms(grace)).min(latest)
     }
 
-    fn grace_over(&self, now: Mono) -> (Self, Vec<Effect>) {
+    fn on_grace_over(&self, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match &self.phase {
             Phase::Stopping { intent, ended, kill_at } if now >= *kill_at => {
                 let phase = Phase::Killing { intent: intent.clone(), ended: ended.clone() };
-                self.enter(phase, Some(Effect::Kill))
+                self.enter_phase(phase, Some(LifecycleEffect::Kill))
             }
             Phase::Starting { .. }
             | Phase::Running { .. }
@@ -299,13 +318,13 @@ impl Life {
         }
     }
 
-    fn spawned(&self, leader: LeaderRef, now: Mono) -> (Self, Vec<Effect>) {
+    fn on_spawned(&self, leader: LeaderRef, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match &self.phase {
-            Phase::Starting { stop: None } => self.enter(Phase::Running { leader }, None),
+            Phase::Starting { stop: None } => self.enter_phase(Phase::Running { leader }, None),
             Phase::Starting { stop: Some(intent) } => {
-                let kill_at = self.kill_at(intent.grace, now);
+                let kill_at = self.kill_deadline(intent.grace, now);
                 let phase = Phase::Stopping { intent: intent.clone(), ended: None, kill_at };
-                self.enter(phase, Some(Effect::Signal(intent.signal)))
+                self.enter_phase(phase, Some(LifecycleEffect::Signal(intent.signal)))
             }
             Phase::Running { .. }
             | Phase::Lingering { .. }
@@ -315,39 +334,46 @@ impl Life {
         }
     }
 
-    fn leader_ended(&self, end: &LeaderEnd, tree: Tree, now: Mono) -> (Self, Vec<Effect>) {
+    fn on_leader_ended(
+        &self,
+        end: &LeaderEnd,
+        tree: TreeLiveness,
+        now: MonotonicMs,
+    ) -> (Self, Vec<LifecycleEffect>) {
         match (&self.phase, tree) {
             // In `Starting` a rescuer speaks, who found what the leader left and never the leader.
-            (Phase::Starting { stop: None } | Phase::Running { .. }, Tree::Empty) => {
-                self.end(end.clone().into(), Some(end.clone()))
+            (Phase::Starting { stop: None } | Phase::Running { .. }, TreeLiveness::Empty) => {
+                self.enter_ended(end.clone().into(), Some(end.clone()))
             }
-            (Phase::Starting { stop: None } | Phase::Running { .. }, Tree::Alive) => {
-                self.left_behind(end, now)
+            (Phase::Starting { stop: None } | Phase::Running { .. }, TreeLiveness::Alive) => {
+                self.linger_or_reap(end, now)
             }
             (
                 Phase::Starting { stop: Some(intent) }
                 | Phase::Stopping { intent, ended: None, .. },
-                Tree::Empty,
-            ) => self.end(intent.clone().outcome(Some(end.clone())), Some(end.clone())),
-            (Phase::Starting { stop: Some(intent) }, Tree::Alive) => {
+                TreeLiveness::Empty,
+            ) => {
+                self.enter_ended(intent.clone().into_outcome(Some(end.clone())), Some(end.clone()))
+            }
+            (Phase::Starting { stop: Some(intent) }, TreeLiveness::Alive) => {
                 let phase = Phase::Stopping {
                     intent: intent.clone(),
                     ended: Some(end.clone()),
-                    kill_at: self.kill_at(intent.grace, now),
+                    kill_at: self.kill_deadline(intent.grace, now),
                 };
-                self.enter(phase, Some(Effect::Signal(intent.signal)))
+                self.enter_phase(phase, Some(LifecycleEffect::Signal(intent.signal)))
             }
-            (Phase::Stopping { intent, ended: None, kill_at }, Tree::Alive) => {
+            (Phase::Stopping { intent, ended: None, kill_at }, TreeLiveness::Alive) => {
                 let phase = Phase::Stopping {
                     intent: intent.clone(),
                     ended: Some(end.clone()),
                     kill_at: *kill_at,
                 };
-                self.enter(phase, None)
+                self.enter_phase(phase, None)
             }
             (Phase::Killing { intent, ended: None }, _) => {
                 let phase = Phase::Killing { intent: intent.clone(), ended: Some(end.clone()) };
-                self.enter(phase, None)
+                self.enter_phase(phase, None)
             }
             (
                 Phase::Lingering { .. }
@@ -360,24 +386,25 @@ impl Life {
     }
 
     /// The leader is gone and its descendants are not: they stay, or are ended.
-    fn left_behind(&self, end: &LeaderEnd, now: Mono) -> (Self, Vec<Effect>) {
+    fn linger_or_reap(&self, end: &LeaderEnd, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let lingering = Phase::Lingering { ended: end.clone() };
         match self.policy.on_leader_exit {
-            OnLeaderExit::Linger => self.enter(lingering, None),
+            OnLeaderExit::Linger => self.enter_phase(lingering, None),
             OnLeaderExit::Reap => {
-                let Policy { signal, grace, .. } = self.policy;
+                let LifecyclePolicy { signal, grace, .. } = self.policy;
                 let lingering = Self { phase: lingering, ..self.clone() };
-                lingering.stop(Reason::LeaderExit, signal, grace, now)
+                lingering.stop(StopReason::LeaderExit, signal, grace, now)
             }
         }
     }
 
-    fn tree_empty(&self) -> (Self, Vec<Effect>) {
+    fn on_tree_empty(&self) -> (Self, Vec<LifecycleEffect>) {
         match &self.phase {
-            Phase::Lingering { ended } => self.end(ended.clone().into(), Some(ended.clone())),
-            Phase::Stopping { intent, ended: Some(ended), .. } => {
-                self.end(intent.clone().outcome(Some(ended.clone())), Some(ended.clone()))
+            Phase::Lingering { ended } => {
+                self.enter_ended(ended.clone().into(), Some(ended.clone()))
             }
+            Phase::Stopping { intent, ended: Some(ended), .. } => self
+                .enter_ended(intent.clone().into_outcome(Some(ended.clone())), Some(ended.clone())),
             // The leader is part of the tree: while its end is unknown the tree is not empty.
             Phase::Starting { .. }
             | Phase::Running { .. }
@@ -388,11 +415,11 @@ impl Life {
     }
 
     /// Ends the record of a task whose processes go on. What is being ended is not given back.
-    fn released(&self, by: &str) -> (Self, Vec<Effect>) {
+    fn on_released(&self, by: &str) -> (Self, Vec<LifecycleEffect>) {
         let released = Outcome::Released { by: by.to_owned() };
         match &self.phase {
-            Phase::Running { .. } => self.end(released, None),
-            Phase::Lingering { ended } => self.end(released, Some(ended.clone())),
+            Phase::Running { .. } => self.enter_ended(released, None),
+            Phase::Lingering { ended } => self.enter_ended(released, Some(ended.clone())),
             Phase::Starting { .. }
             | Phase::Stopping { .. }
             | Phase::Killing { .. }
@@ -400,19 +427,21 @@ impl Life {
         }
     }
 
-    fn vanished(&self, why: &str) -> (Self, Vec<Effect>) {
+    fn on_vanished(&self, why: &str) -> (Self, Vec<LifecycleEffect>) {
         let lost = Outcome::Lost { why: why.to_owned() };
         match &self.phase {
             Phase::Ended { .. } => self.unchanged(),
-            Phase::Lingering { ended } => self.end(ended.clone().into(), Some(ended.clone())),
-            Phase::Stopping { intent, ended, .. } | Phase::Killing { intent, ended } => {
-                self.end(intent.clone().outcome(ended.clone()), ended.clone())
+            Phase::Lingering { ended } => {
+                self.enter_ended(ended.clone().into(), Some(ended.clone()))
             }
-            Phase::Starting { .. } | Phase::Running { .. } => self.end(lost, None),
+            Phase::Stopping { intent, ended, .. } | Phase::Killing { intent, ended } => {
+                self.enter_ended(intent.clone().into_outcome(ended.clone()), ended.clone())
+            }
+            Phase::Starting { .. } | Phase::Running { .. } => self.enter_ended(lost, None),
         }
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -7,21 +7,21 @@
 //!
 //! A text of a task is data. It is shown escaped, and no notice reuses a name that a task chose.
 
+mod coverage;
 mod delivery;
+mod extract;
 mod id;
-mod order;
 mod person;
-mod shown;
-mod story;
+mod priority;
+mod text;
 mod view;
-mod words;
 mod xml;
 
-pub use delivery::{Answer, DELIVERY_MAX, next_try, retry_after};
+pub use coverage::Coverage;
+pub use delivery::{DeliveryStatus, MAX_DELIVERY_TIME, next_retry_delay, parse_retry_after};
+pub use extract::{Notice, NoticeEvent, NoticeKind, StallCertainty, TaskNotices};
 pub use id::{BadConsumer, BadNoticeId, Consumer, NoticeId};
-pub use order::Priority;
 pub use person::needs_person;
-pub use shown::Shown;
-pub use story::{Certainty, Kind, News, Notice, Story};
-pub use view::{NoticeOutput, NoticeView, SUMMARY_MAX, Status};
-pub use xml::{NOTE, teammate_xml, xml};
+pub use priority::Priority;
+pub use view::{MAX_SUMMARY_BYTES, NoticeOutput, NoticeStatus, NoticeView};
+pub use xml::{NOTICE_DISCLAIMER, format_notice_xml, format_teammate_xml};

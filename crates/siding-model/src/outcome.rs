@@ -37,7 +37,7 @@ pub enum LeaderEnd {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Limit {
+pub enum LimitKind {
     /// Memory of the tree.
     Memory,
     /// Number of processes.
@@ -54,7 +54,7 @@ pub enum Limit {
     OutputRate,
 }
 
-impl Limit {
+impl LimitKind {
     /// Returns the word for it, as in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -82,7 +82,7 @@ impl Limit {
 
     /// Returns its name as a flag has it, without the dashes before it.
     #[must_use]
-    pub const fn flag(self) -> &'static str {
+    pub const fn flag_name(self) -> &'static str {
         match self {
             Self::Memory => "max-memory",
             Self::Processes => "max-processes",
@@ -127,7 +127,7 @@ pub enum Outcome {
     /// A limit was passed.
     Limit {
         /// Which.
-        which: Limit,
+        which: LimitKind,
     },
     /// Nothing ever ran.
     FailedToStart {
@@ -148,7 +148,7 @@ pub enum Outcome {
 
 impl LeaderEnd {
     /// Who is named when the kernel ended a process for want of memory.
-    pub const OOM: &str = "oom";
+    pub const OOM_SENDER: &str = "oom";
 }
 
 impl From<LeaderEnd> for Outcome {
@@ -166,17 +166,17 @@ impl fmt::Display for Outcome {
         match self {
             Self::Exited { code } => write!(f, "exited {code}"),
             Self::Signaled { signal, by: None } => write!(f, "ended by {signal}"),
-            Self::Signaled { signal, by: Some(by) } if by == LeaderEnd::OOM => {
+            Self::Signaled { signal, by: Some(by) } if by == LeaderEnd::OOM_SENDER => {
                 write!(f, "ended by {signal}, out of memory")
             }
             Self::Signaled { signal, by: Some(by) } => write!(f, "ended by {signal} from {by}"),
             Self::Deadline { limit_ms } => write!(
                 f,
                 "stopped at its deadline of {}",
-                crate::span::human(std::time::Duration::from_millis(*limit_ms))
+                crate::duration::format_duration(std::time::Duration::from_millis(*limit_ms))
             ),
             Self::Stopped { by } => write!(f, "stopped by {by}"),
-            Self::Limit { which } => write!(f, "stopped at its limit {}", which.flag()),
+            Self::Limit { which } => write!(f, "stopped at its limit {}", which.flag_name()),
             Self::FailedToStart { error } => write!(f, "failed to start: {error}"),
             Self::Released { by } => write!(f, "released by {by}"),
             Self::Lost { why } => write!(f, "lost: {why}"),
@@ -188,7 +188,7 @@ impl fmt::Display for Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum BackgroundReason {
     /// The call asked for it.
     Asked,
     /// It took longer than its budget.
@@ -203,7 +203,7 @@ pub enum Why {
     User,
 }
 
-impl Why {
+impl BackgroundReason {
     /// Returns the word for it, as in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -233,6 +233,6 @@ pub enum Placement {
     /// Nobody waits.
     Background {
         /// Since when and why.
-        why: Why,
+        why: BackgroundReason,
     },
 }

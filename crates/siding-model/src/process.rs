@@ -78,9 +78,9 @@ pub struct BootId(pub String);
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 #[serde(transparent)]
-pub struct Mono(pub u64);
+pub struct MonotonicMs(pub u64);
 
-impl Mono {
+impl MonotonicMs {
     /// Returns the moment `ms` milliseconds later.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
@@ -97,9 +97,9 @@ impl Mono {
 /// Wall-clock time in milliseconds since 1970, only ever shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 #[serde(transparent)]
-pub struct Wall(pub i64);
+pub struct UnixMs(pub i64);
 
-impl Wall {
+impl UnixMs {
     /// Returns the RFC 3339 form in UTC with milliseconds, as in `2026-11-21T22:41:12.345Z`.
     ///
     /// A time outside the years that RFC 3339 can show is shown as its nearest end.
@@ -126,7 +126,7 @@ mod tests {
 
     /// The form on disk is that of every build before and after.
     #[test]
-    fn an_unknown_start_time_is_no_start_time() {
+    fn an_unknown_start_time_is_stored_as_zero() {
         for (json, leader, process) in [
             (
                 r#"{"pid":7,"start_ticks":9}"#,
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn wall_time_is_rfc3339_in_utc() {
-        assert_eq!(Wall(1_763_764_872_345).rfc3339(), "2025-11-21T22:41:12.345Z");
-        assert_eq!(Wall(i64::MAX).rfc3339().len(), "9999-12-30T22:00:00.999Z".len());
+        assert_eq!(UnixMs(1_763_764_872_345).rfc3339(), "2025-11-21T22:41:12.345Z");
+        assert_eq!(UnixMs(i64::MAX).rfc3339().len(), "9999-12-30T22:00:00.999Z".len());
     }
 }

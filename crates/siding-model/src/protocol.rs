@@ -7,18 +7,18 @@
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
-use crate::limits::Peaks;
-use crate::outcome::Why;
+use crate::limits::PeakUsage;
+use crate::outcome::BackgroundReason;
 use crate::record::Record;
 use crate::signal::Signal;
 
 /// Largest packet, in bytes. Well under the kernel's default send buffer of 208 KiB.
-pub const PACKET_MAX: usize = 64 << 10;
+pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
 /// What a client asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Request {
+pub enum ShimRequest {
     /// Push every record from now on; with `follow` also say when output has grown.
     Subscribe {
         /// Whether output growth is told.
@@ -27,7 +27,7 @@ pub enum Request {
     /// Move the task to the background. Answered with where it is placed, whoever was first.
     Place {
         /// Why.
-        why: Why,
+        why: BackgroundReason,
     },
     /// End the task. Answered when it has ended.
     Stop {
@@ -68,7 +68,7 @@ pub enum Request {
 /// What a shim says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-pub enum Message {
+pub enum ShimMessage {
     /// A record was written.
     Record {
         /// Its number.
@@ -90,7 +90,7 @@ pub enum Message {
     /// How much the task has used.
     Usage {
         /// The most that was seen, this moment included.
-        peaks: Peaks,
+        peaks: PeakUsage,
     },
     /// The request was carried out.
     Done,

@@ -6,78 +6,78 @@
 use serde::{Deserialize, Serialize};
 
 use crate::deadline_notice;
-use crate::evidence::Stalled;
-use crate::lifecycle::Event;
-use crate::limits::{Breach, Peaks};
+use crate::evidence::StallRecord;
+use crate::lifecycle::TaskEvent;
+use crate::limits::{Breach, PeakUsage};
 use crate::net::NetPolicy;
-use crate::process::{BootId, Mono, ProcRef, Wall};
-use crate::spec::{Stdin, TaskSpec};
-use crate::wait::Ready;
+use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
+use crate::spec::{StdinMode, TaskSpec};
+use crate::wait::ReadyRecord;
 
 /// Format of a journal that holds nothing newer.
-pub const FORMAT: u32 = 1;
+pub const BASE_FORMAT: u32 = 1;
 
 /// Format of a journal that may hold `ready` or `denied`, and nothing newer.
-pub const WITH_READY: u32 = 2;
+pub const FORMAT_WITH_READY: u32 = 2;
 
 /// Format of a journal that may also hold `resumed`.
-pub const WITH_RESUMED: u32 = 3;
+pub const FORMAT_WITH_RESUMED: u32 = 3;
 
 /// Format of a journal that may also hold `expiring`.
-pub const WITH_EXPIRING: u32 = 4;
+pub const FORMAT_WITH_EXPIRING: u32 = 4;
 
 /// Format of a journal that may also hold `released`: those of adopted tasks.
-pub const WITH_RELEASED: u32 = 5;
+pub const FORMAT_WITH_RELEASED: u32 = 5;
 
 /// Newest journal format this build reads.
-pub const NEWEST: u32 = WITH_RELEASED;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_RELEASED;
 
 /// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
 /// may hold a record it does not know, and goes on to read all others.
 #[must_use]
-pub const fn format_for(spec: &TaskSpec, adopted: Option<&Adopted>) -> u32 {
+pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
     if adopted.is_some() {
-        WITH_RELEASED
-    } else if deadline_notice::may_be_recorded(spec) {
-        WITH_EXPIRING
-    } else if matches!(spec.stdin, Stdin::Pipe) {
-        WITH_RESUMED
+        FORMAT_WITH_RELEASED
+    } else if deadline_notice::may_record_expiring(spec) {
+        FORMAT_WITH_EXPIRING
+    } else if matches!(spec.stdin, StdinMode::Pipe) {
+        FORMAT_WITH_RESUMED
     } else if may_deny || !spec.wait_for.is_empty() {
-        WITH_READY
+        FORMAT_WITH_READY
     } else {
-        FORMAT
+        BASE_FORMAT
     }
 }
 
 /// Longest line that is read, in bytes. A command may be 2 MiB; JSON may escape it sixfold.
-pub const LINE_MAX: usize = 16 << 20;
+pub const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
     /// Always the first, and only the first.
-    Accepted(Box<Accepted>),
+    Accepted(Box<AcceptedTask>),
     /// Something happened.
     Event {
         /// When.
-        at: Mono,
+        at: MonotonicMs,
         /// What.
         #[serde(flatten)]
-        event: Event,
+        event: TaskEvent,
     },
     /// Another shim took over.
     Rescued {
         /// When.
-        at: Mono,
+        at: MonotonicMs,
         /// The new shim.
         shim: ProcRef,
     },
     /// Output could not be stored.
     OutputLost {
         /// When it began.
-        at: Mono,
+        at: MonotonicMs,
         /// Stream offset of the first byte lost.
         from: u64,
         /// The operating system's reason.
@@ -86,7 +86,7 @@ pub enum Record {
     /// The task wrote lines that a monitor tells of.
     Matched {
         /// When they were told.
-        at: Mono,
+        at: MonotonicMs,
         /// The last of the lines, as many as fit into
         /// [`TEXT_MAX`](crate::monitor::Monitor::TEXT_MAX) bytes, without the last newline. Text of
         /// the task: to be escaped wherever it is shown.
@@ -100,46 +100,46 @@ pub enum Record {
         to: u64,
     },
     /// The task has been silent, and this is what it did. Once for each silence.
-    Stalled(Box<Stalled>),
+    Stalled(Box<StallRecord>),
     /// The stall on record is over though the output does not tell: the task was given input, or
     /// has written where siding cannot read.
     Resumed {
         /// When.
-        at: Mono,
+        at: MonotonicMs,
     },
     /// A limit was passed. Once for each time.
     Limit(Box<Breach>),
     /// The deadline is near. Once for each deadline.
     Expiring {
         /// When.
-        at: Mono,
+        at: MonotonicMs,
         /// The deadline in force then.
-        deadline: Mono,
+        deadline: MonotonicMs,
     },
     /// What was waited for since the start is there. Once.
-    Ready(Box<Ready>),
+    Ready(Box<ReadyRecord>),
     /// The task asked for a host that its network policy does not let it reach. Once for each.
     Denied {
         /// When.
-        at: Mono,
+        at: MonotonicMs,
         /// The host and its port. Text of the task: to be escaped wherever it is shown.
         host: String,
     },
     /// What is known beside the outcome. Follows the event that ended the task.
-    Closed(Box<Closed>),
+    Closed(Box<CloseSummary>),
 }
 
 /// A task as it was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accepted {
+pub struct AcceptedTask {
     /// Format of the whole journal.
     pub format: u32,
     /// Boot in which everything here happened.
     pub boot: BootId,
     /// Monotonic clock.
-    pub at: Mono,
+    pub at: MonotonicMs,
     /// The same moment on the wall clock.
-    pub wall: Wall,
+    pub wall: UnixMs,
     /// The shim that keeps the task.
     pub shim: ProcRef,
     /// Directory of the control group that is made for the task next, where it gets one. It may
@@ -148,14 +148,14 @@ pub struct Accepted {
     pub cgroup: Option<String>,
     /// What is known of a command that siding did not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adopted: Option<Adopted>,
+    pub adopted: Option<AdoptionInfo>,
     /// What it was asked to be.
     pub spec: TaskSpec,
 }
 
 /// What a task is that siding did not start, but took on while it ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct Adopted {
+pub struct AdoptionInfo {
     /// The host's own output file, where its standard output is a file of the user; then the task's
     /// `output` is a link to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,11 +173,11 @@ pub struct Adopted {
 
 /// What was found when a task was closed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct Closed {
+pub struct CloseSummary {
     /// The end on the wall clock.
-    pub wall: Wall,
+    pub wall: UnixMs,
     /// The end on the monotonic clock.
-    pub at: Mono,
+    pub at: MonotonicMs,
     /// Processes that were ended; `None` when nothing had to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<StopReport>,
@@ -185,7 +185,7 @@ pub struct Closed {
     pub output: OutputTotals,
     /// The most the task was seen to use; `None` when it was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peaks: Option<Peaks>,
+    pub peaks: Option<PeakUsage>,
     /// How it is known that nothing is left, or that it is not (`docs/format.md`).
     pub proof: String,
 }
@@ -210,7 +210,7 @@ pub struct StopReport {
 
 impl StopReport {
     /// Most processes listed one by one. A fork storm must not make a record of megabytes.
-    pub const LISTED: usize = 64;
+    pub const MAX_LISTED_PROCESSES: usize = 64;
 
     /// Whether everything is known to have ended.
     #[must_use]
@@ -252,7 +252,7 @@ pub struct OutputTotals {
     pub bytes: u64,
     /// The part released in the middle, as stream offsets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gap: Option<Gap>,
+    pub gap: Option<OutputGap>,
     /// Bytes that could not be stored.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
@@ -266,14 +266,14 @@ const fn is_zero(number: &u64) -> bool {
 /// A part of the output that is no longer kept, as stream offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Gap {
+pub struct OutputGap {
     /// First byte gone.
     pub from: u64,
     /// First byte kept again.
     pub to: u64,
 }
 
-impl Gap {
+impl OutputGap {
     /// Returns the number of bytes gone.
     #[must_use]
     pub const fn len(self) -> u64 {
@@ -329,9 +329,9 @@ pub enum BadLine {
 /// # Errors
 ///
 /// [`BadLine::Damaged`].
-pub fn frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
+pub fn parse_frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     let (crc, body) = line.split_at_checked(9).ok_or(BadLine::Damaged)?;
-    if crc[8] != b' ' || stated_crc(&crc[..8]) != Some(checksum(body)) {
+    if crc[8] != b' ' || parse_crc(&crc[..8]) != Some(checksum(body)) {
         return Err(BadLine::Damaged);
     }
     let space = body.iter().position(|&byte| byte == b' ').ok_or(BadLine::Damaged)?;
@@ -343,7 +343,7 @@ pub fn frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
 }
 
 /// Reads a checksum as it is written: lower-case digits only, so that no other bytes mean the same.
-fn stated_crc(digits: &[u8]) -> Option<u32> {
+fn parse_crc(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |crc, digit| match digit {
         b'0'..=b'9' => Some(crc << 4 | u32::from(digit - b'0')),
         b'a'..=b'f' => Some(crc << 4 | u32::from(digit - b'a' + 10)),
@@ -352,22 +352,22 @@ fn stated_crc(digits: &[u8]) -> Option<u32> {
 }
 
 /// How the two kinds of record begin that every task has, as they are written.
-const EVENT: &[u8] = br#"{"record":"event","#;
-const CLOSED: &[u8] = br#"{"record":"closed","#;
+const EVENT_PREFIX: &[u8] = br#"{"record":"event","#;
+const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 
 /// How the first record begins, as it is written, before the number of its format.
-const ACCEPTED: &[u8] = br#"{"record":"accepted","format":"#;
-const _: () = assert!(NEWEST < 10, "`is_accepted_now` reads one digit");
+const ACCEPTED_PREFIX: &[u8] = br#"{"record":"accepted","format":"#;
+const _: () = assert!(NEWEST_FORMAT < 10, "`is_accepted_now` reads one digit");
 
 /// Whether the body of a line begins as the first record does in a format that this build reads.
 #[must_use]
-pub(crate) fn is_accepted_now(json: &[u8]) -> bool {
-    let Some([digit, b',', ..]) = json.strip_prefix(ACCEPTED) else { return false };
-    digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST
+pub(crate) fn is_readable_accepted(json: &[u8]) -> bool {
+    let Some([digit, b',', ..]) = json.strip_prefix(ACCEPTED_PREFIX) else { return false };
+    digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST_FORMAT
 }
 
 /// Reads JSON. What is text as a whole need not be looked at again text by text.
-pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
+pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(json) {
         Ok(text) => serde_json::from_str(text),
         Err(_) => serde_json::from_slice(json),
@@ -379,26 +379,26 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Resul
 /// # Errors
 ///
 /// [`BadLine::Unknown`] when it is of a kind this build does not know.
-pub fn read_body(json: &[u8]) -> Result<Record, BadLine> {
+pub fn parse_body(json: &[u8]) -> Result<Record, BadLine> {
     // A tagged enum is taken in twice, once to find its tag; a listing of ten thousand tasks goes
     // past that where the tag stands in its usual place.
-    let record = if json.starts_with(EVENT) {
-        read_event(json)
-    } else if json.starts_with(CLOSED) {
-        parse(json).map(Record::Closed)
+    let record = if json.starts_with(EVENT_PREFIX) {
+        parse_event(json)
+    } else if json.starts_with(CLOSED_PREFIX) {
+        parse_json(json).map(Record::Closed)
     } else {
-        parse(json)
+        parse_json(json)
     };
     record.map_err(|error| BadLine::Unknown { why: error.to_string() })
 }
 
-fn read_event(json: &[u8]) -> serde_json::Result<Record> {
+fn parse_event(json: &[u8]) -> serde_json::Result<Record> {
     #[derive(Deserialize)]
-    struct When {
-        at: Mono,
+    struct EventTime {
+        at: MonotonicMs,
     }
-    let When { at } = parse(json)?;
-    Ok(Record::Event { at, event: parse(json)? })
+    let EventTime { at } = parse_json(json)?;
+    Ok(Record::Event { at, event: parse_json(json)? })
 }
 
 /// Reads one line, without its newline.
@@ -407,42 +407,47 @@ fn read_event(json: &[u8]) -> serde_json::Result<Record> {
 ///
 /// [`BadLine::Damaged`] when the checksum is wrong, [`BadLine::Unknown`] when it is right and the
 /// record is of a kind this build does not know.
-pub fn read_line(line: &[u8]) -> Result<(u64, Record), BadLine> {
-    let (seq, json) = frame(line)?;
-    Ok((seq, read_body(json)?))
+pub fn parse_line(line: &[u8]) -> Result<(u64, Record), BadLine> {
+    let (seq, json) = parse_frame(line)?;
+    Ok((seq, parse_body(json)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::Tree;
+    use crate::lifecycle::TreeLiveness;
     use crate::outcome::LeaderEnd;
 
     #[test]
-    fn the_short_way_reads_what_the_long_one_reads() {
+    fn the_fast_path_parses_the_same_as_serde() {
         let leader = ProcRef { pid: 7, start_ticks: 9 };
         let end = LeaderEnd::Exited { code: 3 };
         let final_cwd = Some("/\u{e9}\"".to_owned());
         let events = [
-            Event::Spawned { leader: leader.into() },
-            Event::LeaderEnded { end, tree: Tree::Alive, final_cwd, pipeline: Some(vec![1, 0]) },
-            Event::TreeEmpty,
-            Event::StopAsked { by: "user".to_owned(), grace_ms: Some(1), signal: None },
-            Event::Vanished { why: "nobody knows".to_owned() },
+            TaskEvent::Spawned { leader: leader.into() },
+            TaskEvent::LeaderEnded {
+                end,
+                tree: TreeLiveness::Alive,
+                final_cwd,
+                pipeline: Some(vec![1, 0]),
+            },
+            TaskEvent::TreeEmpty,
+            TaskEvent::StopAsked { by: "user".to_owned(), grace_ms: Some(1), signal: None },
+            TaskEvent::Vanished { why: "nobody knows".to_owned() },
         ];
         let mut records: Vec<Record> =
-            events.into_iter().map(|event| Record::Event { at: Mono(5), event }).collect();
+            events.into_iter().map(|event| Record::Event { at: MonotonicMs(5), event }).collect();
         records.push(Record::Closed(Box::default()));
-        records.push(Record::Rescued { at: Mono(5), shim: leader });
+        records.push(Record::Rescued { at: MonotonicMs(5), shim: leader });
         for record in records {
             let json = serde_json::to_vec(&record).expect("serializes");
-            assert_eq!(read_body(&json), Ok(record.clone()));
+            assert_eq!(parse_body(&json), Ok(record.clone()));
             assert_eq!(serde_json::from_slice::<Record>(&json).expect("reads"), record);
         }
     }
 
     #[test]
-    fn what_lacks_a_part_is_not_understood() {
+    fn incomplete_records_are_rejected() {
         for json in [
             r#"{"record":"event","at":1}"#,
             r#"{"record":"event","event":"tree_empty"}"#,
@@ -451,26 +456,26 @@ mod tests {
             r#"{"record":"closed","at":1"#,
             r#"{"record":"unheard_of"}"#,
         ] {
-            assert!(read_body(json.as_bytes()).is_err(), "{json}");
+            assert!(parse_body(json.as_bytes()).is_err(), "{json}");
         }
     }
 
     #[test]
-    fn a_checksum_has_one_spelling() {
+    fn a_checksum_has_a_single_spelling() {
         let mut line = Vec::new();
         write_line(
             &mut line,
             0,
-            &Record::Rescued { at: Mono(1), shim: ProcRef { pid: 1, start_ticks: 1 } },
+            &Record::Rescued { at: MonotonicMs(1), shim: ProcRef { pid: 1, start_ticks: 1 } },
         );
         let line = line.strip_suffix(b"\n").expect("a line");
-        assert!(frame(line).is_ok());
+        assert!(parse_frame(line).is_ok());
         let upper = [line[..8].to_ascii_uppercase(), line[8..].to_vec()].concat();
-        assert_eq!(frame(&upper).is_ok(), upper == line);
+        assert_eq!(parse_frame(&upper).is_ok(), upper == line);
         for at in 0..9 {
             let mut bad = line.to_vec();
             bad[at] = b'+';
-            assert_eq!(frame(&bad), Err(BadLine::Damaged), "byte {at}");
+            assert_eq!(parse_frame(&bad), Err(BadLine::Damaged), "byte {at}");
         }
     }
 }

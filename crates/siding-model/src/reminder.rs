@@ -5,7 +5,7 @@
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
-use crate::process::Wall;
+use crate::process::UnixMs;
 use crate::record;
 
 /// Batches of tool calls between two lists of all running tasks (SPEC.md 5.4).
@@ -29,19 +29,19 @@ pub struct ReturnedCall {
     /// Checksum of the command: a command may hold secrets, and this is written to a file.
     command: u32,
     /// When the call returned.
-    returned_at: Wall,
+    returned_at: UnixMs,
 }
 
 impl ReturnedCall {
     /// Returns the call that ran `command` and returned at `returned_at`.
     #[must_use]
-    pub fn new(command: &str, returned_at: Wall) -> Self {
+    pub fn new(command: &str, returned_at: UnixMs) -> Self {
         Self { command: command_checksum(command), returned_at }
     }
 
     /// Returns its line in a file, with the newline.
     #[must_use]
-    pub fn line(self) -> String {
+    pub fn to_line(self) -> String {
         format!("{} {:08x}\n", self.returned_at.0, self.command)
     }
 
@@ -51,7 +51,7 @@ impl ReturnedCall {
         let (returned_at, command) = line.split_once(' ')?;
         Some(Self {
             command: u32::from_str_radix(command, 16).ok().filter(|_| command.len() == 8)?,
-            returned_at: Wall(returned_at.parse().ok()?),
+            returned_at: UnixMs(returned_at.parse().ok()?),
         })
     }
 }
@@ -63,12 +63,12 @@ fn command_checksum(command: &str) -> u32 {
 /// Whether an adopted task runs although the call that started it has returned: the host keeps it as
 /// a background command. One that a subagent still waits for has not.
 #[must_use]
-pub fn has_outlived_its_call(task: &TaskState, calls: &[ReturnedCall], now: Wall) -> bool {
-    if task.adopted.is_none() || !matches!(task.life.phase(), Phase::Running { .. }) {
+pub fn has_outlived_its_call(task: &TaskState, calls: &[ReturnedCall], now: UnixMs) -> bool {
+    if task.adopted.is_none() || !matches!(task.lifecycle.phase(), Phase::Running { .. }) {
         return false;
     }
     let started = task.started_wall;
-    let command = command_checksum(&task.spec.command.display());
+    let command = command_checksum(&task.spec.command.display_text());
     let has_returned = calls.iter().any(|call| {
         call.command == command && call.returned_at.plus_ms(ADOPTION_LAG_MS) >= started
     });

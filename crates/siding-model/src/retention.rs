@@ -5,43 +5,43 @@
 
 use std::time::Duration;
 
-use crate::process::Wall;
+use crate::process::UnixMs;
 use crate::size::Bytes;
 
 /// An ended task, as the rule sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended<Id> {
+pub struct EndedTask<Id> {
     /// Which task.
     pub id: Id,
     /// When it ended. A time in the future, after the clock was set back, counts as now.
-    pub at: Wall,
+    pub ended_at: UnixMs,
     /// What its directory takes on disk.
     pub bytes: Bytes,
     /// Whether a reader must not lose it yet: its owner lives and has not seen its end.
-    pub owner_live: bool,
+    pub has_live_owner: bool,
     /// Whether it has news that nobody has acknowledged.
-    pub untold: Untold,
+    pub unread_notices: UnreadNotices,
 }
 
 /// Whether a task has news that its session has not acknowledged, and who may still ask for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Untold {
+pub enum UnreadNotices {
     /// It has none.
-    Nothing,
+    NoNotices,
     /// The session lives: it will ask, however long that takes.
-    ToLiveSession,
+    ForLiveSession,
     /// The session is over and may be resumed, or has no owner: it may ask for as long as an ended
     /// task is kept.
-    ToSession,
+    ForSession,
 }
 
 /// How many times the limits of number and size tasks with untold news may take. Something must
 /// bound what nobody ever asks for.
-const UNTOLD_TIMES: u64 = 2;
+const UNREAD_LIMIT_FACTOR: u64 = 2;
 
 /// Bounds on what is kept. Zero keeps nothing that may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RetentionLimits {
     /// How long an ended task is kept.
     pub age: Duration,
     /// How many ended tasks are kept.
@@ -50,7 +50,7 @@ pub struct Limits {
     pub bytes: Bytes,
 }
 
-impl Default for Limits {
+impl Default for RetentionLimits {
     /// Returns seven days, 1,000 tasks, 2 GiB.
     fn default() -> Self {
         Self { age: Duration::from_secs(7 * 24 * 60 * 60), tasks: 1_000, bytes: Bytes::gib(2) }
@@ -66,21 +66,25 @@ impl Default for Limits {
 /// exceeded, and nothing is lost. Tasks that ended in the same millisecond are ordered by id, so two
 /// cleaners agree.
 #[must_use]
-pub fn expired<Id: Copy + Ord>(ended: &[Ended<Id>], limits: &Limits, now: Wall) -> Vec<Id> {
+pub fn expired_tasks<Id: Copy + Ord>(
+    ended: &[EndedTask<Id>],
+    limits: &RetentionLimits,
+    now: UnixMs,
+) -> Vec<Id> {
     let mut count = ended.len();
     let mut bytes = ended.iter().fold(0_u64, |sum, task| sum.saturating_add(task.bytes.0));
-    let mut deletable: Vec<_> = ended.iter().filter(|task| !task.owner_live).collect();
-    deletable.sort_unstable_by_key(|task| (task.at, task.id));
-    let too_old = |task: &Ended<Id>| age(task.at, now) >= limits.age;
-    let is_kept = |task: &Ended<Id>| match task.untold {
-        Untold::Nothing => false,
-        Untold::ToLiveSession => true,
-        Untold::ToSession => !too_old(task),
+    let mut deletable: Vec<_> = ended.iter().filter(|task| !task.has_live_owner).collect();
+    deletable.sort_unstable_by_key(|task| (task.ended_at, task.id));
+    let too_old = |task: &EndedTask<Id>| age_at(task.ended_at, now) >= limits.age;
+    let is_kept = |task: &EndedTask<Id>| match task.unread_notices {
+        UnreadNotices::NoNotices => false,
+        UnreadNotices::ForLiveSession => true,
+        UnreadNotices::ForSession => !too_old(task),
     };
     let (untold, told): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|task| is_kept(task));
 
     let mut delete = Vec::new();
-    let mut take = |from: Vec<&Ended<Id>>, times: u64, by_age: bool| {
+    let mut take = |from: Vec<&EndedTask<Id>>, times: u64, by_age: bool| {
         let tasks = usize::try_from(u64::from(limits.tasks).saturating_mul(times));
         let tasks = tasks.unwrap_or(usize::MAX);
         let most = limits.bytes.0.saturating_mul(times);
@@ -94,18 +98,18 @@ pub fn expired<Id: Copy + Ord>(ended: &[Ended<Id>], limits: &Limits, now: Wall) 
         }
     };
     take(told, 1, true);
-    take(untold, UNTOLD_TIMES, false);
+    take(untold, UNREAD_LIMIT_FACTOR, false);
     delete
 }
 
 /// Whether a moment is at least so long ago. One in the future, after the clock was set back, is
 /// not.
 #[must_use]
-pub fn is_older(at: Wall, age: Duration, now: Wall) -> bool {
-    at <= now && self::age(at, now) >= age
+pub fn is_older_than(at: UnixMs, age: Duration, now: UnixMs) -> bool {
+    at <= now && self::age_at(at, now) >= age
 }
 
-fn age(at: Wall, now: Wall) -> Duration {
+fn age_at(at: UnixMs, now: UnixMs) -> Duration {
     // The difference of two i64 needs more than an i64.
     let ms = i128::from(now.0) - i128::from(at.0);
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
@@ -120,100 +124,120 @@ mod tests {
     use super::*;
 
     const HOUR_MS: i64 = 60 * 60 * 1000;
-    const NOW: Wall = Wall(1_000 * HOUR_MS);
+    const NOW: UnixMs = UnixMs(1_000 * HOUR_MS);
 
-    fn task(id: u32, hours_ago: i64, bytes: u64) -> Ended<u32> {
-        let (at, bytes) = (Wall(NOW.0 - hours_ago * HOUR_MS), Bytes(bytes));
-        Ended { id, at, bytes, owner_live: false, untold: Untold::Nothing }
+    fn ended_task(id: u32, hours_ago: i64, bytes: u64) -> EndedTask<u32> {
+        let (at, bytes) = (UnixMs(NOW.0 - hours_ago * HOUR_MS), Bytes(bytes));
+        EndedTask {
+            id,
+            ended_at: at,
+            bytes,
+            has_live_owner: false,
+            unread_notices: UnreadNotices::NoNotices,
+        }
     }
 
-    fn limits(hours: u64, tasks: u32, bytes: u64) -> Limits {
-        Limits { age: Duration::from_secs(hours * 3600), tasks, bytes: Bytes(bytes) }
-    }
-
-    #[test]
-    fn nothing_goes_while_all_limits_hold() {
-        let tasks = [task(1, 9, 10), task(2, 1, 10)];
-        assert!(expired(&tasks, &limits(10, 2, 20), NOW).is_empty());
-        assert!(expired::<u32>(&[], &limits(0, 0, 0), NOW).is_empty());
-    }
-
-    #[test]
-    fn each_limit_takes_the_oldest_first() {
-        let tasks = [task(3, 1, 10), task(1, 9, 10), task(2, 5, 10)];
-        assert_eq!(expired(&tasks, &limits(5, 9, 99), NOW), [1, 2]);
-        assert_eq!(expired(&tasks, &limits(99, 1, 99), NOW), [1, 2]);
-        assert_eq!(expired(&tasks, &limits(99, 9, 25), NOW), [1]);
-        assert_eq!(expired(&tasks, &limits(99, 0, 99), NOW), [1, 2, 3]);
+    fn limits(hours: u64, tasks: u32, bytes: u64) -> RetentionLimits {
+        RetentionLimits { age: Duration::from_secs(hours * 3600), tasks, bytes: Bytes(bytes) }
     }
 
     #[test]
-    fn what_a_reader_needs_stays_and_counts() {
-        let mut tasks = [task(1, 99, 100), task(2, 5, 10), task(3, 1, 10)];
-        tasks[0].owner_live = true;
-        assert_eq!(expired(&tasks, &limits(10, 9, 110), NOW), [2]);
-        assert_eq!(expired(&tasks, &limits(0, 0, 0), NOW), [2, 3]);
-    }
-
-    fn untold(task: Ended<u32>, untold: Untold) -> Ended<u32> {
-        Ended { untold, ..task }
+    fn nothing_expires_within_all_limits() {
+        let tasks = [ended_task(1, 9, 10), ended_task(2, 1, 10)];
+        assert!(expired_tasks(&tasks, &limits(10, 2, 20), NOW).is_empty());
+        assert!(expired_tasks::<u32>(&[], &limits(0, 0, 0), NOW).is_empty());
     }
 
     #[test]
-    fn what_was_told_goes_before_what_was_not() {
-        let tasks = [untold(task(1, 9, 10), Untold::ToSession), task(2, 5, 10), task(3, 1, 10)];
-        assert_eq!(expired(&tasks, &limits(99, 2, 99), NOW), [2]);
-        assert_eq!(expired(&tasks, &limits(99, 1, 99), NOW), [2, 3]);
-        assert_eq!(expired(&tasks, &limits(99, 9, 15), NOW), [2, 3]);
+    fn each_limit_expires_the_oldest_first() {
+        let tasks = [ended_task(3, 1, 10), ended_task(1, 9, 10), ended_task(2, 5, 10)];
+        assert_eq!(expired_tasks(&tasks, &limits(5, 9, 99), NOW), [1, 2]);
+        assert_eq!(expired_tasks(&tasks, &limits(99, 1, 99), NOW), [1, 2]);
+        assert_eq!(expired_tasks(&tasks, &limits(99, 9, 25), NOW), [1]);
+        assert_eq!(expired_tasks(&tasks, &limits(99, 0, 99), NOW), [1, 2, 3]);
     }
 
     #[test]
-    fn news_is_kept_as_long_as_somebody_may_ask_for_it() {
-        let old = task(1, 99, 10);
-        let kept = |news| expired(&[untold(old, news)], &limits(10, 9, 99), NOW).is_empty();
-        assert!(!kept(Untold::Nothing));
-        assert!(!kept(Untold::ToSession), "a session that is gone for good keeps nothing for ever");
-        assert!(kept(Untold::ToLiveSession));
+    fn a_task_with_a_live_owner_is_kept_and_counted() {
+        let mut tasks = [ended_task(1, 99, 100), ended_task(2, 5, 10), ended_task(3, 1, 10)];
+        tasks[0].has_live_owner = true;
+        assert_eq!(expired_tasks(&tasks, &limits(10, 9, 110), NOW), [2]);
+        assert_eq!(expired_tasks(&tasks, &limits(0, 0, 0), NOW), [2, 3]);
+    }
+
+    fn with_unread_notices(task: EndedTask<u32>, untold: UnreadNotices) -> EndedTask<u32> {
+        EndedTask { unread_notices: untold, ..task }
     }
 
     #[test]
-    fn news_that_nobody_asks_for_is_bounded() {
+    fn tasks_without_unread_notices_expire_first() {
+        let tasks = [
+            with_unread_notices(ended_task(1, 9, 10), UnreadNotices::ForSession),
+            ended_task(2, 5, 10),
+            ended_task(3, 1, 10),
+        ];
+        assert_eq!(expired_tasks(&tasks, &limits(99, 2, 99), NOW), [2]);
+        assert_eq!(expired_tasks(&tasks, &limits(99, 1, 99), NOW), [2, 3]);
+        assert_eq!(expired_tasks(&tasks, &limits(99, 9, 15), NOW), [2, 3]);
+    }
+
+    #[test]
+    fn unread_notices_are_kept_while_they_can_be_requested() {
+        let old = ended_task(1, 99, 10);
+        let kept = |news| {
+            expired_tasks(&[with_unread_notices(old, news)], &limits(10, 9, 99), NOW).is_empty()
+        };
+        assert!(!kept(UnreadNotices::NoNotices));
+        assert!(
+            !kept(UnreadNotices::ForSession),
+            "a session that is gone for good keeps nothing for ever"
+        );
+        assert!(kept(UnreadNotices::ForLiveSession));
+    }
+
+    #[test]
+    fn unread_notices_are_bounded_at_twice_the_limits() {
         let tasks: Vec<_> = (1..=5)
-            .map(|id| untold(task(id, 9 - i64::from(id), 10), Untold::ToLiveSession))
+            .map(|id| {
+                with_unread_notices(
+                    ended_task(id, 9 - i64::from(id), 10),
+                    UnreadNotices::ForLiveSession,
+                )
+            })
             .collect();
-        assert!(expired(&tasks, &limits(99, 3, 99), NOW).is_empty());
-        assert_eq!(expired(&tasks, &limits(99, 2, 99), NOW), [1]);
-        assert_eq!(expired(&tasks, &limits(99, 9, 10), NOW), [1, 2, 3]);
-        assert_eq!(expired(&tasks, &limits(0, 0, 0), NOW), [1, 2, 3, 4, 5]);
+        assert!(expired_tasks(&tasks, &limits(99, 3, 99), NOW).is_empty());
+        assert_eq!(expired_tasks(&tasks, &limits(99, 2, 99), NOW), [1]);
+        assert_eq!(expired_tasks(&tasks, &limits(99, 9, 10), NOW), [1, 2, 3]);
+        assert_eq!(expired_tasks(&tasks, &limits(0, 0, 0), NOW), [1, 2, 3, 4, 5]);
     }
 
     #[test]
-    fn a_clock_set_back_makes_nothing_old() {
-        let future = task(1, -500, 1);
-        assert!(expired(&[future], &limits(1, 9, 99), NOW).is_empty());
-        let extreme = Ended { at: Wall(i64::MIN), ..future };
-        assert_eq!(expired(&[extreme], &limits(1, 9, 99), Wall(i64::MAX)), [1]);
+    fn a_clock_set_back_expires_nothing() {
+        let future = ended_task(1, -500, 1);
+        assert!(expired_tasks(&[future], &limits(1, 9, 99), NOW).is_empty());
+        let extreme = EndedTask { ended_at: UnixMs(i64::MIN), ..future };
+        assert_eq!(expired_tasks(&[extreme], &limits(1, 9, 99), UnixMs(i64::MAX)), [1]);
     }
 
     #[test]
     fn the_default_limits_are_the_documented_ones() {
-        assert_eq!(Limits::default(), limits(7 * 24, 1000, 2 << 30));
+        assert_eq!(RetentionLimits::default(), limits(7 * 24, 1000, 2 << 30));
     }
 
-    fn any_tasks() -> impl Strategy<Value = Vec<Ended<u32>>> {
+    fn any_tasks() -> impl Strategy<Value = Vec<EndedTask<u32>>> {
         let news = prop_oneof![
-            3 => Just(Untold::Nothing),
-            1 => Just(Untold::ToSession),
-            1 => Just(Untold::ToLiveSession),
+            3 => Just(UnreadNotices::NoNotices),
+            1 => Just(UnreadNotices::ForSession),
+            1 => Just(UnreadNotices::ForLiveSession),
         ];
         let row = (-5_i64..50, 0_u64..50, any::<bool>(), news);
         prop::collection::vec(row, 0..30).prop_map(|rows| {
             let numbered = (0..).zip(rows);
             numbered
-                .map(|(id, (hours, bytes, owner_live, untold))| Ended {
-                    owner_live,
-                    untold,
-                    ..task(id, hours, bytes)
+                .map(|(id, (hours, bytes, owner_live, untold))| EndedTask {
+                    has_live_owner: owner_live,
+                    unread_notices: untold,
+                    ..ended_task(id, hours, bytes)
                 })
                 .collect()
         })
@@ -221,55 +245,55 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rules_hold(
+        fn the_retention_rules_hold(
             tasks in any_tasks(),
             (hours, count, bytes) in (0_u64..60, 0_u32..30, 0_u64..900),
         ) {
             let limits = limits(hours, count, bytes);
-            let gone = expired(&tasks, &limits, NOW);
-            let set: BTreeSet<_> = gone.iter().copied().collect();
+            let expired_ids = expired_tasks(&tasks, &limits, NOW);
+            let set: BTreeSet<_> = expired_ids.iter().copied().collect();
             let find = |id: &u32| tasks.iter().find(|task| task.id == *id).expect("a given task");
-            let too_old = |task: &Ended<u32>| age(task.at, NOW) >= limits.age;
-            let is_told = |task: &&Ended<u32>| match task.untold {
-                Untold::Nothing => true,
-                Untold::ToLiveSession => false,
-                Untold::ToSession => too_old(task),
+            let too_old = |task: &EndedTask<u32>| age_at(task.ended_at, NOW) >= limits.age;
+            let is_told = |task: &&EndedTask<u32>| match task.unread_notices {
+                UnreadNotices::NoNotices => true,
+                UnreadNotices::ForLiveSession => false,
+                UnreadNotices::ForSession => too_old(task),
             };
-            let fits = |kept: &[&Ended<u32>], times: u64| {
+            let fits = |kept: &[&EndedTask<u32>], times: u64| {
                 kept.len() as u64 <= u64::from(count) * times
                     && kept.iter().map(|task| task.bytes.0).sum::<u64>() <= bytes * times
             };
 
             // Each at most once, none that is needed; what was told first, each oldest first.
-            prop_assert_eq!(set.len(), gone.len());
-            prop_assert!(gone.iter().all(|id| !find(id).owner_live));
-            prop_assert!(gone.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).at, *id)));
+            prop_assert_eq!(set.len(), expired_ids.len());
+            prop_assert!(expired_ids.iter().all(|id| !find(id).has_live_owner));
+            prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).ended_at, *id)));
             // Nothing deletable that stays is older than something of its kind that goes.
             let kept: Vec<_> = tasks.iter().filter(|task| !set.contains(&task.id)).collect();
             for told in [true, false] {
-                let stays = kept.iter().filter(|t| !t.owner_live && is_told(t) == told);
-                let goes = gone.iter().map(find).filter(|t| is_told(t) == told);
+                let stays = kept.iter().filter(|t| !t.has_live_owner && is_told(t) == told);
+                let goes = expired_ids.iter().map(find).filter(|t| is_told(t) == told);
                 if let (Some(stays), Some(goes)) =
-                    (stays.map(|t| (t.at, t.id)).min(), goes.map(|t| (t.at, t.id)).max())
+                    (stays.map(|t| (t.ended_at, t.id)).min(), goes.map(|t| (t.ended_at, t.id)).max())
                 {
                     prop_assert!(goes < stays);
                 }
             }
             // The limits hold, unless only what is needed or untold is left; then twice the limits.
-            let deletable = |told: bool| kept.iter().any(|t| !t.owner_live && is_told(t) == told);
+            let deletable = |told: bool| kept.iter().any(|t| !t.has_live_owner && is_told(t) == told);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));
-            prop_assert!(!kept.iter().any(|t| !t.owner_live && is_told(t) && too_old(t)));
+            prop_assert!(!kept.iter().any(|t| !t.has_live_owner && is_told(t) && too_old(t)));
             // The last one had to go.
-            if let Some(last) = gone.last().map(find) {
+            if let Some(last) = expired_ids.last().map(find) {
                 let mut with_last = kept.clone();
                 with_last.push(last);
                 let times = if is_told(&last) { 1 } else { 2 };
                 prop_assert!(!fits(&with_last, times) || (is_told(&last) && too_old(last)));
             }
             // What was decided once is final: nothing more goes.
-            let left: Vec<_> = kept.into_iter().copied().collect();
-            prop_assert!(expired(&left, &limits, NOW).is_empty());
+            let remaining: Vec<_> = kept.into_iter().copied().collect();
+            prop_assert!(expired_tasks(&remaining, &limits, NOW).is_empty());
         }
     }
 }

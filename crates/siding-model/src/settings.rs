@@ -21,11 +21,11 @@ mod host_key;
 mod keys;
 mod lists;
 mod merge;
-mod nearest;
 mod net;
 mod origin;
 #[cfg(feature = "schema")]
 mod schema;
+mod suggest;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -34,8 +34,8 @@ mod webhook;
 pub use host_budget::HostBudget;
 pub use host_key::{HostKey, UnknownHostKey};
 pub use keys::{Key, Layer, Settings};
-pub use merge::{Entry, Invalid, Warning};
-pub use origin::{Origin, Place};
+pub use merge::{InvalidSetting, SettingEntry, SettingsWarning};
+pub use origin::{Origin, SettingSource};
 #[cfg(feature = "schema")]
 pub use schema::file_schema;
 pub use value::{AssistantMode, RawValue, ValueError};

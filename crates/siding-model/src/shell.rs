@@ -3,7 +3,7 @@
 
 /// Every word that bash itself acts on when it stands first (bash 5.2: `compgen -b` and
 /// `compgen -k`), sorted.
-const OWN_WORDS: [&str; 83] = [
+const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "!",
     ".",
     ":",
@@ -91,7 +91,7 @@ const OWN_WORDS: [&str; 83] = [
 
 /// Variables that change what bash makes of a plain text: files that it reads first, options, and
 /// functions that are exported under a program's name.
-const CHANGES_BASH: [&str; 7] = [
+const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "BASH_ENV=",
     "BASH_FUNC_",
     "BASHOPTS=",
@@ -104,7 +104,7 @@ const CHANGES_BASH: [&str; 7] = [
 /// Returns the words of a text for which `bash -c` would do nothing but execute a program with
 /// them, `None` for every other text and whenever in doubt.
 #[must_use]
-pub fn program_words(text: &str) -> Option<Vec<&str>> {
+pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     let text = text.trim_matches([' ', '\t', '\n']);
     let plain = |c: char| c.is_ascii_alphanumeric() || " \t_-./:@%+,=".contains(c);
     if !text.chars().all(plain) {
@@ -118,13 +118,13 @@ pub fn program_words(text: &str) -> Option<Vec<&str>> {
     }
     // Alone, these two do as builtins what they do as programs.
     let is_same = matches!(words.as_slice(), ["true" | "false"]);
-    (is_same || OWN_WORDS.binary_search(&first).is_err()).then_some(words)
+    (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }
 
 /// Whether bash takes a text as it stands in an environment with this variable (`NAME=value`).
 #[must_use]
-pub fn leaves_bash_alone(variable: &[u8]) -> bool {
-    !CHANGES_BASH.iter().any(|name| variable.starts_with(name.as_bytes()))
+pub fn has_no_effect_on_bash(variable: &[u8]) -> bool {
+    !BASH_BEHAVIOR_VARIABLES.iter().any(|name| variable.starts_with(name.as_bytes()))
 }
 
 #[cfg(test)]
@@ -132,40 +132,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_one_program() {
-        assert_eq!(program_words("true"), Some(vec!["true"]));
+    fn plain_program_words_are_split() {
+        assert_eq!(plain_program_words("true"), Some(vec!["true"]));
         assert_eq!(
-            program_words(" cargo  build --release\t-p=x \n"),
+            plain_program_words(" cargo  build --release\t-p=x \n"),
             Some(vec!["cargo", "build", "--release", "-p=x"])
         );
         assert_eq!(
-            program_words("./run.sh a:b c@d 50%"),
+            plain_program_words("./run.sh a:b c@d 50%"),
             Some(vec!["./run.sh", "a:b", "c@d", "50%"])
         );
     }
 
     #[test]
-    fn whatever_a_shell_would_act_on_is_left_to_it() {
+    fn shell_syntax_is_left_to_the_shell() {
         for text in [
             "", " ", "a;b", "a|b", "a&", "a\nb", "a 'b'", "a \"b\"", "a $b", "a `b`", "a *", "a ?",
             "a [b]", "a {b,c}", "a ~", "a ~/b", "a >b", "a <b", "a (b)", "a #b", "a !b", "a \\b",
             "a^b", "A=1 a", "A=1", "%1", "cd /", "exec a", "echo hi", "kill 1", "true x", "time a",
             "if a", "[ a ]", ". a", ": a", "ä", "a\0b", "a\rb", "a\u{b}b",
         ] {
-            assert_eq!(program_words(text), None, "{text:?}");
+            assert_eq!(plain_program_words(text), None, "{text:?}");
         }
     }
 
     #[test]
-    fn the_own_words_are_sorted_for_the_search() {
-        assert!(OWN_WORDS.is_sorted());
+    fn builtins_and_keywords_are_sorted_for_binary_search() {
+        assert!(BASH_BUILTINS_AND_KEYWORDS.is_sorted());
     }
 
     #[test]
-    fn variables_that_change_bash() {
-        for name in CHANGES_BASH {
-            assert!(!leaves_bash_alone(format!("{name}x").as_bytes()), "{name}");
+    fn variables_that_change_bash_are_detected() {
+        for name in BASH_BEHAVIOR_VARIABLES {
+            assert!(!has_no_effect_on_bash(format!("{name}x").as_bytes()), "{name}");
         }
-        assert!(leaves_bash_alone(b"BASH=/bin/bash") && leaves_bash_alone(b"PATH=/bin"));
+        assert!(has_no_effect_on_bash(b"BASH=/bin/bash") && has_no_effect_on_bash(b"PATH=/bin"));
     }
 }

@@ -10,13 +10,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Names of the signals 1 to 31 without `SIG`, in the order of their numbers (signal(7)).
-const NAMES: [&str; 31] = [
+const SIGNAL_NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 /// Second names that are read but never written.
-const ALIASES: [(&str, u8); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
+const SIGNAL_ALIASES: [(&str, u8); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
 /// First real-time signal programs may use; the C library keeps 32 and 33 for itself.
 const RTMIN: u8 = 34;
 /// Last signal.
@@ -31,31 +31,31 @@ pub struct Signal(NonZeroU8);
 
 impl Signal {
     /// Terminal gone, or "read your settings again".
-    pub const HUP: Self = Self::known(1);
+    pub const HUP: Self = Self::from_known_number(1);
     /// Interrupt from the keyboard.
-    pub const INT: Self = Self::known(2);
+    pub const INT: Self = Self::from_known_number(2);
     /// Quit from the keyboard.
-    pub const QUIT: Self = Self::known(3);
+    pub const QUIT: Self = Self::from_known_number(3);
     /// End at once; can be neither caught nor ignored.
-    pub const KILL: Self = Self::known(9);
+    pub const KILL: Self = Self::from_known_number(9);
     /// Written to a pipe that nobody reads.
-    pub const PIPE: Self = Self::known(13);
+    pub const PIPE: Self = Self::from_known_number(13);
     /// Ask to end.
-    pub const TERM: Self = Self::known(15);
+    pub const TERM: Self = Self::from_known_number(15);
     /// A child has ended or stopped.
-    pub const CHLD: Self = Self::known(17);
+    pub const CHLD: Self = Self::from_known_number(17);
     /// Continue after a stop.
-    pub const CONT: Self = Self::known(18);
+    pub const CONT: Self = Self::from_known_number(18);
     /// Stop; can be neither caught nor ignored.
-    pub const STOP: Self = Self::known(19);
+    pub const STOP: Self = Self::from_known_number(19);
     /// The terminal has another size.
-    pub const WINCH: Self = Self::known(28);
+    pub const WINCH: Self = Self::from_known_number(28);
     /// The limit on processor time was passed (`RLIMIT_CPU`).
-    pub const XCPU: Self = Self::known(24);
+    pub const XCPU: Self = Self::from_known_number(24);
     /// A file was to grow beyond the limit on its size (`RLIMIT_FSIZE`).
-    pub const XFSZ: Self = Self::known(25);
+    pub const XFSZ: Self = Self::from_known_number(25);
 
-    const fn known(number: u8) -> Self {
+    const fn from_known_number(number: u8) -> Self {
         match NonZeroU8::new(number) {
             Some(number) => Self(number),
             None => panic!("no signal has the number 0"),
@@ -79,7 +79,7 @@ impl Signal {
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.0.get();
-        match NAMES.get(usize::from(number) - 1) {
+        match SIGNAL_NAMES.get(usize::from(number) - 1) {
             Some(name) => write!(f, "SIG{name}"),
             None if number == RTMIN => write!(f, "SIGRTMIN"),
             None if number > RTMIN => write!(f, "SIGRTMIN+{}", number - RTMIN),
@@ -111,36 +111,36 @@ impl FromStr for Signal {
     fn from_str(text: &str) -> Result<Self, BadSignal> {
         let upper = text.trim().to_ascii_uppercase();
         let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-        number_of(name)
+        parse_signal_name(name)
             .and_then(Self::from_number)
             .ok_or_else(|| BadSignal { text: text.to_owned() })
     }
 }
 
-fn number_of(name: &str) -> Option<i32> {
-    if let Some(place) = NAMES.iter().position(|known| *known == name) {
+fn parse_signal_name(name: &str) -> Option<i32> {
+    if let Some(place) = SIGNAL_NAMES.iter().position(|known| *known == name) {
         return i32::try_from(place + 1).ok();
     }
-    if let Some((_, number)) = ALIASES.iter().find(|(known, _)| *known == name) {
+    if let Some((_, number)) = SIGNAL_ALIASES.iter().find(|(known, _)| *known == name) {
         return Some(i32::from(*number));
     }
     if let Some(above) = name.strip_prefix("RTMIN") {
-        let above = if above.is_empty() { 0 } else { digits(above.strip_prefix('+')?)? };
-        return real_time(i32::from(RTMIN).checked_add(above)?);
+        let above = if above.is_empty() { 0 } else { parse_digits(above.strip_prefix('+')?)? };
+        return check_real_time(i32::from(RTMIN).checked_add(above)?);
     }
     if let Some(below) = name.strip_prefix("RTMAX") {
-        let below = if below.is_empty() { 0 } else { digits(below.strip_prefix('-')?)? };
-        return real_time(i32::from(RTMAX).checked_sub(below)?);
+        let below = if below.is_empty() { 0 } else { parse_digits(below.strip_prefix('-')?)? };
+        return check_real_time(i32::from(RTMAX).checked_sub(below)?);
     }
-    digits(name)
+    parse_digits(name)
 }
 
-fn real_time(number: i32) -> Option<i32> {
+fn check_real_time(number: i32) -> Option<i32> {
     (i32::from(RTMIN)..=i32::from(RTMAX)).contains(&number).then_some(number)
 }
 
 /// Reads digits alone: `str::parse` would take a sign.
-fn digits(text: &str) -> Option<i32> {
+fn parse_digits(text: &str) -> Option<i32> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_signal_survives_its_own_text_and_json() {
+    fn every_signal_round_trips_through_text_and_json() {
         for number in 1..=64 {
             let signal = Signal::from_number(number).expect("1 to 64 are signals");
             assert_eq!(signal.number(), number);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn names_numbers_and_aliases_are_read() {
+    fn names_numbers_and_aliases_are_parsed() {
         for text in ["TERM", "SIGTERM", "sigterm", "Term", "15", " TERM ", "SIG15"] {
             assert_eq!(text.parse(), Ok(Signal::TERM), "{text}");
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_names_are_the_usual_ones() {
+    fn signals_are_displayed_by_their_usual_names() {
         let shown = |number| Signal::from_number(number).expect("a signal").to_string();
         assert_eq!(
             [1, 9, 15, 17, 29, 31, 32, 34, 37, 64].map(shown),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_advice() {
+    fn invalid_signals_are_rejected_with_advice() {
         for text in [
             "",
             "SIG",

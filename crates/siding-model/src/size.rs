@@ -19,7 +19,7 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 /// How many of [`UNITS`] are powers of 1024; only these are written.
-const BINARY: usize = 4;
+const BINARY_UNITS: usize = 4;
 
 /// A number of bytes.
 ///
@@ -52,8 +52,9 @@ impl Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit =
-            UNITS[..BINARY].iter().find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
+        let unit = UNITS[..BINARY_UNITS]
+            .iter()
+            .find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
         match unit {
             Some((name, size)) => write!(f, "{}{name}", self.0 / size),
             None => write!(f, "{}B", self.0),
@@ -63,9 +64,9 @@ impl fmt::Display for Bytes {
 
 /// A number of bytes in each second. Written as a size with `/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Rate(pub Bytes);
+pub struct ByteRate(pub Bytes);
 
-impl fmt::Display for Rate {
+impl fmt::Display for ByteRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/s", self.0)
     }
@@ -123,7 +124,7 @@ impl FromStr for Bytes {
 /// Returns a size of at most seven columns: `812B`, `1.4KiB`, `56MiB`. What does not fit is cut
 /// off, never rounded up.
 #[must_use]
-pub fn human(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes}B");
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_and_without_units() {
+    fn sizes_are_parsed_with_and_without_units() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_allowed() {
+    fn errors_say_what_is_allowed() {
         for text in ["", "MiB", "8M", "8 G", "1.5GiB", "-1", "+1", "8MiBs", "0x10", "eight"] {
             let error = text.parse::<Bytes>().expect_err(text);
             assert_eq!(error, SizeError::Unreadable { text: text.to_owned() });
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_shown_without_loss() {
+    fn sizes_are_displayed_without_loss() {
         let shown =
             [0, 1, 1000, 1024, 1500, 8 << 20, 2 << 30, 3 << 40].map(|n| Bytes(n).to_string());
         assert_eq!(shown, ["0B", "1B", "1000B", "1KiB", "1500B", "8MiB", "2GiB", "3TiB"]);
@@ -192,23 +193,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shown_sizes_are_read_back(number: u64, shift in 0_u32..41) {
+        fn displayed_sizes_round_trip(number: u64, shift in 0_u32..41) {
             let bytes = Bytes(number >> shift << shift);
             prop_assert_eq!(bytes.to_string().parse(), Ok(bytes));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _read_or_refused = text.parse::<Bytes>();
+        fn parsing_arbitrary_text_never_panics(text in "\\PC*") {
+            let _best_effort = text.parse::<Bytes>();
         }
     }
 
     #[test]
-    fn sizes_are_short() {
+    fn format_size_is_at_most_seven_columns() {
         let sizes = [0, 1023, 1024, 1500, 10_240, 1 << 20, 67_108_863, 3 << 30, u64::MAX];
-        let shown = sizes.map(human);
+        let shown = sizes.map(format_size);
         let expected = ["0B", "1023B", "1KiB", "1.4KiB", "10KiB", "1MiB", "63MiB", "3GiB", "15EiB"];
         assert_eq!(shown, expected);
-        assert!(human(1_048_575).len() <= 7);
+        assert!(format_size(1_048_575).len() <= 7);
     }
 }

@@ -1,10 +1,10 @@
 //! What a task is asked to be. Written once, as the first record of its journal.
 
-pub mod own_command;
+pub mod self_command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Kind, SessionId, TaskId};
+use crate::id::{SessionId, TaskId, TaskKind};
 use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
@@ -15,7 +15,7 @@ use crate::wait::Condition;
 /// What runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Command {
+pub enum TaskCommand {
     /// A text for a shell's `-c`.
     Shell {
         /// The text, as given.
@@ -30,13 +30,13 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl TaskCommand {
     /// Returns the command as a person would type it.
     #[must_use]
-    pub fn display(&self) -> String {
+    pub fn display_text(&self) -> String {
         match self {
             Self::Shell { text, .. } => text.clone(),
-            Self::Argv { argv } => join(argv.iter().map(String::as_str)),
+            Self::Argv { argv } => join_quoted(argv.iter().map(String::as_str)),
         }
     }
 
@@ -44,23 +44,23 @@ impl Command {
     /// `local_bash` runs siding itself, and siding's path and inner arguments say nothing to a
     /// person.
     #[must_use]
-    pub fn display_as(&self, kind: Kind) -> String {
+    pub fn display_for_kind(&self, kind: TaskKind) -> String {
         match self {
-            Self::Argv { argv } if kind != Kind::LocalBash => {
-                join(own_command::public_words(argv).into_iter())
+            Self::Argv { argv } if kind != TaskKind::LocalBash => {
+                join_quoted(self_command::public_words(argv).into_iter())
             }
-            Self::Shell { .. } | Self::Argv { .. } => self.display(),
+            Self::Shell { .. } | Self::Argv { .. } => self.display_text(),
         }
     }
 }
 
 /// Returns words as a POSIX shell would need them written.
-fn join<'w>(words: impl Iterator<Item = &'w str>) -> String {
-    words.map(quote).collect::<Vec<_>>().join(" ")
+fn join_quoted<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.map(shell_quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the word as a POSIX shell would need it written.
-fn quote(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -71,7 +71,7 @@ fn quote(word: &str) -> String {
 /// What the task reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stdin {
+pub enum StdinMode {
     /// `/dev/null`: prompts fail at once instead of hanging.
     Null,
     /// A pipe that `siding input` writes to.
@@ -103,11 +103,11 @@ pub struct TaskSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What runs.
-    pub command: Command,
+    pub command: TaskCommand,
     /// Working directory, absolute.
     pub cwd: String,
     /// What it reads.
-    pub stdin: Stdin,
+    pub stdin: StdinMode,
     /// Where it starts.
     pub placement: Placement,
     /// Deadline, in milliseconds after the start.
@@ -166,7 +166,7 @@ impl TaskSpec {
     /// Returns the command as a person would type it.
     #[must_use]
     pub fn command_text(&self) -> String {
-        self.command.display_as(self.task_id.kind())
+        self.command.display_for_kind(self.task_id.kind())
     }
 }
 
@@ -180,17 +180,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn argv_is_shown_as_typed() {
+    fn argv_is_displayed_with_shell_quoting() {
         let argv = ["echo", "a b", "it's", "", "x=1"].map(str::to_owned).to_vec();
-        assert_eq!(Command::Argv { argv }.display(), r"echo 'a b' 'it'\''s' '' x=1");
+        assert_eq!(TaskCommand::Argv { argv }.display_text(), r"echo 'a b' 'it'\''s' '' x=1");
     }
 
     #[test]
-    fn siding_itself_is_shown_by_its_name() {
+    fn siding_commands_are_displayed_by_their_public_name() {
         let argv =
-            ["/opt/bin/siding", own_command::DREAM, "--cwd=/a b"].map(str::to_owned).to_vec();
-        let command = Command::Argv { argv };
-        assert_eq!(command.display_as(Kind::Dream), "siding dream '--cwd=/a b'");
-        assert_eq!(command.display_as(Kind::LocalBash), command.display());
+            ["/opt/bin/siding", self_command::DREAM_ARG, "--cwd=/a b"].map(str::to_owned).to_vec();
+        let command = TaskCommand::Argv { argv };
+        assert_eq!(command.display_for_kind(TaskKind::Dream), "siding dream '--cwd=/a b'");
+        assert_eq!(command.display_for_kind(TaskKind::LocalBash), command.display_text());
     }
 }

@@ -6,19 +6,19 @@
 //! ([`wrap()`]). It must never hold more than a bounded part of its input: a task may write 100 MB
 //! without a newline.
 
-mod columns;
-mod cut;
-mod escape;
-mod fold;
-mod line;
-mod repeats;
+mod escape_sequences;
+mod line_buffer;
+mod printable;
+mod render;
+mod repeated_lines;
 #[cfg(test)]
 mod tests;
+mod truncate;
 mod utf8;
 mod wrap;
 
-pub use columns::{one_line, visible};
-pub use cut::{HeadAndTail, cut_head, cut_tail, head_and_tail, left_out};
-pub use fold::{FoldOptions, Folder, Repeats, fold};
-pub use line::LINE_HELD_MAX;
-pub use wrap::{shown, width, wrap};
+pub use line_buffer::MAX_HELD_LINE_BYTES;
+pub use printable::{make_visible, one_line};
+pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};
+pub use truncate::{HeadAndTail, cut_head, cut_tail, head_and_tail, omitted_marker};
+pub use wrap::{display_width, visible_char, wrap_text};

@@ -11,13 +11,13 @@
 //!
 //! Nothing here looks at a task: the one who waits says what it saw, and when.
 
+mod backoff;
 mod condition;
-mod machine;
-mod pace;
 mod ready;
+mod state;
 
-pub use condition::{BadCondition, Condition, Url};
-pub use machine::{Event, Quantifier, Verdict, Wait};
-pub use pace::{Pace, Patience};
-pub(crate) use ready::says;
-pub use ready::{Met, Ready, wanted};
+pub use backoff::{CheckBackoff, LongWaitBackoff};
+pub use condition::{BadCondition, Condition, HttpUrl};
+pub(crate) use ready::format_ready;
+pub use ready::{ReadyRecord, SatisfiedCondition, format_conditions};
+pub use state::{Quantifier, WaitEvent, WaitState, WaitVerdict};

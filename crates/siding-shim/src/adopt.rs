@@ -16,9 +16,9 @@ use siding_core::sys::{clock, poll, procfs, socket};
 use siding_core::tree::Marks;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Event;
-use siding_model::protocol::Message;
-use siding_model::record::{Accepted, Adopted, Record, format_for};
+use siding_model::lifecycle::TaskEvent;
+use siding_model::protocol::ShimMessage;
+use siding_model::record::{AcceptedTask, AdoptionInfo, Record, format_for};
 
 use crate::callers::{Caller, Callers};
 use crate::deadline::DeadlineNotice;
@@ -54,7 +54,7 @@ pub(crate) fn run(
             return Err(error);
         }
     };
-    starter.tell(&Message::Done);
+    starter.tell(&ShimMessage::Done);
     drop(starter);
     pause::plan_adoption();
     pause::at(pause::ADOPTED);
@@ -82,7 +82,7 @@ pub(crate) struct Held {
     pub(crate) leader: PidFd,
     /// The host's output file, where there is one.
     pub(crate) file: Option<OwnedFd>,
-    adopted: Adopted,
+    adopted: AdoptionInfo,
     shim: Shim,
 }
 
@@ -105,7 +105,7 @@ impl Held {
         // By its path: it is to make the task's directory, and perhaps its place, itself.
         let root = Root::open(&adoption.root)
             .map_err(|error| when("open the state directory")(std::io::Error::other(error)))?;
-        let adopted = Adopted {
+        let adopted = AdoptionInfo {
             output: adoption.output.take(),
             sandbox: adoption.sandbox.take(),
             process_session: procfs::stat(adoption.process.pid).map(|stat| stat.session),
@@ -174,9 +174,9 @@ impl Held {
     }
 
     /// Returns its first record.
-    pub(crate) fn accepted(&self) -> Accepted {
+    pub(crate) fn accepted(&self) -> AcceptedTask {
         let Adoption { spec, at, wall, .. } = &self.adoption;
-        Accepted {
+        AcceptedTask {
             format: format_for(spec, Some(&self.adopted)),
             boot: self.shim.boot.clone(),
             at: *at,
@@ -220,7 +220,7 @@ impl Held {
             awaited: Awaited::default(),
             deadline_notice: DeadlineNotice::default(),
         };
-        keeper.happen(&Event::Spawned { leader: process.into() });
+        keeper.happen(&TaskEvent::Spawned { leader: process.into() });
         (keeper, shim)
     }
 }

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::sys::{clock, socket};
 use siding_model::evidence::Evidence;
-use siding_model::process::Mono;
-use siding_model::protocol::{Message, PACKET_MAX, Request};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
 /// Callers at once. Beyond it the one that came first and never subscribed is dropped.
@@ -53,7 +53,7 @@ impl Caller {
     }
 
     /// Sends a message, or drops the caller.
-    pub(crate) fn tell(&mut self, message: &Message) {
+    pub(crate) fn tell(&mut self, message: &ShimMessage) {
         if let Ok(packet) = serde_json::to_vec(message) {
             self.send(&packet);
         }
@@ -84,7 +84,7 @@ impl Caller {
 #[derive(Debug)]
 pub(crate) enum Said {
     /// It asked.
-    Asked(Request),
+    Asked(ShimRequest),
     /// It sent something that is no request.
     Nonsense,
     /// It has nothing to say now.
@@ -98,7 +98,7 @@ pub(crate) enum Said {
 pub(crate) struct Callers {
     all: Vec<Caller>,
     /// Until when nobody is let in: there was no descriptor for who waits.
-    closed_until: Option<Mono>,
+    closed_until: Option<MonotonicMs>,
 }
 
 impl Callers {
@@ -137,12 +137,12 @@ impl Callers {
     }
 
     /// Returns when to [`Self::reopen`], and to listen again.
-    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.closed_until
     }
 
     /// Lets callers in again once that is due.
-    pub(crate) fn reopen(&mut self, now: Mono) {
+    pub(crate) fn reopen(&mut self, now: MonotonicMs) {
         self.closed_until = self.closed_until.filter(|until| now < *until);
     }
 
@@ -184,10 +184,11 @@ impl Callers {
         if !self.all.iter().any(|caller| caller.subscribed) {
             return;
         }
-        let whole = Message::Record { seq, record: Some(Box::new(record.clone())) };
+        let whole = ShimMessage::Record { seq, record: Some(Box::new(record.clone())) };
         let mut packet = serde_json::to_vec(&whole).unwrap_or_default();
-        if packet.is_empty() || packet.len() > PACKET_MAX {
-            packet = serde_json::to_vec(&Message::Record { seq, record: None }).unwrap_or_default();
+        if packet.is_empty() || packet.len() > MAX_PACKET_BYTES {
+            packet =
+                serde_json::to_vec(&ShimMessage::Record { seq, record: None }).unwrap_or_default();
         }
         for caller in self.all.iter_mut().filter(|caller| caller.subscribed) {
             caller.send(&packet);
@@ -199,7 +200,7 @@ impl Callers {
     pub(crate) fn tell_growth(&mut self, bytes: u64) {
         for caller in self.all.iter_mut().filter(|caller| caller.follows) {
             caller.follows = false;
-            caller.tell(&Message::Output { bytes });
+            caller.tell(&ShimMessage::Output { bytes });
         }
     }
 
@@ -210,18 +211,18 @@ impl Callers {
 
     /// Answers everybody who asked why the task is quiet.
     pub(crate) fn tell_evidence(&mut self, evidence: Evidence) {
-        let found = Message::Why { evidence: Box::new(evidence) };
+        let found = ShimMessage::Why { evidence: Box::new(evidence) };
         for caller in self.all.iter_mut().filter(|caller| caller.awaits_evidence) {
             caller.awaits_evidence = false;
             caller.tell(&found);
-            caller.tell(&Message::Done);
+            caller.tell(&ShimMessage::Done);
         }
     }
 
     /// Answers everybody who waits for the end.
     pub(crate) fn tell_end(&mut self) {
         for caller in self.all.iter_mut().filter(|caller| caller.awaits_end) {
-            caller.tell(&Message::Done);
+            caller.tell(&ShimMessage::Done);
         }
     }
 }

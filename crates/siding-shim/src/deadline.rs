@@ -1,7 +1,7 @@
 //! Recording that the task's deadline is near.
 
 use siding_core::sys::clock;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
 use crate::keeper::Keeper;
@@ -13,18 +13,18 @@ const RETRY_MS: u64 = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineNotice {
     /// When the journal is asked again, once it had no room.
-    retry_at: Option<Mono>,
+    retry_at: Option<MonotonicMs>,
 }
 
 impl Keeper {
     /// Returns when [`Self::record_near_deadline`] is due.
-    pub(crate) fn deadline_notice_at(&self) -> Option<Mono> {
+    pub(crate) fn deadline_notice_at(&self) -> Option<MonotonicMs> {
         let due = self.state.deadline_notice_at()?;
         Some(self.deadline_notice.retry_at.map_or(due, |retry_at| due.max(retry_at)))
     }
 
     /// Records that the deadline is near, once that is due.
-    pub(crate) fn record_near_deadline(&mut self, now: Mono) {
+    pub(crate) fn record_near_deadline(&mut self, now: MonotonicMs) {
         if self.deadline_notice_at().is_none_or(|at| now < at) {
             return;
         }
@@ -33,7 +33,7 @@ impl Keeper {
             self.deadline_notice.retry_at = Some(now.plus_ms(RETRY_MS));
             return;
         }
-        let deadline = self.state.life.deadline();
+        let deadline = self.state.lifecycle.deadline();
         self.record(vec![Record::Expiring { at: clock::mono(), deadline }]);
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use siding_core::sys::file;
 use siding_model::shell;
-use siding_model::spec::{Command, TaskSpec};
+use siding_model::spec::{TaskCommand, TaskSpec};
 
 /// A program that takes the place of a shell.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,14 +28,14 @@ impl Direct {
     /// Returns what bash would execute for this task's text and nothing else, `None` whenever
     /// there is a doubt: then bash decides.
     pub(crate) fn of(spec: &TaskSpec, environment: &[CString]) -> Option<Self> {
-        let Command::Shell { text, shell } = &spec.command else { return None };
+        let TaskCommand::Shell { text, shell } = &spec.command else { return None };
         if Path::new(shell).file_name()? != "bash" {
             return None;
         }
-        if !environment.iter().all(|variable| shell::leaves_bash_alone(variable.to_bytes())) {
+        if !environment.iter().all(|variable| shell::has_no_effect_on_bash(variable.to_bytes())) {
             return None;
         }
-        let words = shell::program_words(text)?;
+        let words = shell::plain_program_words(text)?;
         let cwd = Path::new(&spec.cwd);
         let path = find(words.first()?, value_of(environment, "PATH")?, cwd)?;
         Some(Self {

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::sys::socket;
-use siding_model::net::DENIED_HOST_MAX;
-use siding_model::process::Mono;
+use siding_model::net::MAX_DENIED_HOST_BYTES;
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
 /// What a task is refused when its proxy has ended, where else the host stands.
@@ -26,10 +26,10 @@ impl Egress {
 
     /// Takes the hosts that the task was refused since the last time, as records. The end of the proxy
     /// before the task's is one of them.
-    pub(crate) fn take(&mut self, at: Mono) -> Vec<Record> {
+    pub(crate) fn take(&mut self, at: MonotonicMs) -> Vec<Record> {
         let mut denied = Vec::new();
         while let Some(proxy) = &self.0 {
-            match socket::receive(proxy, DENIED_HOST_MAX, false) {
+            match socket::receive(proxy, MAX_DENIED_HOST_BYTES, false) {
                 Ok(Some(host)) => {
                     let host = String::from_utf8_lossy(&host).into_owned();
                     denied.push(Record::Denied { at, host });

@@ -14,7 +14,7 @@ use siding_core::sys::process::effective_uid;
 use siding_core::sys::{clock, procfs, signals, sockets};
 use siding_core::tree;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Tree;
+use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::{LeaderRef, ProcRef};
 use siding_model::record::{EndedProcess, StopReport, Survivor};
@@ -136,7 +136,7 @@ impl Ending {
             if living.processes.is_empty() {
                 let look = kin.look_now(root, task);
                 leader = leader.or(look.leader);
-                if look.tree == Tree::Empty {
+                if look.tree == TreeLiveness::Empty {
                     break;
                 }
             }
@@ -204,7 +204,7 @@ impl Ending {
     /// is read the first time, while there still is one.
     fn touch(&mut self, process: ProcRef, signal: Signal, send: impl FnOnce() -> bool) -> bool {
         let known = self.touched.contains(&process);
-        let room = !known && self.listed.len() < StopReport::LISTED;
+        let room = !known && self.listed.len() < StopReport::MAX_LISTED_PROCESSES;
         let command = room.then(|| tree::command_of(process.pid));
         if !send() {
             return false;

@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use siding_core::store::TaskDir;
 use siding_core::sys::memory::Pages;
 use siding_core::sys::{clock, file, pipe};
-use siding_model::evidence::FIRST_LOOK_MS;
-use siding_model::process::Mono;
-use siding_model::record::{Gap, OutputTotals};
+use siding_model::evidence::FIRST_SAMPLE_DELAY_MS;
+use siding_model::process::MonotonicMs;
+use siding_model::record::{OutputGap, OutputTotals};
 
 use crate::flood::{Flood, Moved};
 use crate::monitor::Told;
@@ -33,7 +33,7 @@ const READS_PER_TURN: usize = 32;
 /// Silence after which the FIFO shrinks and the buffer goes, in milliseconds: with the first look at
 /// the silent task, so that the shim wakes once for both. A little behind it, since the two are not
 /// counted from the very same moment, and from so much before.
-const QUIET_AFTER_MS: u64 = FIRST_LOOK_MS + QUIET_SLACK_MS;
+const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
 const QUIET_SLACK_MS: u64 = 50;
 /// The middle is released in steps of this many bytes; it is a multiple of every block size.
 const RELEASE_STEP: u64 = 4 << 20;
@@ -48,7 +48,7 @@ pub(crate) struct Fifo {
     offset: u64,
     keep_head: u64,
     keep_tail: u64,
-    gap: Option<Gap>,
+    gap: Option<OutputGap>,
     lost: u64,
     /// First failure to store something that has not been put on record yet.
     failure: Option<(u64, io::Error)>,
@@ -58,7 +58,7 @@ pub(crate) struct Fifo {
     busy: bool,
     /// While it is busy.
     flood: Option<Flood>,
-    quiet_at: Option<Mono>,
+    quiet_at: Option<MonotonicMs>,
     /// The lines that are told as they come. Most tasks have none.
     pub(crate) told: Option<Box<Told>>,
 }
@@ -104,7 +104,7 @@ impl Fifo {
     }
 
     /// Returns when to come back to [`Self::rest`].
-    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.quiet_at
     }
 
@@ -149,7 +149,7 @@ impl Fifo {
     }
 
     /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
-    pub(crate) fn rest(&mut self, now: Mono) -> bool {
+    pub(crate) fn rest(&mut self, now: MonotonicMs) -> bool {
         let soon = now.plus_ms(2 * QUIET_SLACK_MS);
         let rests = self.quiet_at.take_if(|at| soon >= *at).is_some();
         if rests {
@@ -295,7 +295,7 @@ impl Fifo {
         let to = align_up(due.saturating_add(step)).min(self.offset / BLOCK * BLOCK);
         let from = self.released_to();
         if to > from && file::punch_hole(&self.file, from, to - from).is_ok() {
-            self.gap = Some(Gap { from: self.keep_head, to });
+            self.gap = Some(OutputGap { from: self.keep_head, to });
         }
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use siding_core::output;
 use siding_core::store::TaskDir;
 use siding_core::sys::{file, procfs};
-use siding_model::process::Mono;
-use siding_model::record::Adopted;
+use siding_model::process::MonotonicMs;
+use siding_model::record::AdoptionInfo;
 
 use crate::keeper::Keeper;
 use crate::pump::Pump;
@@ -32,7 +32,7 @@ pub(crate) struct Hosted {
     /// `None` before the first: what was written before it is no growth.
     seen: Option<u64>,
     /// When it was looked at last.
-    looked: Mono,
+    looked: MonotonicMs,
 }
 
 impl Hosted {
@@ -41,7 +41,7 @@ impl Hosted {
     pub(crate) fn create(
         dir: &TaskDir,
         host: Option<&OwnedFd>,
-        adopted: &Adopted,
+        adopted: &AdoptionInfo,
     ) -> io::Result<Self> {
         match (host, &adopted.output) {
             (Some(file), Some(path)) => {
@@ -61,7 +61,7 @@ impl Hosted {
     }
 
     /// Opens it again. A host may have removed its file.
-    pub(crate) fn resume(dir: &TaskDir, adopted: &Adopted) -> Self {
+    pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
             Some(path) => Self::over(output::open_own(Path::new(path), true).ok(), true),
             None => Self::over(file::open_at(dir, output::FILE, file::Open::ReadWrite).ok(), false),
@@ -69,7 +69,7 @@ impl Hosted {
     }
 
     fn over(file: Option<OwnedFd>, is_hosts: bool) -> Self {
-        let mut hosted = Self { file, is_hosts, seen: None, looked: Mono(0) };
+        let mut hosted = Self { file, is_hosts, seen: None, looked: MonotonicMs(0) };
         hosted.seen = is_hosts.then(|| hosted.bytes());
         hosted
     }
@@ -124,11 +124,11 @@ impl Hosted {
 impl Keeper {
     /// Returns when to look at an adopted task's output for somebody who follows, or for the end of
     /// a stall on record.
-    pub(crate) fn hosts_output_at(&self) -> Option<Mono> {
+    pub(crate) fn hosts_output_at(&self) -> Option<MonotonicMs> {
         let Pump::Hosted(hosted) = &self.pump else { return None };
         let pause_ms = if self.callers.are_followers() {
             FOLLOWED_MS
-        } else if hosted.is_hosts && self.state.stalled.is_some() && self.state.may_resume() {
+        } else if hosted.is_hosts && self.state.stall.is_some() && self.state.may_resume() {
             STALLED_MS
         } else {
             return None;
@@ -137,8 +137,8 @@ impl Keeper {
     }
 
     /// Looks whether an adopted task has written, when that is due or a silence would be noted.
-    pub(crate) fn look_at_hosts_output(&mut self, now: Mono) {
-        let is_due = |at: Option<Mono>| at.is_some_and(|at| at <= now);
+    pub(crate) fn look_at_hosts_output(&mut self, now: MonotonicMs) {
+        let is_due = |at: Option<MonotonicMs>| at.is_some_and(|at| at <= now);
         let wanted = is_due(self.hosts_output_at()) || is_due(self.stall.wake_at(&self.state));
         let Self { root, state, pump: Pump::Hosted(hosted), kin, .. } = self else { return };
         if !wanted {

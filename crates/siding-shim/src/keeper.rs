@@ -8,15 +8,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::clock;
 use siding_core::tree;
+use siding_model::duration;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::{Effect, Event, Intent, Phase, Reason, Tree};
+use siding_model::lifecycle::{
+    LifecycleEffect, Phase, StopIntent, StopReason, TaskEvent, TreeLiveness,
+};
 use siding_model::limits::Breach;
-use siding_model::outcome::{LeaderEnd, Outcome, Why};
-use siding_model::process::Mono;
-use siding_model::protocol::{Message, Request};
-use siding_model::record::{Closed, Record};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, Outcome};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::record::{CloseSummary, Record};
 use siding_model::signal::Signal;
-use siding_model::span;
 
 use crate::callers::{Callers, Said};
 use crate::deadline::DeadlineNotice;
@@ -85,7 +87,7 @@ impl Keeper {
         self.log.try_again(clock::mono());
         while self.state.is_live() {
             let now = clock::mono();
-            if let Some(event) = self.state.life.due(now) {
+            if let Some(event) = self.state.lifecycle.due_event(now) {
                 self.happen(&event);
                 continue;
             }
@@ -114,13 +116,13 @@ impl Keeper {
     }
 
     /// Returns when the next turn is due, if nothing happens before.
-    pub(crate) fn wake_at(&mut self) -> Option<Mono> {
+    pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         if !self.state.is_live() {
             return self.log.again_at();
         }
         let wake_at = [
             self.log.again_at(),
-            self.state.life.wake_at(),
+            self.state.lifecycle.wake_at(),
             self.deadline_notice_at(),
             self.pump.wake_at(),
             self.hosts_output_at(),
@@ -191,7 +193,7 @@ impl Keeper {
         }
         if self.callers.forget_gone() && self.state.is_live() {
             // Whoever waited is gone: nobody waits, and the task goes on.
-            self.happen(&Event::Placed { why: Why::User });
+            self.happen(&TaskEvent::Placed { why: BackgroundReason::User });
         }
         if listener.contains(&true) {
             self.callers.accept(&self.listener);
@@ -211,7 +213,7 @@ impl Keeper {
 
     /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
     /// was asked to. Returns whether memory was used that will not be needed soon.
-    fn look_at_the_meter(&mut self, now: Mono) -> bool {
+    fn look_at_the_meter(&mut self, now: MonotonicMs) -> bool {
         let seen = self.stall.take_uses();
         let Self { root, dir, state, pump, kin, .. } = self;
         let look = self.meter.look(&Scene { root, dir, state, pump, kin }, seen, now);
@@ -220,10 +222,10 @@ impl Keeper {
     }
 
     fn limit_passed(&mut self, breach: Breach) {
-        let (which, ends) = (breach.which, self.state.spec.limits.ends_at(&breach));
+        let (which, ends) = (breach.which, self.state.spec.limits.stops_at(&breach));
         self.record(vec![Record::Limit(Box::new(breach))]);
         if ends {
-            self.happen(&Event::LimitPassed { which });
+            self.happen(&TaskEvent::LimitPassed { which });
         }
     }
 
@@ -252,52 +254,52 @@ impl Keeper {
         }
         match look.leader {
             Some(end) => self.leader_ended(end, look.tree),
-            None if look.tree == Tree::Empty => self.tree_empty(),
+            None if look.tree == TreeLiveness::Empty => self.tree_empty(),
             None => {}
         }
     }
 
-    fn leader_ended(&mut self, mut end: LeaderEnd, tree: Tree) {
+    fn leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
         pause::at("leader_ended");
         // A kill that is not ours, while the kernel counted one for want of memory. Either alone
         // proves nothing.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
-            && matches!(self.state.life.phase(), Phase::Running { .. })
+            && matches!(self.state.lifecycle.phase(), Phase::Running { .. })
             && self.meter.saw_oom_kill(clock::mono())
         {
-            *by = Some(LeaderEnd::OOM.to_owned());
+            *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
         // What it wrote is in the FIFO now; what lingers may write for ever.
         self.pump.drain();
         let reporter = std::mem::replace(&mut self.reporter, Reporter::Silent);
         let Report { final_cwd, pipeline } = reporter.report(&self.state.spec.cwd, &end);
-        self.happen(&Event::LeaderEnded { end, tree, final_cwd, pipeline });
+        self.happen(&TaskEvent::LeaderEnded { end, tree, final_cwd, pipeline });
     }
 
     fn tree_empty(&mut self) {
         let known = self.state.leader_end.is_some();
         if known {
-            self.happen(&Event::TreeEmpty);
+            self.happen(&TaskEvent::TreeEmpty);
         } else {
             // A rescue that never saw the leader: it was gone before.
             let why = "its shim was killed, and it ended before another could take over";
-            self.happen(&Event::Vanished { why: why.to_owned() });
+            self.happen(&TaskEvent::Vanished { why: why.to_owned() });
         }
     }
 
     fn stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
-        self.happen(&Event::StopAsked { by: by.to_owned(), grace_ms, signal })
+        self.happen(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
     }
 
     /// Lets an event have its effect. Returns whether it had one.
-    pub(crate) fn happen(&mut self, event: &Event) -> bool {
+    pub(crate) fn happen(&mut self, event: &TaskEvent) -> bool {
         let at = clock::mono();
-        let (next, effects) = self.state.life.step(event, at);
-        if next == self.state.life {
+        let (next, effects) = self.state.lifecycle.step(event, at);
+        if next == self.state.lifecycle {
             return false;
         }
         let mut records = vec![Record::Event { at, event: event.clone() }];
-        if effects.contains(&Effect::Close) {
+        if effects.contains(&LifecycleEffect::Close) {
             records.push(Record::Closed(Box::new(self.close(next.phase(), at))));
             records.splice(..0, self.ready_at_last(at));
             records.splice(..0, self.last_lines(at));
@@ -310,11 +312,11 @@ impl Keeper {
         true
     }
 
-    fn perform(&mut self, effect: Effect) {
+    fn perform(&mut self, effect: LifecycleEffect) {
         match effect {
             // Done before the others, with everything that belongs to it.
-            Effect::Record | Effect::Close => {}
-            Effect::Signal(signal) => {
+            LifecycleEffect::Record | LifecycleEffect::Close => {}
+            LifecycleEffect::Signal(signal) => {
                 // On the disk before the first signal: a crash now must not turn a stop into a
                 // failure of the command.
                 self.log.sync();
@@ -323,7 +325,7 @@ impl Keeper {
                 self.ending.signal(&self.kin, &self.root, &self.state, signal);
                 pause::at("signalled");
             }
-            Effect::Kill => self.finish_killing(),
+            LifecycleEffect::Kill => self.finish_killing(),
         }
     }
 
@@ -333,10 +335,10 @@ impl Keeper {
         self.let_go_of_spared();
         let killed = self.ending.kill(&mut self.kin, &self.root, &self.state);
         if let Some(end) = killed.leader {
-            self.leader_ended(end, Tree::Alive);
+            self.leader_ended(end, TreeLiveness::Alive);
         }
         pause::at("swept");
-        self.happen(&Event::Swept { survivors: killed.survivors });
+        self.happen(&TaskEvent::Swept { survivors: killed.survivors });
     }
 
     /// Writes records, takes them in, and tells the subscribers.
@@ -350,7 +352,7 @@ impl Keeper {
     }
 
     /// Gathers what is known at the end, and writes siding's own line when siding ended it.
-    fn close(&mut self, ended: &Phase, at: Mono) -> Closed {
+    fn close(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
         self.pump.drain();
         let report = self.ending.report();
         if let Some(line) = self.last_line(ended) {
@@ -363,7 +365,7 @@ impl Keeper {
             (false, true) => tree::proof_without_shim(&self.state),
             (false, false) => "ECHILD",
         };
-        Closed {
+        CloseSummary {
             wall: clock::wall(),
             at,
             report,
@@ -376,7 +378,7 @@ impl Keeper {
     /// Returns the line for the output of a task that did not end by itself.
     fn last_line(&self, ended: &Phase) -> Option<String> {
         let (Phase::Stopping { intent, .. } | Phase::Killing { intent, .. }) =
-            self.state.life.phase()
+            self.state.lifecycle.phase()
         else {
             return None;
         };
@@ -397,53 +399,53 @@ impl Keeper {
             Said::Asked(request) => self.answer(index, request),
             Said::Nonsense => {
                 let why = "not a request that this shim knows".to_owned();
-                self.callers.get(index).tell(&Message::Refused { why });
+                self.callers.get(index).tell(&ShimMessage::Refused { why });
             }
             Said::Nothing | Said::Left => {}
         }
     }
 
-    fn answer(&mut self, index: usize, request: Request) {
+    fn answer(&mut self, index: usize, request: ShimRequest) {
         let answer = match request {
-            Request::Ping => Message::Done,
-            Request::Subscribe { follow } => {
+            ShimRequest::Ping => ShimMessage::Done,
+            ShimRequest::Subscribe { follow } => {
                 self.callers.get(index).subscribe(follow);
-                Message::Done
+                ShimMessage::Done
             }
-            Request::Place { why } => {
-                self.happen(&Event::Placed { why });
-                Message::Done
+            ShimRequest::Place { why } => {
+                self.happen(&TaskEvent::Placed { why });
+                ShimMessage::Done
             }
-            Request::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
-            Request::Release { by } => self.release(by),
-            Request::InputWritten => {
+            ShimRequest::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
+            ShimRequest::Release { by } => self.release(by),
+            ShimRequest::InputWritten => {
                 self.input_written();
-                Message::Done
+                ShimMessage::Done
             }
-            Request::CloseStdin => match self.input.take() {
+            ShimRequest::CloseStdin => match self.input.take() {
                 Some(closed) => {
                     drop(closed);
                     // Whoever read it sees its end and goes on.
                     self.input_written();
-                    Message::Done
+                    ShimMessage::Done
                 }
-                None => Message::Refused {
+                None => ShimMessage::Refused {
                     why: "its standard input is closed already, or was never a pipe".to_owned(),
                 },
             },
-            Request::Why => {
+            ShimRequest::Why => {
                 self.callers.get(index).await_evidence();
                 let Self { root, dir, state, pump, kin, .. } = self;
                 self.stall.ask(&Scene { root, dir, state, pump, kin });
                 return;
             }
-            Request::Usage => {
+            ShimRequest::Usage => {
                 let Self { root, dir, state, pump, kin, .. } = self;
                 let peaks = self.meter.ask(&Scene { root, dir, state, pump, kin });
-                self.callers.get(index).tell(&Message::Usage { peaks });
-                Message::Done
+                self.callers.get(index).tell(&ShimMessage::Usage { peaks });
+                ShimMessage::Done
             }
-            Request::Stop { by, grace_ms, signal } => {
+            ShimRequest::Stop { by, grace_ms, signal } => {
                 self.callers.get(index).await_end();
                 self.stop(&by, grace_ms, signal);
                 return;
@@ -464,17 +466,17 @@ impl Keeper {
     }
 }
 
-fn cause(state: &TaskState, intent: &Intent) -> String {
+fn cause(state: &TaskState, intent: &StopIntent) -> String {
     match &intent.reason {
-        Reason::Deadline { limit_ms } => format!(
+        StopReason::Deadline { limit_ms } => format!(
             "stopped at its deadline of {}",
-            span::human(std::time::Duration::from_millis(*limit_ms))
+            duration::format_duration(std::time::Duration::from_millis(*limit_ms))
         ),
-        Reason::Stop { by } => format!("stopped by {by}"),
-        Reason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
-        Reason::Limit { which } => {
+        StopReason::Stop { by } => format!("stopped by {by}"),
+        StopReason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
+        StopReason::Limit { which } => {
             let told = state.breaches.iter().find(|breach| breach.which == *which);
-            let detail = told.map_or(which.flag(), |breach| breach.detail.as_str());
+            let detail = told.map_or(which.flag_name(), |breach| breach.detail.as_str());
             format!("stopped at its limit {detail}")
         }
     }

@@ -14,9 +14,9 @@ use siding_core::sys::{clock, procfs};
 use siding_core::tree::{self, Grip, PacedLook};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Tree;
+use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;
-use siding_model::process::{LeaderRef, Mono, ProcRef};
+use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 
 /// Strays held by descriptor at once. More are found again when these have ended.
 const HELD: usize = 256;
@@ -33,7 +33,7 @@ pub(crate) enum Kin {
         /// The leader, until it was reaped.
         leader: Option<LeaderRef>,
         /// When to look again, where `/proc` did not show who lives below.
-        look_at: Option<Mono>,
+        look_at: Option<MonotonicMs>,
     },
     /// They live below somebody else.
     Strays {
@@ -44,7 +44,7 @@ pub(crate) enum Kin {
         /// The looks that are shared with the other tasks of this shim, where it has more.
         looks: Option<Rc<PacedLook>>,
         /// When a look may be taken that is due.
-        look_at: Option<Mono>,
+        look_at: Option<MonotonicMs>,
     },
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Look {
     /// The leader's end, in the look that saw it.
     pub(crate) leader: Option<LeaderEnd>,
     /// What is left.
-    pub(crate) tree: Tree,
+    pub(crate) tree: TreeLiveness,
 }
 
 impl Kin {
@@ -190,7 +190,7 @@ impl Kin {
     }
 
     /// Returns when to come back to [`Self::look`] whatever happens.
-    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Strays { look_at, .. } | Self::Below { look_at, .. } => *look_at,
         }
@@ -214,12 +214,12 @@ impl Kin {
                 *look_at = match &found {
                     Err(at) => Some(*at),
                     // Somebody lives whom no descriptor could be had for: nothing tells of the end.
-                    Ok(Look { tree: Tree::Alive, .. }) if is_unheld => {
+                    Ok(Look { tree: TreeLiveness::Alive, .. }) if is_unheld => {
                         Some(clock::mono().plus_ms(UNHELD_MS))
                     }
                     Ok(_) => None,
                 };
-                found.unwrap_or(Look { leader: None, tree: Tree::Alive })
+                found.unwrap_or(Look { leader: None, tree: TreeLiveness::Alive })
             }
         }
     }
@@ -289,7 +289,7 @@ fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
 
 /// Returns what is left below, and whether that could be seen: if not, no signal tells when it ends.
 fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> (Look, bool) {
-    let mut look = Look { leader: None, tree: Tree::Alive };
+    let mut look = Look { leader: None, tree: TreeLiveness::Alive };
     loop {
         match process::reap_one() {
             Ok(Reaped::Child { pid, end }) => {
@@ -299,7 +299,7 @@ fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> (
                 }
             }
             Ok(Reaped::NoChildren) => {
-                look.tree = Tree::Empty;
+                look.tree = TreeLiveness::Empty;
                 return (look, true);
             }
             // Shims of tasks started inside this one are its children too, and none of its own.
@@ -307,7 +307,7 @@ fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> (
                 let is_none =
                     if leader.is_none() { is_none_below(root, mark) } else { Some(false) };
                 if is_none == Some(true) {
-                    look.tree = Tree::Empty;
+                    look.tree = TreeLiveness::Empty;
                 }
                 return (look, is_none.is_some());
             }
@@ -322,7 +322,7 @@ fn look_at_strays(
     task: &TaskState,
     most: usize,
 ) -> Look {
-    let mut look = Look { leader: leader.take_end(), tree: Tree::Alive };
+    let mut look = Look { leader: leader.take_end(), tree: TreeLiveness::Alive };
     let before = held.len();
     held.retain(|held| !held.is_dead());
     if leader.held().is_some() {
@@ -333,7 +333,7 @@ fn look_at_strays(
     if held.len() < before || held.is_empty() {
         let grip = Grip::on(root, task, own_pid(), most);
         if grip.is_empty() {
-            look.tree = Tree::Empty;
+            look.tree = TreeLiveness::Empty;
         }
         // Who has died since is seen at once, and looked for again: it may have moved on.
         *held = grip.held;
@@ -349,12 +349,12 @@ fn look_with_others(
     looks: &PacedLook,
     root: &Root,
     task: &TaskState,
-) -> Result<Look, Mono> {
-    let mut tree = Tree::Alive;
+) -> Result<Look, MonotonicMs> {
+    let mut tree = TreeLiveness::Alive;
     if held.is_empty() || held.iter().any(PidFd::is_dead) {
         let grip = looks.grip(root, task, own_pid(), HELD_OF_MANY)?;
         if grip.is_empty() {
-            tree = Tree::Empty;
+            tree = TreeLiveness::Empty;
         }
         *held = grip.held;
     }
@@ -362,7 +362,7 @@ fn look_with_others(
     // while that is not known.
     let end = leader.take_end();
     if leader.held().is_some() {
-        tree = Tree::Alive;
+        tree = TreeLiveness::Alive;
     }
     Ok(Look { leader: end, tree })
 }
@@ -398,7 +398,7 @@ impl Whose {
 /// takes orphans in.
 fn with_all_below(root: &Root, whose: Whose, strays: Vec<ProcRef>) -> Vec<ProcRef> {
     let Whose { mark, lets_go } = whose;
-    let is_let_go = |pid| lets_go && procfs::birthmark(pid) == Some(Birthmark::SPARED);
+    let is_let_go = |pid| lets_go && procfs::birthmark(pid) == Some(Birthmark::RELEASED);
     let is_spared = |pid| pid == own_pid() || is_let_go(pid) || tree::is_foreign(root, mark, pid);
     let mut found = BTreeMap::new();
     for process in strays {
@@ -430,7 +430,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::process::{Child, Command, Stdio};
 
-    use siding_model::id::{Kind, TaskId};
+    use siding_model::id::{TaskId, TaskKind};
 
     use super::*;
 
@@ -445,7 +445,7 @@ mod tests {
     }
 
     fn id(number: u64) -> TaskId {
-        TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+        TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
     }
 
     /// Tasks inside are below where something in the tree takes orphans in, as PID 1 of a container.

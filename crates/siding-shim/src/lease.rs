@@ -8,7 +8,7 @@ use siding_core::session;
 use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, procfs};
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
 
 /// Time between two questions for the owner where nobody can tell, in milliseconds.
@@ -24,7 +24,7 @@ pub(crate) enum Lease {
     /// No owner is left; a resumed session may take over until then.
     Lost {
         /// When the task is stopped.
-        until: Mono,
+        until: MonotonicMs,
     },
 }
 
@@ -59,7 +59,7 @@ impl Lease {
     }
 
     /// Returns when to come back to [`Self::is_over`].
-    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Lost { until } => Some(*until),
             Self::Free | Self::Held(_) => None,
@@ -73,7 +73,7 @@ impl Lease {
 
     /// Whether nobody took over in time. Asks when the time is up, and again as long as that cannot be
     /// told: no task is ended on a guess.
-    pub(crate) fn is_over(&mut self, root: &Root, spec: &TaskSpec, now: Mono) -> bool {
+    pub(crate) fn is_over(&mut self, root: &Root, spec: &TaskSpec, now: MonotonicMs) -> bool {
         let Self::Lost { until } = self else { return false };
         if now < *until {
             return false;

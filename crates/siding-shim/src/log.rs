@@ -2,7 +2,7 @@
 
 use siding_core::journal_file::JournalFile;
 use siding_core::sys::clock;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
 /// Time between two tries to write what could not be written, in milliseconds. A disk that is full or
@@ -15,7 +15,7 @@ pub(crate) struct Log {
     journal: JournalFile,
     pending: Vec<Record>,
     /// When what is pending is tried again.
-    again_at: Option<Mono>,
+    again_at: Option<MonotonicMs>,
 }
 
 impl Log {
@@ -49,12 +49,12 @@ impl Log {
     }
 
     /// Returns when to [`Self::try_again`]; `None` while everything is written.
-    pub(crate) const fn again_at(&self) -> Option<Mono> {
+    pub(crate) const fn again_at(&self) -> Option<MonotonicMs> {
         self.again_at
     }
 
     /// Tries to write what could not be written, when that is due.
-    pub(crate) fn try_again(&mut self, now: Mono) {
+    pub(crate) fn try_again(&mut self, now: MonotonicMs) {
         if self.again_at.is_some_and(|at| at <= now) {
             self.retry();
         }

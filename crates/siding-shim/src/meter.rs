@@ -11,10 +11,11 @@ use siding_core::sys::{clock, machine, process};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::{
-    Breach, Gauges, Ledger, Limits, OnLimit, Pace, Peaks, ProcessUse, Usage, Watchdog,
+    Breach, ConnectionLog, LimitTracker, Limits, OnLimit, PeakUsage, ProcessUsage, SampleSchedule,
+    Usage, Watchdog,
 };
 use siding_model::outcome::Placement;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::text;
 
 use crate::stall::Scene;
@@ -37,14 +38,14 @@ const NAME: usize = 60;
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Limits,
-    gauges: Gauges,
+    gauges: LimitTracker,
     /// Armed once the task is in the background or adopted.
     watchdog: Option<Box<Watchdog>>,
-    ledger: Ledger,
-    pace: Pace,
-    peaks: Peaks,
+    ledger: ConnectionLog,
+    pace: SampleSchedule,
+    peaks: PeakUsage,
     /// When such a look was taken.
-    rarely_at: Mono,
+    rarely_at: MonotonicMs,
     /// The task's group, where it counts memory.
     group: Option<Group>,
     kills: Kills,
@@ -62,20 +63,25 @@ pub(crate) struct Look {
 /// The kernel's count of kills for want of memory, at the look before the last and at the last, with
 /// their times: whoever it ends may take longer to die than there is between two looks.
 #[derive(Debug, Clone, Copy)]
-struct Kills([(Mono, Option<u64>); 2]);
+struct Kills([(MonotonicMs, Option<u64>); 2]);
 
 impl Kills {
-    const fn new(now: Mono, count: Option<u64>) -> Self {
+    const fn new(now: MonotonicMs, count: Option<u64>) -> Self {
         Self([(now, count); 2])
     }
 
-    const fn looked(&mut self, now: Mono, count: Option<u64>) {
+    const fn looked(&mut self, now: MonotonicMs, count: Option<u64>) {
         self.0 = [self.0[1], (now, count)];
     }
 
     /// Whether one of the kills was lately. Of a count that has moved since an old look nobody knows
     /// when; then it takes `is_likely`.
-    fn moved(&self, now: Mono, count: Option<u64>, is_likely: impl FnOnce() -> bool) -> bool {
+    fn moved(
+        &self,
+        now: MonotonicMs,
+        count: Option<u64>,
+        is_likely: impl FnOnce() -> bool,
+    ) -> bool {
         let lately = self.0.iter().find(|(at, _)| now.ms_since(*at) <= LATELY_MS);
         let (_, before) = lately.unwrap_or(&self.0[1]);
         let moved = matches!((before, count), (Some(before), Some(count)) if count > *before);
@@ -85,16 +91,16 @@ impl Kills {
 
 impl Meter {
     /// Begins with a task that has written so much.
-    pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
+    pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
         let limits = state.spec.limits;
         let group = Group::of(state).filter(|group| Memory::of(group).is_some());
         Self {
             limits,
-            gauges: Gauges::new(limits, now, written, &state.breaches),
+            gauges: LimitTracker::new(limits, now, written, &state.breaches),
             watchdog: None,
-            ledger: Ledger::default(),
-            pace: Pace::new(now),
-            peaks: Peaks::default(),
+            ledger: ConnectionLog::default(),
+            pace: SampleSchedule::new(now),
+            peaks: PeakUsage::default(),
             rarely_at: now,
             kills: Kills::new(now, oom_kills(group.as_ref())),
             group,
@@ -102,18 +108,19 @@ impl Meter {
     }
 
     /// Returns when to come back to [`Self::look`].
-    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<Mono> {
-        let for_limits = (!self.limits.is_none()).then(|| self.pace.due());
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
+        let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
         // Not before a look would be taken, or the shim would spin until then.
-        let for_watchdog = watchdog.map(|watchdog| watchdog.due().max(self.pace.soonest()));
+        let for_watchdog =
+            watchdog.map(|watchdog| watchdog.next_sample_at().max(self.pace.earliest_sample_at()));
         [for_limits, for_watchdog].into_iter().flatten().min().filter(|_| runs(state))
     }
 
     /// Arms the watchdogs of a task in the background, or of an adopted one.
-    fn arm(&mut self, state: &TaskState, now: Mono) {
+    fn arm(&mut self, state: &TaskState, now: MonotonicMs) {
         let is_left_alone =
-            state.life.placement() != Placement::Foreground || state.adopted.is_some();
+            state.lifecycle.placement() != Placement::Foreground || state.adopted.is_some();
         if self.watchdog.is_none() && is_left_alone && !state.spec.watch.is_none() {
             let watchdog = Watchdog::new(state.spec.watch, now, &state.breaches);
             self.watchdog = Some(Box::new(watchdog));
@@ -125,16 +132,16 @@ impl Meter {
     pub(crate) fn look(
         &mut self,
         scene: &Scene<'_>,
-        seen: Option<Vec<ProcessUse>>,
-        now: Mono,
+        seen: Option<Vec<ProcessUsage>>,
+        now: MonotonicMs,
     ) -> Look {
         self.arm(scene.state, now);
-        if !self.pace.may(now) || !runs(scene.state) {
+        if !self.pace.may_sample(now) || !runs(scene.state) {
             return Look::default();
         }
         let began = clock::thread_cpu_us();
         let is_for_watchdog =
-            seen.is_none() && self.watchdog.as_ref().is_some_and(|one| one.due() <= now);
+            seen.is_none() && self.watchdog.as_ref().is_some_and(|one| one.next_sample_at() <= now);
         let wanted = self.wanted(now);
         let mut processes = seen.unwrap_or_else(|| scene.uses(wanted));
         let rarely = self.is_thorough_look_due(&processes, now);
@@ -145,21 +152,21 @@ impl Meter {
                 probe::count_descriptors(&mut processes);
             }
         }
-        let connections = rarely || self.limits.need_connections();
+        let connections = rarely || self.limits.needs_connections();
         let usage = self.measure(scene, processes, connections, now);
         let name = |pid| text::one_line(&scene.command(pid), NAME);
         let mut breaches = Vec::new();
         if let Some(watchdog) = &mut self.watchdog {
-            breaches = watchdog.read(&usage, &self.ledger, &name);
+            breaches = watchdog.record_usage(&usage, &self.ledger, &name);
         }
         let mut moves = false;
         if !self.limits.is_none() {
-            let reading = self.gauges.read(usage, &self.ledger, &name);
-            moves = reading.moves;
+            let reading = self.gauges.record_usage(usage, &self.ledger, &name);
+            moves = reading.is_active;
             breaches.extend(reading.breaches);
         }
-        self.pace.looked(now, clock::thread_cpu_us().saturating_sub(began), moves);
-        let is_far = |watchdog: &Watchdog| watchdog.due().ms_since(now) >= LONG_MS;
+        self.pace.record_sample(now, clock::thread_cpu_us().saturating_sub(began), moves);
+        let is_far = |watchdog: &Watchdog| watchdog.next_sample_at().ms_since(now) >= LONG_MS;
         let is_last_for_long = is_for_watchdog
             && self.limits.is_none()
             && self.watchdog.as_deref().is_some_and(is_far);
@@ -167,28 +174,28 @@ impl Meter {
     }
 
     /// Looks for somebody who asks how much the task uses.
-    pub(crate) fn ask(&mut self, scene: &Scene<'_>) -> Peaks {
+    pub(crate) fn ask(&mut self, scene: &Scene<'_>) -> PeakUsage {
         let processes = scene.uses(Wanted { runnable: false, fds: true });
         let _only_the_peaks = self.measure(scene, processes, true, clock::mono());
-        Peaks { sent: self.ledger.most(), ..self.peaks.clone() }
+        PeakUsage { sent: self.ledger.top_remotes(), ..self.peaks.clone() }
     }
 
     /// Returns the most that was seen, once the task has ended.
-    pub(crate) fn total(&self) -> Peaks {
+    pub(crate) fn total(&self) -> PeakUsage {
         let ended = process::ended_use();
         // Who took over is not told what strangers had used: then nothing was seen, and not zero.
         let seen = ended.resident_bytes > 0;
-        Peaks {
+        PeakUsage {
             memory_bytes: self.peaks.memory_bytes.max(seen.then_some(ended.resident_bytes)),
             cpu_ms: self.peaks.cpu_ms.max(seen.then_some(ended.cpu_ms)),
-            sent: self.ledger.most(),
+            sent: self.ledger.top_remotes(),
             ..self.peaks.clone()
         }
     }
 
     /// Whether the kernel has lately ended a process for want of memory: one of the task's group,
     /// or of this machine where the group does not count.
-    pub(crate) fn saw_oom_kill(&self, now: Mono) -> bool {
+    pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.kills.moved(now, count, || {
             let largest = process::ended_use().resident_bytes;
@@ -200,25 +207,25 @@ impl Meter {
 
     /// Returns what is to be put on record when the kernel has ended the task at the limit that it
     /// was told to hold.
-    pub(crate) fn ended_by_kernel(&self, state: &TaskState, now: Mono) -> Option<Breach> {
+    pub(crate) fn ended_by_kernel(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
         let Limits { memory: limit, on_limit, .. } = self.limits;
         if limit == 0 || on_limit != OnLimit::Stop || !runs(state) {
             return None;
         }
         let killed = Memory::of(self.group.as_ref()?)?.killed()?;
         let is_for_it = killed.at_own_limit && killed.processes > 0;
-        is_for_it.then(|| Breach::by_kernel(now, limit, killed.processes))
+        is_for_it.then(|| Breach::from_kernel_kill(now, limit, killed.processes))
     }
 
     fn measure(
         &mut self,
         scene: &Scene<'_>,
-        processes: Vec<ProcessUse>,
+        processes: Vec<ProcessUsage>,
         connections: bool,
-        now: Mono,
+        now: MonotonicMs,
     ) -> Usage {
         let connections =
-            connections.then(|| probe::connections(&processes, |one| self.ledger.knows(one)));
+            connections.then(|| probe::connections(&processes, |one| self.ledger.contains(one)));
         let mut usage = Usage {
             at: now,
             shared_once_bytes: None,
@@ -238,9 +245,9 @@ impl Meter {
         }
         usage.shared_once_bytes = self.shared_once(&usage);
         if let Some(connections) = &usage.connections {
-            self.ledger.take(now, connections);
+            self.ledger.record_sample(now, connections);
         }
-        self.peaks.see(&usage);
+        self.peaks.record_usage(&usage);
         usage
     }
 
@@ -252,7 +259,7 @@ impl Meter {
         let enough = limit - limit / 10;
         let group = self.group.as_ref().filter(|_| limit > 0).and_then(Memory::of);
         let counted = group.and_then(|group| group.used(enough));
-        let least = self.limits.blamed_from(usage.available_bytes);
+        let least = self.limits.memory_blame_threshold(usage.available_bytes);
         let may_make_up = least.is_some_and(|least| resident >= least);
         match counted {
             Some(bytes) if bytes >= enough => Some(bytes),
@@ -263,23 +270,23 @@ impl Meter {
     }
 
     /// Returns what a look of somebody else has to ask for, to be of use here.
-    pub(crate) fn wanted(&self, now: Mono) -> Wanted {
+    pub(crate) fn wanted(&self, now: MonotonicMs) -> Wanted {
         Wanted {
             runnable: self.limits.cpu_spin_ms > 0
-                || self.watchdog.as_deref().is_some_and(Watchdog::wants_runnable),
+                || self.watchdog.as_deref().is_some_and(Watchdog::wants_runnable_time),
             fds: !self.limits.is_none() || self.peaks.fds.is_none() || self.is_rare(now),
         }
     }
 
     /// Whether connections, descriptors and the count of kills are due.
-    fn is_thorough_look_due(&self, processes: &[ProcessUse], now: Mono) -> bool {
+    fn is_thorough_look_due(&self, processes: &[ProcessUsage], now: MonotonicMs) -> bool {
         let Some(watchdog) = &self.watchdog else { return self.is_rare(now) };
         let living: u64 = processes.iter().map(|one| one.cpu_ms).sum();
-        watchdog.is_thorough_look_due(now, living.saturating_add(process::ended_use().cpu_ms))
+        watchdog.is_thorough_sample_due(now, living.saturating_add(process::ended_use().cpu_ms))
     }
 
     /// Whether it is time for what is not looked at each time.
-    const fn is_rare(&self, now: Mono) -> bool {
+    const fn is_rare(&self, now: MonotonicMs) -> bool {
         now.ms_since(self.rarely_at) >= RARELY_MS
     }
 }
@@ -296,7 +303,7 @@ fn oom_kills(group: Option<&Group>) -> Option<u64> {
 /// Whether the task is one that may be stopped for what it uses: it has begun, and is not being
 /// stopped already.
 const fn runs(state: &TaskState) -> bool {
-    matches!(state.life.phase(), Phase::Running { .. } | Phase::Lingering { .. })
+    matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }
 
 #[cfg(test)]
@@ -305,12 +312,12 @@ mod tests {
 
     #[test]
     fn a_kill_of_long_ago_is_nobodys_end() {
-        let mut kills = Kills::new(Mono(0), Some(3));
-        assert!(!kills.moved(Mono(1_000), Some(3), || true), "nobody was killed");
-        assert!(!kills.moved(Mono(1_000), None, || true), "nobody counts");
-        assert!(kills.moved(Mono(60_000), Some(4), || false));
+        let mut kills = Kills::new(MonotonicMs(0), Some(3));
+        assert!(!kills.moved(MonotonicMs(1_000), Some(3), || true), "nobody was killed");
+        assert!(!kills.moved(MonotonicMs(1_000), None, || true), "nobody counts");
+        assert!(kills.moved(MonotonicMs(60_000), Some(4), || false));
         // Nobody has looked for hours: somebody was killed in that time, and it was not this one.
-        let hours = Mono(4 * 3_600_000);
+        let hours = MonotonicMs(4 * 3_600_000);
         assert!(!kills.moved(hours, Some(4), || false));
         assert!(kills.moved(hours, Some(4), || true), "unless it was large");
         // A look just before: that count is compared with, and not the old one.

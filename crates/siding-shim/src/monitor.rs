@@ -4,7 +4,7 @@ use siding_core::monitor::LineWatch;
 use siding_core::store::TaskDir;
 use siding_core::sys::clock;
 use siding_model::journal::TaskState;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::spec::TaskSpec;
 
@@ -18,7 +18,7 @@ const NO_ROOM_MS: u64 = 1000;
 pub(crate) struct Told {
     lines: LineWatch,
     /// When the disk is asked for room again.
-    not_before: Mono,
+    not_before: MonotonicMs,
 }
 
 impl Told {
@@ -35,7 +35,7 @@ impl Told {
     }
 
     fn over(lines: LineWatch) -> Box<Self> {
-        Box::new(Self { lines, not_before: Mono(0) })
+        Box::new(Self { lines, not_before: MonotonicMs(0) })
     }
 
     /// Looks at output that stands at this offset.
@@ -43,19 +43,19 @@ impl Told {
         self.lines.feed(from, bytes);
     }
 
-    fn wake_at(&mut self) -> Option<Mono> {
+    fn wake_at(&mut self) -> Option<MonotonicMs> {
         Some(self.lines.wake_at()?.max(self.not_before))
     }
 }
 
 impl Keeper {
     /// Returns when to come back to [`Self::tell_lines`].
-    pub(crate) fn lines_at(&mut self) -> Option<Mono> {
+    pub(crate) fn lines_at(&mut self) -> Option<MonotonicMs> {
         self.pump.told()?.wake_at()
     }
 
     /// Records the lines that are due.
-    pub(crate) fn tell_lines(&mut self, now: Mono) {
+    pub(crate) fn tell_lines(&mut self, now: MonotonicMs) {
         while self.lines_at().is_some_and(|at| at <= now) {
             let Some(told) = self.pump.told() else { return };
             if !self.log.has_room() {
@@ -69,7 +69,7 @@ impl Keeper {
 
     /// Returns the records of the lines that nobody was told of yet, for the end. They wait for no
     /// rate, but the end itself goes first where the disk is full.
-    pub(crate) fn last_lines(&mut self, at: Mono) -> Vec<Record> {
+    pub(crate) fn last_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
         match self.pump.told() {
             Some(told) if self.log.has_room() => told.lines.rest(at),
             Some(_) | None => Vec::new(),

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use siding_core::store::TaskDir;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::record::OutputTotals;
 
 use crate::fifo::Fifo;
@@ -73,7 +73,7 @@ impl Pump {
     }
 
     /// Returns when to come back to [`Self::rest`].
-    pub(crate) const fn wake_at(&self) -> Option<Mono> {
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
             Self::Hosted(_) => None,
@@ -122,7 +122,7 @@ impl Pump {
     }
 
     /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
-    pub(crate) fn rest(&mut self, now: Mono) -> bool {
+    pub(crate) fn rest(&mut self, now: MonotonicMs) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.rest(now),
             Self::Hosted(_) => false,

@@ -9,7 +9,7 @@ use siding_core::sys::clock;
 use siding_core::wait::Readiness;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
 use crate::keeper::Keeper;
@@ -25,13 +25,13 @@ pub(crate) struct Awaited(Option<Box<Waiting>>);
 struct Waiting {
     readiness: Readiness,
     /// When the disk is asked again for room, once it had none.
-    retry_at: Option<Mono>,
+    retry_at: Option<MonotonicMs>,
 }
 
 impl Awaited {
     /// Begins to look, where the task waits for something that has not come yet.
     pub(crate) fn new(state: &TaskState) -> std::io::Result<Self> {
-        if !state.awaits_ready() {
+        if !state.is_waiting_for_ready() {
             return Ok(Self::default());
         }
         let now = clock::mono();
@@ -46,7 +46,7 @@ impl Awaited {
     }
 
     /// Returns when to look next.
-    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<Mono> {
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let waiting = self.0.as_ref().filter(|_| may_be(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())
     }
@@ -54,7 +54,7 @@ impl Awaited {
 
 /// Whether a task in this phase can become ready. Nobody is told so of one that is being ended.
 const fn may_be(state: &TaskState) -> bool {
-    matches!(state.life.phase(), Phase::Running { .. } | Phase::Lingering { .. })
+    matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }
 
 impl Keeper {
@@ -66,7 +66,7 @@ impl Keeper {
     }
 
     /// Looks whether it is ready, and puts that on record. Returns whether it did.
-    pub(crate) fn look_for_ready(&mut self, now: Mono) -> bool {
+    pub(crate) fn look_for_ready(&mut self, now: MonotonicMs) -> bool {
         let Self { root, state, kin, awaited: Awaited(Some(waiting)), .. } = self else {
             return false;
         };
@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     /// Returns the record of a task that became ready with the last it did, for the end.
-    pub(crate) fn ready_at_last(&mut self, at: Mono) -> Option<Record> {
+    pub(crate) fn ready_at_last(&mut self, at: MonotonicMs) -> Option<Record> {
         let mut waiting = self.awaited.0.take()?;
         if !may_be(&self.state) || !self.log.has_room() {
             return None;

@@ -17,12 +17,12 @@ use siding_core::tree::{PacedLook, TEXT_FILE};
 use siding_core::{link, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::{Event, Phase, Tree};
+use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
-use siding_model::protocol::Message;
+use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
-use siding_model::spec::Command;
+use siding_model::spec::TaskCommand;
 
 use crate::callers::{Caller, Callers};
 use crate::deadline::DeadlineNotice;
@@ -118,7 +118,7 @@ fn next_errand(starter: &OwnedFd) -> Option<(TaskId, Handed)> {
 fn take_over(
     setting: Setting,
     looks: Option<&Rc<PacedLook>>,
-    tell: impl FnOnce(Message),
+    tell: impl FnOnce(ShimMessage),
 ) -> Result<Keeper, CannotStart> {
     let known = known_processes(&setting.memory);
     let dir = setting.dir.as_fd();
@@ -139,7 +139,7 @@ fn take_over(
     let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
-    tell(Message::Record { seq, record: Some(Box::new(rescued)) });
+    tell(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
     // Before the strays, which may take all descriptors but one.
     let lease = Lease::take(&setting.root, &state.spec);
     let kin = Kin::strays(&setting.root, &state, stranger, &known, looks.cloned());
@@ -205,7 +205,7 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
 
 /// Goes on in the phase in which the journal stopped.
 fn resume(keeper: &mut Keeper) {
-    match keeper.state.life.phase() {
+    match keeper.state.lifecycle.phase() {
         Phase::Starting { .. } => find_leader(keeper),
         // The intent is on record; whether the signal went out is not.
         Phase::Stopping { intent, .. } => {
@@ -240,12 +240,12 @@ fn find_leader(keeper: &mut Keeper) {
             Err(_) => return,
         };
         keeper.kin.led_by(held);
-        keeper.happen(&Event::Spawned { leader: leader.into() });
+        keeper.happen(&TaskEvent::Spawned { leader: leader.into() });
     } else if !is_empty {
         let why = "its first shim was killed before it had noted who its leader is";
         let end = LeaderEnd::Unknown { why: why.to_owned() };
-        let tree = Tree::Alive;
-        keeper.happen(&Event::LeaderEnded { end, tree, final_cwd: None, pipeline: None });
+        let tree = TreeLiveness::Alive;
+        keeper.happen(&TaskEvent::LeaderEnded { end, tree, final_cwd: None, pipeline: None });
     }
 }
 
@@ -254,7 +254,7 @@ fn find_leader(keeper: &mut Keeper) {
 /// like itself, and what such a daemon ends with is not the command's end.
 fn runs_our_text(keeper: &Keeper, leader: ProcRef) -> bool {
     const ENOUGH: usize = 4096;
-    matches!(keeper.state.spec.command, Command::Shell { .. })
+    matches!(keeper.state.spec.command, TaskCommand::Shell { .. })
         && procfs::command_line(leader.pid, ENOUGH)
             .is_some_and(|line| line.contains(" -c ") && line.contains(TEXT_FILE))
 }

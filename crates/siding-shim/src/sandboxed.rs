@@ -1,7 +1,7 @@
 //! A command in a host's sandbox, apart from what the sandbox has beside it.
 
 use siding_core::sys::procfs;
-use siding_model::adopt::hosts_shell;
+use siding_model::adopt::host_shell_command;
 
 /// Most of a command line that is read, in bytes.
 const WORDS_MAX: usize = 128 << 10;
@@ -11,7 +11,8 @@ const WORDS_MAX: usize = 128 << 10;
 /// Where that shell is not known it is all of them.
 pub(crate) fn command_alone(members: Vec<i32>) -> Vec<i32> {
     let is_shell = |pid: &&i32| {
-        procfs::words(**pid, WORDS_MAX).is_some_and(|(words, _)| hosts_shell(&words).is_some())
+        procfs::words(**pid, WORDS_MAX)
+            .is_some_and(|(words, _)| host_shell_command(&words).is_some())
     };
     let Some(shell) = members.iter().find(is_shell).copied() else { return members };
     let mut alone = procfs::descendants(shell, |pid| !members.contains(&pid));

@@ -1,7 +1,7 @@
 //! Letting go of programs that a person opened through an adopted command and wants to keep.
 
 use siding_core::sys::{limit, procfs};
-use siding_model::host::is_spared;
+use siding_model::host::is_excluded_program;
 use siding_model::id::Birthmark;
 use siding_model::process::ProcRef;
 
@@ -23,8 +23,9 @@ impl Keeper {
             let has_left = adopted.process_session.is_none_or(|session| stat.session != session);
             let words = || procfs::words(process.pid, WORDS_MAX);
             has_left
-                && words()
-                    .is_some_and(|(words, name)| is_spared(&name, &words, &adopted.spare_programs))
+                && words().is_some_and(|(words, name)| {
+                    is_excluded_program(&name, &words, &adopted.spare_programs)
+                })
         };
         let members = self.kin.members_now(&self.root, &self.state);
         let own = self.state.spec.task_id.birthmark();
@@ -41,7 +42,7 @@ fn spare(pid: i32, own: Birthmark) {
     for pid in std::iter::once(pid).chain(below) {
         if procfs::birthmark(pid) == Some(own) {
             // One that cannot be let go of ends with its task.
-            let _stays = limit::mark(pid, Birthmark::SPARED);
+            let _stays = limit::mark(pid, Birthmark::RELEASED);
         }
     }
 }

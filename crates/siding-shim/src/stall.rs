@@ -7,14 +7,15 @@ use siding_core::probe::{self, Given, Wanted};
 use siding_core::store::{Root, TaskDir};
 use siding_core::sys::clock;
 use siding_core::tree;
-use siding_model::evidence::prompt::{TAIL_BYTES, Tail};
+use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
 use siding_model::evidence::{
-    Evidence, Found, Judgement, Sample, Stalled, Verdict, WaitingOn, Watch, is_suspicious, judge,
+    Diagnosis, Evidence, SampleResult, SilenceWatch, StallRecord, TaskSample, WaitingOn,
+    WhyVerdict, diagnose, is_suspicious,
 };
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::limits::ProcessUse;
-use siding_model::process::{LeaderRef, Mono};
+use siding_model::limits::ProcessUsage;
+use siding_model::process::{LeaderRef, MonotonicMs};
 use siding_model::record::Record;
 use siding_model::text;
 
@@ -49,53 +50,53 @@ pub(crate) enum Look {
     /// Those who asked are to be told.
     Answer(Box<Evidence>),
     /// It is to be put on record.
-    Stalled(Box<Stalled>),
+    Stalled(Box<StallRecord>),
 }
 
 /// The watch and what it has seen.
 #[derive(Debug)]
 pub(crate) struct Stall {
-    watch: Watch,
+    watch: SilenceWatch,
     /// What siding gave the task, once it was looked up.
     given: Option<Given>,
-    before: Option<Sample>,
+    before: Option<TaskSample>,
     /// What was found last, and when it was first seen to be so.
-    held: Option<(Key, Mono)>,
+    held: Option<(Key, MonotonicMs)>,
     /// First sample for those who asked.
-    asked: Option<Sample>,
+    asked: Option<TaskSample>,
     /// What the processes of the last sample use, for the meter.
-    uses: Option<Vec<ProcessUse>>,
+    uses: Option<Vec<ProcessUsage>>,
 }
 
-type Key = (Verdict, Option<WaitingOn>, Option<i32>);
+type Key = (WhyVerdict, Option<WaitingOn>, Option<i32>);
 
 impl Stall {
     /// Begins to watch a task that has written so much.
-    pub(crate) fn new(state: &TaskState, written: u64, now: Mono) -> Self {
-        let is_told = state.stalled.as_ref().is_some_and(|told| told.output_bytes >= written);
-        let watch = Watch::new(state.spec.stall_after_ms, now, is_told);
+    pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
+        let is_told = state.stall.as_ref().is_some_and(|told| told.output_bytes >= written);
+        let watch = SilenceWatch::new(state.spec.stall_after_ms, now, is_told);
         Self { watch, given: None, before: None, held: None, asked: None, uses: None }
     }
 
     /// Notes that the task has written.
-    pub(crate) fn wrote(&mut self, now: Mono) {
-        self.watch.wrote(now);
+    pub(crate) fn wrote(&mut self, now: MonotonicMs) {
+        self.watch.record_output(now);
         self.before = None;
         self.held = None;
     }
 
     /// Notes that the task was given input.
-    fn was_given(&mut self, now: Mono) {
-        self.watch.was_given(now);
+    fn was_given(&mut self, now: MonotonicMs) {
+        self.watch.record_input(now);
         self.before = None;
         self.held = None;
     }
 
     /// Returns when to come back to [`Self::look`].
-    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<Mono> {
-        let asked = self.asked.as_ref().map(|first| first.at.plus_ms(ASKED_GAP_MS));
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
+        let asked = self.asked.as_ref().map(|first| first.taken_at.plus_ms(ASKED_GAP_MS));
         // What lingers is silent by nature, and what is being ended has been told.
-        let runs = matches!(state.life.phase(), Phase::Running { .. });
+        let runs = matches!(state.lifecycle.phase(), Phase::Running { .. });
         let watch = if runs { self.watch.wake_at() } else { None };
         [asked, watch].into_iter().flatten().min()
     }
@@ -108,61 +109,66 @@ impl Stall {
     }
 
     /// Returns what the processes of a sample that was just taken use, once.
-    pub(crate) const fn take_uses(&mut self) -> Option<Vec<ProcessUse>> {
+    pub(crate) const fn take_uses(&mut self) -> Option<Vec<ProcessUsage>> {
         self.uses.take()
     }
 
     /// Looks, when it is time to. `wanted` is what the meter needs of it.
-    pub(crate) fn look(&mut self, scene: &Scene<'_>, wanted: Wanted, now: Mono) -> Look {
+    pub(crate) fn look(&mut self, scene: &Scene<'_>, wanted: Wanted, now: MonotonicMs) -> Look {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
             return Look::NotYet;
         }
         let sample = self.sample_again(scene);
         self.uses = Some(probe::uses_in(&sample, wanted));
-        if let Some(first) = self.asked.take_if(|first| now.ms_since(first.at) >= ASKED_GAP_MS) {
+        if let Some(first) =
+            self.asked.take_if(|first| now.ms_since(first.taken_at) >= ASKED_GAP_MS)
+        {
             let tail = scene.tail();
             let judged = scene.judge(&first, &sample, &tail);
-            self.hold(judged.key(), first.at);
+            self.hold(judged.dedup_key(), first.taken_at);
             return Look::Answer(Box::new(self.evidence(scene, &sample, judged, tail, now)));
         }
         let Some(first) = self.before.take() else {
-            let first_found =
-                if is_suspicious(&sample) { Found::Suspicion } else { Found::Patience };
-            let _one_sample_proves_nothing = self.watch.looked(now, first_found);
+            let first_found = if is_suspicious(&sample) {
+                SampleResult::Suspicious
+            } else {
+                SampleResult::Inconclusive
+            };
+            let _one_sample_proves_nothing = self.watch.record_sample(now, first_found);
             self.before = Some(sample);
             return Look::Nothing;
         };
         let tail = scene.tail();
         let judged = scene.judge(&first, &sample, &tail);
-        let since = self.hold(judged.key(), first.at);
+        let since = self.hold(judged.dedup_key(), first.taken_at);
         let found = if judged.is_urgent() {
-            Found::Certainty { since }
+            SampleResult::Certain { since }
         } else if is_suspicious(&sample) && !is_suspicious(&first) {
-            Found::Suspicion
+            SampleResult::Suspicious
         } else {
-            Found::Patience
+            SampleResult::Inconclusive
         };
-        if self.watch.looked(now, found) {
+        if self.watch.record_sample(now, found) {
             let evidence = self.evidence(scene, &sample, judged, tail, now);
             let output_bytes = scene.pump.bytes();
-            return Look::Stalled(Box::new(Stalled { at: now, output_bytes, evidence }));
+            return Look::Stalled(Box::new(StallRecord { at: now, output_bytes, evidence }));
         }
         self.before = Some(sample);
         Look::Nothing
     }
 
     /// Looks again, at as little as there is to see.
-    fn sample_again(&mut self, scene: &Scene<'_>) -> Sample {
+    fn sample_again(&mut self, scene: &Scene<'_>) -> TaskSample {
         let before = self.before.as_ref().filter(|_| !scene.kin.are_strays());
         before.and_then(probe::unmoved).unwrap_or_else(|| self.sample(scene))
     }
 
-    fn sample(&mut self, scene: &Scene<'_>) -> Sample {
+    fn sample(&mut self, scene: &Scene<'_>) -> TaskSample {
         scene.sample(self.given.get_or_insert_with(|| Given::of(scene.dir)))
     }
 
     /// Notes what was found; returns since when it is so.
-    fn hold(&mut self, key: Key, at: Mono) -> Mono {
+    fn hold(&mut self, key: Key, at: MonotonicMs) -> MonotonicMs {
         let since = match &self.held {
             Some((held, since)) if *held == key => *since,
             Some(_) | None => at,
@@ -174,10 +180,10 @@ impl Stall {
     fn evidence(
         &self,
         scene: &Scene<'_>,
-        sample: &Sample,
-        judged: Judgement,
-        tail: Tail,
-        now: Mono,
+        sample: &TaskSample,
+        judged: Diagnosis,
+        tail: OutputTail,
+        now: MonotonicMs,
     ) -> Evidence {
         let spec = &scene.state.spec;
         Evidence {
@@ -195,7 +201,7 @@ impl Stall {
 }
 
 impl Scene<'_> {
-    fn sample(&self, given: &Given) -> Sample {
+    fn sample(&self, given: &Given) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
             let mut members = self.kin.numbers(self.root, self.state);
@@ -210,7 +216,7 @@ impl Scene<'_> {
     }
 
     /// Looks at what the processes use, and not at what they do.
-    pub(crate) fn uses(&self, wanted: Wanted) -> Vec<ProcessUse> {
+    pub(crate) fn uses(&self, wanted: Wanted) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
             return probe::uses_of(&self.kin.numbers(self.root, self.state), wanted);
@@ -220,12 +226,12 @@ impl Scene<'_> {
         })
     }
 
-    fn tail(&self) -> Tail {
-        Tail::read(&self.pump.tail(TAIL_BYTES))
+    fn tail(&self) -> OutputTail {
+        OutputTail::from_bytes(&self.pump.tail(MAX_TAIL_BYTES))
     }
 
-    fn judge(&self, first: &Sample, second: &Sample, tail: &Tail) -> Judgement {
-        judge(first, second, tail)
+    fn judge(&self, first: &TaskSample, second: &TaskSample, tail: &OutputTail) -> Diagnosis {
+        diagnose(first, second, tail)
     }
 
     fn leader(&self) -> Option<i32> {
@@ -246,7 +252,7 @@ impl Scene<'_> {
 impl Keeper {
     /// Looks at the processes when they have been silent for long, or somebody asked. Returns whether
     /// it was time to.
-    pub(crate) fn look_for_a_stall(&mut self, now: Mono) -> bool {
+    pub(crate) fn look_for_a_stall(&mut self, now: MonotonicMs) -> bool {
         let Self { root, dir, state, pump, kin, .. } = self;
         let scene = Scene { root, dir, state, pump, kin };
         match self.stall.look(&scene, self.meter.wanted(now), now) {
@@ -268,8 +274,8 @@ impl Keeper {
     }
 
     /// Puts on record that a stall is over, where one is on record.
-    pub(crate) fn resume(&mut self, at: Mono) {
-        if self.state.stalled.is_some() && self.state.may_resume() {
+    pub(crate) fn resume(&mut self, at: MonotonicMs) {
+        if self.state.stall.is_some() && self.state.may_resume() {
             self.record(vec![Record::Resumed { at }]);
         }
     }

@@ -20,13 +20,13 @@ use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, s
 use siding_core::{link, net, output};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Event;
+use siding_model::lifecycle::TaskEvent;
 use siding_model::limits::OnLimit;
 use siding_model::process::{BootId, LeaderRef, ProcRef};
-use siding_model::protocol::Message;
-use siding_model::record::{Accepted, Record, format_for};
+use siding_model::protocol::ShimMessage;
+use siding_model::record::{AcceptedTask, Record, format_for};
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use crate::callers::{Caller, Callers};
 use crate::deadline::DeadlineNotice;
@@ -64,9 +64,9 @@ impl fmt::Display for CannotStart {
 
 impl CannotStart {
     /// Returns what the starter is told.
-    pub(crate) fn message(&self) -> Message {
+    pub(crate) fn message(&self) -> ShimMessage {
         let errno = self.source.raw_os_error().unwrap_or(0);
-        Message::CannotStart { doing: self.to_string(), errno }
+        ShimMessage::CannotStart { doing: self.to_string(), errno }
     }
 }
 
@@ -228,7 +228,7 @@ fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotSt
     pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
-    let accepted = Accepted {
+    let accepted = AcceptedTask {
         format: format_for(&spec, None),
         boot: shim.boot.clone(),
         at: clock::mono(),
@@ -271,7 +271,7 @@ fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotSt
 }
 
 impl Plumbing {
-    fn lay(dir: impl AsFd, stdin: Stdin) -> Result<Self, CannotStart> {
+    fn lay(dir: impl AsFd, stdin: StdinMode) -> Result<Self, CannotStart> {
         let dir = dir.as_fd();
         let fifo = when("create the output FIFO");
         file::make_fifo(dir, output::FIFO).map_err(&fifo)?;
@@ -285,8 +285,8 @@ impl Plumbing {
             })
             .map_err(&fifo)?;
         let (stdin, input) = match stdin {
-            Stdin::Null => (file::open_null().map_err(when("open /dev/null"))?, None),
-            Stdin::Pipe => Self::input(dir).map_err(when("create the input FIFO"))?,
+            StdinMode::Null => (file::open_null().map_err(when("open /dev/null"))?, None),
+            StdinMode::Pipe => Self::input(dir).map_err(when("create the input FIFO"))?,
         };
         Ok(Self { stdin, stdout, keeper, input })
     }
@@ -321,14 +321,14 @@ impl Begun {
         drop(environment);
         pause::at("spawned");
         let (event, reporter) = match started {
-            Ok((leader, reporter)) => (Event::Spawned { leader }, reporter),
+            Ok((leader, reporter)) => (TaskEvent::Spawned { leader }, reporter),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(0);
                 let error = reason(&state.spec, &error);
-                (Event::SpawnFailed { error, errno }, Reporter::Silent)
+                (TaskEvent::SpawnFailed { error, errno }, Reporter::Silent)
             }
         };
-        let leader = if let Event::Spawned { leader } = &event { Some(*leader) } else { None };
+        let leader = if let TaskEvent::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::take(&setting.root, &state.spec);
         let stall = Stall::new(&state, pump.bytes(), clock::mono());
         let meter = Meter::new(&state, pump.bytes(), clock::mono());
@@ -408,13 +408,13 @@ fn start_leader(
     let path = path.unwrap_or(DEFAULT_PATH.as_bytes());
     let program = |argv: &[String]| Program::new(argv, path).map_err(io::Error::other);
     match &spec.command {
-        Command::Shell { text, shell } => {
+        TaskCommand::Shell { text, shell } => {
             let script = Script::new(text)?;
             let program = program(&script.argv(shell, text))?;
             let leader = start(&program, environment, Some(&script))?;
             Ok((leader, Reporter::Script(script)))
         }
-        Command::Argv { argv } => {
+        TaskCommand::Argv { argv } => {
             Ok((start(&program(argv)?, environment, None)?, Reporter::Silent))
         }
     }
@@ -435,8 +435,8 @@ fn reason(spec: &TaskSpec, error: &io::Error) -> String {
         return error.to_string();
     }
     let program = match &spec.command {
-        Command::Shell { shell, .. } => shell,
-        Command::Argv { argv } => argv.first().map_or("", String::as_str),
+        TaskCommand::Shell { shell, .. } => shell,
+        TaskCommand::Argv { argv } => argv.first().map_or("", String::as_str),
     };
     format!("`{program}`: {error}")
 }

@@ -15,10 +15,10 @@ use siding_core::store::Root;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::procfs::TICKS_PER_SECOND;
 use siding_core::sys::{clock, descriptor, file, memory, poll, process};
-use siding_model::host::{HostRecord, Looks, Ring};
+use siding_model::host::{BellByte, HostRecord, ScanSchedule};
 use siding_model::id::HostMark;
-use siding_model::process::Mono;
-use siding_model::protocol::Message;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimMessage;
 
 use crate::callers::Caller;
 use crate::pause;
@@ -46,7 +46,7 @@ pub fn main() -> u8 {
     let mut starter = Caller::starter(starter);
     match Supervisor::begin(mark, &path, lock) {
         Ok(supervisor) => {
-            starter.tell(&Message::Done);
+            starter.tell(&ShimMessage::Done);
             drop(starter);
             supervisor.watch();
             0
@@ -66,11 +66,11 @@ struct Supervisor {
     record: HostRecord,
     host: PidFd,
     bell: OwnedFd,
-    looks: Looks,
+    looks: ScanSchedule,
     /// When the first command was heard of, in clock ticks since boot.
     commands_since: Option<u64>,
     /// Before this moment the bell is not listened to.
-    deaf_until: Mono,
+    deaf_until: MonotonicMs,
     /// Says that this host has a supervisor, as long as it is held.
     _lock: OwnedFd,
 }
@@ -96,7 +96,7 @@ impl Supervisor {
         pause::at(pause::HOST_RECORDED);
         host::mark_host(record.host, mark).map_err(when("mark the host (prlimit)"))?;
         pause::at(pause::HOST_MARKED);
-        let (looks, commands_since, deaf_until) = (Looks::default(), None, Mono(0));
+        let (looks, commands_since, deaf_until) = (ScanSchedule::default(), None, MonotonicMs(0));
         let mut supervisor = Self {
             root,
             files,
@@ -109,7 +109,7 @@ impl Supervisor {
             _lock: lock,
         };
         // Another may have been killed in the middle of its work.
-        supervisor.looks.rung(&[Ring::Look.byte()], clock::mono());
+        supervisor.looks.record_bell(&[BellByte::Scan.to_byte()], clock::mono());
         Ok(supervisor)
     }
 
@@ -152,12 +152,12 @@ impl Supervisor {
         let now = clock::mono();
         for _ in 0..BELL_READS_MOST {
             let count = file::read(&self.bell, &mut bytes).unwrap_or(0);
-            self.looks.rung(&bytes[..count], now);
+            self.looks.record_bell(&bytes[..count], now);
             if count < bytes.len() {
                 break;
             }
         }
-        self.deaf_until = now.plus_ms(Looks::LEAST_MS);
+        self.deaf_until = now.plus_ms(ScanSchedule::MIN_SCAN_INTERVAL_MS);
         let ticks = clock::since_boot_ms() / (1_000 / TICKS_PER_SECOND);
         self.commands_since.get_or_insert(ticks);
     }
@@ -169,7 +169,7 @@ impl Supervisor {
         }
         let at = || pause::at(pause::COMMAND_MARKED);
         host::claim_commands(root, files, record, *commands_since, (THIS_PROGRAM, &at));
-        self.looks.looked(clock::mono());
+        self.looks.record_scan(clock::mono());
         memory::give_back();
     }
 }

@@ -7,10 +7,10 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use siding_core::sys::{clock, poll};
+use siding_model::duration;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Tree;
-use siding_model::process::Mono;
-use siding_model::span;
+use siding_model::lifecycle::TreeLiveness;
+use siding_model::process::MonotonicMs;
 
 use crate::adopt::Held;
 use crate::ending::Ending;
@@ -39,7 +39,7 @@ pub(crate) fn keep(held: &Held, lease: &mut Lease) -> bool {
     }
     let now = clock::mono();
     if now >= deadline {
-        let limit = span::human(Duration::from_millis(spec.deadline_ms));
+        let limit = duration::format_duration(Duration::from_millis(spec.deadline_ms));
         end(held, &format!("stopped at its deadline of {limit}"));
     } else if lease.is_over(&held.root, spec, now) {
         end(held, "stopped by session");
@@ -67,9 +67,9 @@ fn end(held: &Held, cause: &str) {
 }
 
 /// Whether nothing of the tree is left by then.
-fn ends_by(until: Mono, kin: &mut Kin, held: &Held, state: &TaskState) -> bool {
+fn ends_by(until: MonotonicMs, kin: &mut Kin, held: &Held, state: &TaskState) -> bool {
     loop {
-        if kin.look_now(&held.root, state).tree == Tree::Empty {
+        if kin.look_now(&held.root, state).tree == TreeLiveness::Empty {
             return true;
         }
         let left = until.ms_since(clock::mono());

@@ -7,9 +7,9 @@ use siding_core::run::{self, Heard};
 use siding_core::stop::{self, How};
 use siding_core::sys::clock;
 use siding_core::watch::Watch;
-use siding_model::outcome::{Placement, Why};
-use siding_model::process::Mono;
-use siding_model::protocol::Request;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
 
@@ -40,11 +40,11 @@ pub(crate) async fn follow<C: Caller>(
 ) -> Result<Standing, Refusal> {
     let placement = spec.placement;
     let (why, stays) = match spec.wait_for.is_empty() {
-        true => (Why::Budget, false),
-        false => (Why::Asked, true),
+        true => (BackgroundReason::Budget, false),
+        false => (BackgroundReason::Asked, true),
     };
     // Counted once it runs: who asked for the background learns of a command that does not exist.
-    let mut until: Option<Mono> = None;
+    let mut until: Option<MonotonicMs> = None;
     let mut is_running = false;
     let bound = budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
     let mut cancelled = pin!(call.cancelled());
@@ -64,7 +64,7 @@ pub(crate) async fn follow<C: Caller>(
                     Heard::Over(dir, story) => return Ok(Standing { dir, state: story.state }),
                     Heard::Ready(dir, story) => {
                         if placement == Placement::Foreground {
-                            block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
+                            block(|| watch.ask(&ShimRequest::Place { why }, PLACE_MS))?;
                         }
                         return Ok(Standing { dir, state: story.state });
                     }
@@ -78,13 +78,13 @@ pub(crate) async fn follow<C: Caller>(
             () = budget_over => {
                 if placement == Placement::Foreground {
                     // The shim decides: when the end came first, this changes nothing.
-                    block(|| watch.ask(&Request::Place { why }, PLACE_MS))?;
+                    block(|| watch.ask(&ShimRequest::Place { why }, PLACE_MS))?;
                 }
                 break;
             }
             () = &mut sent_away, if is_running => {
                 if placement == Placement::Foreground {
-                    block(|| watch.ask(&Request::Place { why: Why::User }, PLACE_MS))?;
+                    block(|| watch.ask(&ShimRequest::Place { why: BackgroundReason::User }, PLACE_MS))?;
                 }
                 break;
             }
@@ -105,7 +105,7 @@ pub(crate) async fn follow<C: Caller>(
 }
 
 /// Returns when a budget that begins now is over; `None` for a wait until the end.
-fn end_of_budget(budget: Option<Duration>) -> Option<Mono> {
+fn end_of_budget(budget: Option<Duration>) -> Option<MonotonicMs> {
     budget.map(|budget| clock::mono().plus_ms(millis(budget)))
 }
 

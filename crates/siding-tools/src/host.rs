@@ -17,8 +17,8 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{Consumer, NoticeId};
 use siding_model::process::ProcRef;
-use siding_model::report::TaskView;
 use siding_model::settings::Settings;
+use siding_model::task_view::TaskView;
 
 use crate::answer::Refusal;
 use crate::news::{self, Telling};
@@ -102,9 +102,9 @@ impl Host {
         if self.dialect == Dialect::Agent || news::hooks_tell(self) {
             NoticeChannel::Pushed
         } else if self.answers_carry_news {
-            NoticeChannel::WithAnswers
+            NoticeChannel::WithToolResults
         } else {
-            NoticeChannel::Missing
+            NoticeChannel::PollOnly
         }
     }
 
@@ -147,12 +147,12 @@ impl Host {
 
     /// Adds to tasks that are under way what is usual for them.
     fn expect(&self, views: &mut [TaskView]) {
-        if !views.iter().any(TaskView::is_under_way) {
+        if !views.iter().any(TaskView::is_in_progress) {
             return;
         }
         let shown: &[TaskView] = views;
         let ask = |history: &History| {
-            let usual = |view: &TaskView| match view.is_under_way() {
+            let usual = |view: &TaskView| match view.is_in_progress() {
                 true => history.expectation(&view.command, &view.cwd),
                 false => Ok(None),
             };
@@ -161,7 +161,7 @@ impl Host {
         let usual = siding_history::in_passing(&self.root, ask).map(|done| done.value);
         for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
             if let Some(usual) = usual {
-                view.expect(&usual);
+                view.set_expectation(&usual);
             }
         }
     }

@@ -10,7 +10,7 @@ use siding_core::session::{self, Session};
 use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_model::id::TaskId;
-use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
+use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
 use siding_model::text::cut_head;
 
 use crate::answer::Answer;
@@ -102,17 +102,18 @@ fn words(dialect: Dialect, notices: Vec<NoticeView>) -> (String, Vec<NoticeId>) 
 /// Returns a notice as a model is told it, in short where it is too long for one answer.
 #[must_use]
 pub fn block(dialect: Dialect, mut notice: NoticeView) -> String {
-    let whole = xml(&notice);
+    let whole = format_notice_xml(&notice);
     if whole.len() <= MOST {
         return whole;
     }
     reduce(dialect, &mut notice);
-    xml(&notice)
+    format_notice_xml(&notice)
 }
 
 /// Leaves only what no task can make long.
 fn reduce(dialect: Dialect, notice: &mut NoticeView) {
-    notice.summary = format!("too long to be told here; {} shows it", dialect.tool("output"));
+    notice.summary =
+        format!("too long to be told here; {} shows it", dialect.format_tool("output"));
     notice.command = cut_head(&notice.command, COMMAND).to_owned();
     notice.evidence = None;
 }

@@ -3,7 +3,7 @@
 use siding_core::store::TaskDir;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::notice::Shown;
+use siding_model::notice::Coverage;
 
 use crate::news::News;
 
@@ -11,7 +11,7 @@ use crate::news::News;
 #[derive(Debug)]
 pub enum Receipt {
     /// Something of a task, to this session's agent.
-    Told(Box<TaskState>, Shown),
+    Told(Box<TaskState>, Coverage),
     /// The result of a task, to its own caller.
     Returned(Box<TaskState>),
     /// What a task wrote, up to an offset.

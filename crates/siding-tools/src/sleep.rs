@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -55,7 +55,7 @@ impl Sources {
 }
 
 /// Sleeps until a moment.
-pub async fn until(moment: Mono) {
+pub async fn until(moment: MonotonicMs) {
     tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::mono()))).await;
 }
 

@@ -11,7 +11,7 @@ use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
-use siding_model::report::{PhaseName, PlacementView, TaskView, WaitView};
+use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
 use crate::text::LINE;

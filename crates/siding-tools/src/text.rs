@@ -7,7 +7,7 @@ use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_model::advice::{self, NoticeChannel};
 use siding_model::record::StopReport;
-use siding_model::report::{PhaseName, TaskView};
+use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
 use crate::answer::{Answer, Refusal};
@@ -24,7 +24,7 @@ const SURVIVOR: usize = 120;
 /// Returns how a task stands and what to do next: `b-4k7q…  exited 1 after 3s  npm test`.
 #[must_use]
 pub fn state(host: &Host, view: &TaskView) -> Answer {
-    Answer::say(advice::line(view, LINE)).and(next(host, view))
+    Answer::say(advice::format_task_line(view, LINE)).and(next(host, view))
 }
 
 /// Returns what to do next, where there is something.
@@ -33,9 +33,9 @@ pub fn next(host: &Host, view: &TaskView) -> Option<String> {
     // Only a task in the background is told of, and finding the channel reads files.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => host.notice_channel(),
-        (_, _) => NoticeChannel::Missing,
+        (_, _) => NoticeChannel::PollOnly,
     };
-    advice::advice(view, host.dialect, channel, clock::wall())
+    advice::task_advice(view, host.dialect, channel, clock::wall())
 }
 
 /// Returns how a task stands, what to do next, and what it wrote.
@@ -65,7 +65,7 @@ pub fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answe
 pub fn limits(view: &TaskView, standing: &Standing) -> Vec<String> {
     let limits = &standing.state.spec.limits;
     // What ends a task is told as its end.
-    let told = view.breaches.iter().filter(|one| !limits.ends_at(one));
+    let told = view.breaches.iter().filter(|one| !limits.stops_at(one));
     told.map(|one| one_line(&one.detail, LINE)).collect()
 }
 

@@ -5,7 +5,7 @@ mod tests;
 
 use std::time::Duration;
 
-use siding_model::span::human;
+use siding_model::duration::format_duration;
 use siding_model::text::one_line;
 
 use super::exit;
@@ -302,7 +302,7 @@ impl Follow {
             self.again(steps);
             // One line for one outage.
             if self.failures == 1 {
-                let pause = human(pause(self.quiet));
+                let pause = format_duration(pause(self.quiet));
                 self.say(&format!("no connection, again in {pause}: {why}"), steps);
             }
         }

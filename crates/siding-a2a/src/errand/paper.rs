@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use siding_model::fnv::Fnv1a;
-use siding_model::text::{one_line, visible};
+use siding_model::text::{make_visible, one_line};
 
 use crate::wire::{Artifact, Part};
 
@@ -36,7 +36,7 @@ struct Extent {
 impl Extent {
     /// Returns it with more behind it.
     fn and(self, text: &[u8]) -> Self {
-        Self { bytes: self.bytes + text.len(), hash: self.hash.with(text) }
+        Self { bytes: self.bytes + text.len(), hash: self.hash.with_bytes(text) }
     }
 
     /// Returns what of `text` is new, if it begins with what was written.
@@ -110,7 +110,7 @@ impl Paper {
 
     /// Puts a text behind what is there, each of its lines indented.
     fn pour(&mut self, text: &str, out: &mut String) {
-        for c in visible(text).chars() {
+        for c in make_visible(text).chars() {
             if !self.is_in_line && c != '\n' {
                 out.push_str(INDENT);
             }

@@ -11,12 +11,12 @@ use siding_core::store::TaskDir;
 use siding_core::sys::{self, file};
 use siding_core::watch::Watch;
 use siding_core::{notices, output};
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
-use siding_model::notice::Shown;
-use siding_model::outcome::{Placement, Why};
+use siding_model::notice::Coverage;
+use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::Settings;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 use siding_model::text::one_line;
 use siding_tools::{Host, PROGRAM};
 
@@ -106,13 +106,13 @@ impl Book {
         // In one word, since it may begin with a dash.
         argv.push(format!("--prompt={text}"));
         let order = Order {
-            kind: Kind::LocalAgent,
-            command: Command::Argv { argv },
+            kind: TaskKind::LocalAgent,
+            command: TaskCommand::Argv { argv },
             cwd: order::directory(Some(cwd.as_ref()))?,
             session_id: self.host.live_session()?,
             name: Some(context),
-            stdin: Stdin::Null,
-            placement: Placement::Background { why: Why::Asked },
+            stdin: StdinMode::Null,
+            placement: Placement::Background { why: BackgroundReason::Asked },
             deadline: self.settings.max_elapsed.min(self.settings.max_elapsed_hard_cap),
             // A server that is started anew takes it up.
             keep: true,
@@ -173,7 +173,8 @@ impl Book {
     }
 
     fn is_own(&self, state: &TaskState) -> bool {
-        state.spec.session_id == self.host.session && state.spec.task_id.kind() == Kind::LocalAgent
+        state.spec.session_id == self.host.session
+            && state.spec.task_id.kind() == TaskKind::LocalAgent
     }
 
     /// Reads how a task stands, after another shim was put in place if its own was killed.
@@ -195,7 +196,7 @@ impl Book {
         }
         // Whoever asked for it is told here, and by no notice. It may be told again.
         let session = &self.host.session;
-        let _told_again = notices::consume(&self.host.root, state, session, Shown::Standing);
+        let _told_again = notices::consume(&self.host.root, state, session, Coverage::Status);
         report::task(state, &tail(dir).unwrap_or_default())
     }
 
@@ -229,7 +230,7 @@ impl Book {
     pub(super) fn all(&self) -> Result<Vec<TaskState>, RpcError> {
         let root = &self.host.root;
         let ids = root.all_tasks().map_err(internal)?;
-        let agents = ids.into_iter().filter(|id| id.kind() == Kind::LocalAgent);
+        let agents = ids.into_iter().filter(|id| id.kind() == TaskKind::LocalAgent);
         let read = |id| Some(root.task(id).ok()?.read().ok()?.state);
         Ok(agents.filter_map(read).filter(|state| self.is_own(state)).collect())
     }

@@ -5,9 +5,9 @@ use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
-use siding_model::process::Wall;
-use siding_model::spec::Command;
-use siding_model::text::{cut_tail, visible};
+use siding_model::process::UnixMs;
+use siding_model::spec::TaskCommand;
+use siding_model::text::{cut_tail, make_visible};
 
 use crate::wire::{AGENT, Artifact, Message, Part, State, Status, Task};
 
@@ -44,7 +44,7 @@ impl Report {
     /// Returns how it ended, in words.
     fn end(&self) -> String {
         let kind = self.end.kind.replace('_', " ");
-        self.end.why.as_ref().map_or(kind, |why| visible(why))
+        self.end.why.as_ref().map_or(kind, |why| make_visible(why))
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn task(state: &TaskState, output: &str) -> Task {
     let said = match (&stands, outcome(state)) {
         (State::Failed, Some(outcome)) => Some(match &report {
             Some(report) => format!("{outcome}: {}", report.end()),
-            None => format!("{outcome}: {}", visible(cut_tail(output, TAIL)).trim()),
+            None => format!("{outcome}: {}", make_visible(cut_tail(output, TAIL)).trim()),
         }),
         _ => None,
     };
@@ -89,8 +89,8 @@ pub(super) fn status(state: &TaskState, stands: State, said: Option<&str>) -> St
 }
 
 /// Returns when it changed last.
-pub(super) fn changed(state: &TaskState) -> Wall {
-    let since = state.last_at.ms_since(state.started);
+pub(super) fn changed(state: &TaskState) -> UnixMs {
+    let since = state.last_event_at.ms_since(state.started);
     state.started_wall.plus_ms(i64::try_from(since).unwrap_or(i64::MAX))
 }
 
@@ -101,7 +101,7 @@ fn artifact(text: String) -> Artifact {
 
 /// Returns its state in A2A's words.
 pub(super) fn state_of(state: &TaskState) -> State {
-    match state.life.phase() {
+    match state.lifecycle.phase() {
         Phase::Starting { .. } => State::Submitted,
         Phase::Running { .. }
         | Phase::Lingering { .. }
@@ -114,7 +114,7 @@ pub(super) fn state_of(state: &TaskState) -> State {
 }
 
 fn outcome(state: &TaskState) -> Option<&Outcome> {
-    match state.life.phase() {
+    match state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome),
         Phase::Starting { .. }
         | Phase::Running { .. }
@@ -127,7 +127,7 @@ fn outcome(state: &TaskState) -> Option<&Outcome> {
 /// Returns the conversation of the agent that a task is: the one it was told to go on with, else the
 /// one that it named after itself. `None` before it runs.
 pub(super) fn conversation(state: &TaskState) -> Option<SessionId> {
-    if let Command::Argv { argv } = &state.spec.command {
+    if let TaskCommand::Argv { argv } = &state.spec.command {
         let at = argv.iter().position(|word| word == RESUME);
         if let Some(named) = at.and_then(|at| argv.get(at + 1)) {
             return named.parse().ok();

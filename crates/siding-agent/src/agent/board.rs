@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use siding_core::view::{self, Detail};
 use siding_model::id::TaskId;
-use siding_model::report::PlacementKind;
+use siding_model::task_view::PlacementKind;
 use siding_tools::{Host, Standing, text};
 
 use super::tasks;
@@ -39,15 +39,15 @@ impl Board {
             id: view.task_id.to_string(),
             last_line: (number < LOOKED_AT).then(|| text::last_line(&standing)).flatten(),
             is_waited_for: view.placement.kind == PlacementKind::Foreground,
-            state: (!view.is_under_way()).then(|| view.phase.as_str()),
+            state: (!view.is_in_progress()).then(|| view.phase.as_str()),
             elapsed_ms: view.elapsed_ms,
             usual_ms: view.expected_ms,
-            command: view.what().to_owned(),
+            command: view.display_name().to_owned(),
         });
         shown.collect()
     }
 
-    fn view(&mut self, task: &Standing) -> siding_model::report::TaskView {
+    fn view(&mut self, task: &Standing) -> siding_model::task_view::TaskView {
         let id = task.dir.id();
         if let Some(usual) = self.usual.get(&id) {
             let mut view = view::of(&self.host.root, &task.dir, &task.state, Detail::Brief);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 
 use super::{Agent, Sight};
 use crate::conversation::Rest;
@@ -15,11 +15,11 @@ use crate::dream::{self, Order, Unasked};
 pub(super) struct Dreams {
     terms: Unasked,
     /// Since when nobody works.
-    idle_since: Mono,
+    idle_since: MonotonicMs,
     /// The entries that there were then.
     entries: u64,
     /// When the last began, and the entries that there were then.
-    last: Option<(Mono, u64)>,
+    last: Option<(MonotonicMs, u64)>,
     /// Whether it may still dream.
     dreams: bool,
 }
@@ -31,7 +31,7 @@ impl Dreams {
 
     /// Takes in how many entries there are now. Whether a dream is to be ended, since something has
     /// happened.
-    fn wakes(&mut self, now: Mono, entries: u64) -> bool {
+    fn wakes(&mut self, now: MonotonicMs, entries: u64) -> bool {
         if entries == self.entries {
             return false;
         }
@@ -40,14 +40,14 @@ impl Dreams {
     }
 
     /// Returns the time until the next one is due, if nothing happens.
-    fn left(&self, now: Mono) -> Option<Duration> {
-        let since = |then: Mono| Duration::from_millis(now.ms_since(then));
+    fn left(&self, now: MonotonicMs) -> Option<Duration> {
+        let since = |then: MonotonicMs| Duration::from_millis(now.ms_since(then));
         let entries = self.entries - self.last.map_or(0, |(_, entries)| entries);
         let last = self.last.map(|(then, _)| since(then));
         self.terms.idle.left(since(self.idle_since), last, entries)
     }
 
-    fn begins(&mut self, now: Mono) {
+    fn begins(&mut self, now: MonotonicMs) {
         (self.last, self.dreams) = (Some((now, self.entries)), true);
     }
 }
@@ -99,7 +99,7 @@ mod tests {
         let life = Duration::from_secs(1);
         let terms = Unasked { idle, model: "script:x".to_owned(), max_tokens: 1, life };
         let mut dreams = Dreams::new(terms);
-        let at = |seconds: u64| Mono(seconds * 1_000);
+        let at = |seconds: u64| MonotonicMs(seconds * 1_000);
         assert!(
             !dreams.wakes(at(100), 19) && dreams.left(at(500)).is_none(),
             "too little was said"

@@ -4,7 +4,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use siding_core::sys::clock;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 
 use super::begin::Begin;
@@ -47,7 +47,7 @@ struct Talk {
     view: View,
     board: Board,
     /// When it was last looked at what runs.
-    looked: Option<Mono>,
+    looked: Option<MonotonicMs>,
     dreams: Option<Dreams>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 
 use siding_core::input::{Input, InputError};
 use siding_core::stop::{self, How};
-use siding_model::notice::teammate_xml;
+use siding_model::notice::format_teammate_xml;
 use siding_model::text::cut_head;
 use siding_tools::{Host, PROGRAM};
 
@@ -157,7 +157,7 @@ fn tell(mates: &Mates, desk: &Desk, status: &str, text: &str) -> bool {
     if words.len() < text.len() {
         words.push_str("\n… `task_output` has the rest");
     }
-    let block = teammate_xml(&desk.name, desk.task, Some(status), &words);
+    let block = format_teammate_xml(&desk.name, desk.task, Some(status), &words);
     mates.deliver(&desk.name, LEAD, block).is_ok()
 }
 

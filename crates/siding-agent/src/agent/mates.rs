@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use siding_core::notices::Outbox;
 use siding_core::session;
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::{Consumer, NoticeView};
 use siding_model::text::one_line;
 use siding_tools::Host;
@@ -227,7 +227,7 @@ impl Mates {
             let session = session::of_subagent(task);
             let outbox = Outbox::new(&host.root, session, Consumer::agent());
             // Notes that were put in order wake nobody.
-            let is_loud = |notice: &NoticeView| notice.task_id.kind() != Kind::Dream;
+            let is_loud = |notice: &NoticeView| notice.task_id.kind() != TaskKind::Dream;
             // What cannot be read is no reason to wait.
             outbox
                 .and_then(|outbox| outbox.look())
@@ -287,7 +287,7 @@ mod tests {
 
     fn task() -> TaskId {
         let bits = (TaskId::MIN_BITS << 12) | 0x5d3;
-        TaskId::new(Kind::InProcessTeammate, bits).expect("a number of that kind")
+        TaskId::new(TaskKind::InProcessTeammate, bits).expect("a number of that kind")
     }
 
     /// Has a teammate sit there that notes what it reads until it is to go.

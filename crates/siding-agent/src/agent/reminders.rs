@@ -71,10 +71,10 @@ fn list(host: &Host, what: &str, tasks: &[Standing]) -> Told {
     let mut text = format!("{what} in the background (automated, not from the user):");
     for view in host.views(&tasks[..tasks.len().min(MOST)], Detail::Brief) {
         text.push('\n');
-        text.push_str(&advice::line(&view, LINE));
+        text.push_str(&advice::format_task_line(&view, LINE));
     }
     if let Some(left) = tasks.len().checked_sub(MOST).filter(|left| *left > 0) {
-        text.push_str(&format!("\n{left} more: {} shows them", host.dialect.tool("list")));
+        text.push_str(&format!("\n{left} more: {} shows them", host.dialect.format_tool("list")));
     }
     Told::Reminder { text }
 }

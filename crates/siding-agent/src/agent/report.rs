@@ -11,7 +11,7 @@ use siding_core::session;
 use siding_core::stop::{self, How};
 use siding_core::view::Detail;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::report::TaskView;
+use siding_model::task_view::TaskView;
 use siding_tools::{Host, PROGRAM, Standing};
 
 use super::mates::Company;

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use siding_core::run::RunError;
 use siding_core::session;
-use siding_model::id::{Kind, TaskId};
-use siding_model::spec::Stdin;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::spec::StdinMode;
 use siding_model::text::one_line;
 use siding_tools::tools::{self, Own};
 use siding_tools::{Answer, Caller, Host, Refusal};
@@ -155,9 +155,9 @@ impl Spawner {
             .parse::<Model>()
             .map_err(|error| Refusal::Arguments(format!("`model`: {error}")))?;
         let own = Own {
-            kind: Kind::LocalAgent,
+            kind: TaskKind::LocalAgent,
             name: name(args.name.as_deref(), &args.prompt),
-            stdin: Stdin::Null,
+            stdin: StdinMode::Null,
             background: args.background,
             budget: args.budget,
             timeout: args.timeout,

@@ -12,9 +12,9 @@ use siding_core::session;
 use siding_core::stop::{self, How};
 use siding_core::store::Root;
 use siding_core::sys::procfs;
-use siding_model::id::{Kind, TaskId};
-use siding_model::notice::teammate_xml;
-use siding_model::spec::Stdin;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::notice::format_teammate_xml;
+use siding_model::spec::StdinMode;
 use siding_tools::sleep::block;
 use siding_tools::tools::{self, Own};
 use siding_tools::{Answer, Host, PROGRAM, Refusal};
@@ -106,9 +106,9 @@ impl Calls {
         let opened = provider::open(&model, &|name| std::env::var(name).ok());
         let provider: Arc<dyn Provider> = Arc::from(opened.map_err(|error| wrong(&error))?);
         let own = Own {
-            kind: Kind::InProcessTeammate,
+            kind: TaskKind::InProcessTeammate,
             name: format!("teammate: {}", args.name.trim()),
-            stdin: Stdin::Pipe,
+            stdin: StdinMode::Pipe,
             background: true,
             budget: None,
             timeout: args.timeout,
@@ -221,7 +221,7 @@ impl Calls {
             Company::Lead(mates) => (mates, LEAD, text),
             Company::Mate { desk, mates } => {
                 let name = desk.name.as_str();
-                (mates, name, teammate_xml(name, desk.task, None, &text))
+                (mates, name, format_teammate_xml(name, desk.task, None, &text))
             }
         };
         let to = to.trim();

@@ -3,7 +3,7 @@
 mod random;
 
 use serde_json::{Value, json};
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::NoticeId;
 
 use super::*;
@@ -23,7 +23,7 @@ fn prompt(text: &str) -> Event {
 }
 
 fn task(number: u64) -> TaskId {
-    TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("in range")
+    TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("in range")
 }
 
 fn notice(number: u64) -> Told {

@@ -8,17 +8,17 @@ use siding_core::run::order;
 use siding_core::run::{self, Begun, Duplicates, Given, RunError};
 use siding_core::settings::{self, Environment, SettingsError};
 use siding_core::stop::{self, How};
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::net::NetPolicy;
-use siding_model::outcome::{Placement, Why};
-use siding_model::spec::Stdin;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::spec::StdinMode;
 use siding_tools::tools::{Whose, tasks};
 use siding_tools::{Host, PROGRAM};
 
 use super::when::Idle;
 
 /// The first argument of the program that dreams.
-pub const ARGUMENT: &str = siding_model::spec::own_command::DREAM;
+pub const ARGUMENT: &str = siding_model::spec::self_command::DREAM_ARG;
 
 /// What dream is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,13 +84,13 @@ pub enum StartError {
 pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, StartError> {
     let settings = settings::load(&Environment::from_process())?;
     let order = order::Order {
-        kind: Kind::Dream,
+        kind: TaskKind::Dream,
         command: order::this_program(dream.words()),
         cwd: order::directory(dream.cwd.as_deref())?,
         session_id: host.live_session().map_err(RunError::from)?,
         name: None,
-        stdin: Stdin::Null,
-        placement: Placement::Background { why: Why::Asked },
+        stdin: StdinMode::Null,
+        placement: Placement::Background { why: BackgroundReason::Asked },
         deadline: life.min(settings.max_elapsed_hard_cap),
         keep: false,
         monitor: None,
@@ -98,7 +98,7 @@ pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, Start
     };
     let mut spec = order::spec(&host.root, &settings, order)?;
     // It asks the model as the agent does, whose commands alone the policy is for.
-    spec.net = NetPolicy::Host;
+    spec.net = NetPolicy::Unrestricted;
     // A model that thinks is silent.
     spec.stall_after_ms = 0;
     let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Refused };
@@ -112,7 +112,7 @@ pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, Start
 /// itself when it sees that.
 pub fn interrupt(host: &Host) {
     let Ok(views) = tasks(host, Whose::Session) else { return };
-    let dreams = views.iter().filter(|view| view.kind == Kind::Dream && view.outcome.is_none());
+    let dreams = views.iter().filter(|view| view.kind == TaskKind::Dream && view.outcome.is_none());
     for view in dreams {
         let how = How { by: "agent", grace: None, signal: None };
         let _ends_itself = stop::stop(&host.root, PROGRAM, view.task_id, how);

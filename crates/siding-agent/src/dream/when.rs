@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_model::span;
+use siding_model::duration;
 
 /// The variable that says after how much idleness; without it there are none.
 pub const VARIABLE: &str = "SIDING_DREAM_AFTER";
@@ -27,7 +27,7 @@ impl Idle {
     pub fn read(given: Option<&str>) -> Result<Option<Self>, String> {
         match given.map(str::trim) {
             None | Some("" | "off") => Ok(None),
-            Some(text) => match span::parse(text) {
+            Some(text) => match duration::parse(text) {
                 Ok(after) => Ok(Some(Self { after })),
                 Err(error) => Err(format!("{VARIABLE}: {error}, or `off`")),
             },

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use siding_model::notice::retry_after;
-use siding_model::process::Wall;
+use siding_model::notice::parse_retry_after;
+use siding_model::process::UnixMs;
 
 /// What came of one try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,9 +120,9 @@ fn share(most: Duration, dice: u64) -> Duration {
 /// Returns how long a server wants to be left alone: what the header `retry-after-ms` says, or else
 /// `retry-after`, which is a number of seconds or a date.
 #[must_use]
-pub fn asked(after_ms: Option<&str>, after: Option<&str>, now: Wall) -> Option<Duration> {
+pub fn asked(after_ms: Option<&str>, after: Option<&str>, now: UnixMs) -> Option<Duration> {
     let milliseconds = after_ms.and_then(|text| fraction(text, 1000.0));
-    let whole = || after.and_then(|text| retry_after(text, now));
+    let whole = || after.and_then(|text| parse_retry_after(text, now));
     // Some servers send seconds with a fraction, which no standard knows.
     milliseconds.or_else(whole).or_else(|| after.and_then(|text| fraction(text, 1.0)))
 }
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_a_server_asks_for_is_read() {
-        let now = Wall(1_763_764_872_000);
+        let now = UnixMs(1_763_764_872_000);
         let seconds = |text| asked(None, Some(text), now).map(|time| time.as_secs_f64());
         assert_eq!(seconds("3"), Some(3.0));
         assert_eq!(seconds(" 0.25 "), Some(0.25));
@@ -246,7 +246,7 @@ mod tests {
 
         #[test]
         fn any_header_is_read_or_left(after_ms in ".*", after in ".*", now: i64) {
-            let _any = asked(Some(&after_ms), Some(&after), Wall(now));
+            let _any = asked(Some(&after_ms), Some(&after), UnixMs(now));
         }
     }
 }

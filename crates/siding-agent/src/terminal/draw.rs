@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use siding_model::span::human;
-use siding_model::text::{cut_tail, one_line, width, wrap};
+use siding_model::duration::format_duration;
+use siding_model::text::{cut_tail, display_width, one_line, wrap_text};
 
 use super::frame::{Frame, Paint, Row};
 use super::view::{Doing, Task, View};
@@ -46,7 +46,7 @@ impl View {
         }
         // More than this is not seen anyway.
         let tail = cut_tail(&self.heard, columns * most.max(1) * 4);
-        let rows = wrap(tail.trim_end(), columns);
+        let rows = wrap_text(tail.trim_end(), columns);
         let from = rows.len().saturating_sub(most);
         rows.into_iter().skip(from).map(|row| Row(vec![(Paint::Plain, row)])).collect()
     }
@@ -102,7 +102,7 @@ impl View {
         if let Some(note) = &self.note {
             return Row::cut(Paint::Strong, note, columns);
         }
-        let for_so_long = |since| human(whole(self.now.ms_since(since)));
+        let for_so_long = |since| format_duration(whole(self.now.ms_since(since)));
         let mut what = match (self.doing, self.calls.last()) {
             (_, Some(call)) => {
                 format!("runs {} for {}", one_line(&call.tool, COMMAND), for_so_long(call.since))
@@ -133,7 +133,7 @@ impl View {
         let mut row = one_line(&what, columns);
         for part in [keys, tokens.as_str(), self.model.as_str()] {
             let part = one_line(part, columns);
-            if width(&row) + 3 + width(&part) > columns {
+            if display_width(&row) + 3 + display_width(&part) > columns {
                 break;
             }
             row.push_str(" · ");
@@ -153,15 +153,16 @@ fn first(mut rows: Vec<Row>, left: &mut usize) -> Vec<Row> {
 /// `& b-4k7q0n2m8x5t  12s, usually 40s  npm test  last line`.
 fn task_row(task: &Task, columns: usize) -> Row {
     let mark = if task.is_waited_for { ">" } else { "&" };
-    let usual =
-        task.usual_ms.map_or_else(String::new, |ms| format!(", usually {}", human(whole(ms))));
+    let usual = task
+        .usual_ms
+        .map_or_else(String::new, |ms| format!(", usually {}", format_duration(whole(ms))));
     let state = task.state.map_or_else(String::new, |state| format!("{state} "));
-    let elapsed = human(whole(task.elapsed_ms));
+    let elapsed = format_duration(whole(task.elapsed_ms));
     let head = one_line(&format!("{mark} {}  {state}{elapsed}{usual}  ", task.id), columns);
-    let room = columns.saturating_sub(width(&head));
+    let room = columns.saturating_sub(display_width(&head));
     let has_last = task.last_line.as_ref().is_some_and(|line| !line.trim().is_empty());
     let command = one_line(&task.command, if has_last { room.min(COMMAND) } else { room });
-    let room = room.saturating_sub(width(&command) + 2);
+    let room = room.saturating_sub(display_width(&command) + 2);
     let mut pieces = vec![(Paint::Busy, head), (Paint::Plain, command)];
     if let Some(last) = task.last_line.as_ref().filter(|_| has_last && room > 0) {
         pieces.push((Paint::Faint, format!("  {}", one_line(last.trim(), room))));

@@ -1,6 +1,6 @@
 //! Rows of text with their meaning, before they are bytes for a terminal.
 
-use siding_model::text::{one_line, width, wrap};
+use siding_model::text::{display_width, one_line, wrap_text};
 
 /// What a piece of text means, which a terminal shows as colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ impl Row {
 
     /// Makes rows of foreign text; all but the first begin with blanks for `head`.
     pub(super) fn wrapped(paint: Paint, head: &str, text: &str, columns: usize) -> Vec<Self> {
-        let indent = width(head);
-        let rows = wrap(text, columns.saturating_sub(indent)).into_iter().enumerate();
+        let indent = display_width(head);
+        let rows = wrap_text(text, columns.saturating_sub(indent)).into_iter().enumerate();
         rows.map(|(number, row)| {
             let before = if number == 0 { head.to_owned() } else { " ".repeat(indent) };
             Self(vec![(paint, format!("{before}{row}"))])
@@ -43,7 +43,7 @@ impl Row {
     /// Returns the columns that it takes.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| width(text)).sum()
+        self.0.iter().map(|(_, text)| display_width(text)).sum()
     }
 
     /// Returns its text.

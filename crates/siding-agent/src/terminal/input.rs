@@ -1,6 +1,6 @@
 //! The line that a person writes.
 
-use siding_model::text::{shown, width};
+use siding_model::text::{display_width, visible_char};
 
 /// Prompts that can be called back.
 const REMEMBERED: usize = 200;
@@ -167,8 +167,8 @@ impl Input {
         let mut rows = vec![String::new()];
         let (mut used, mut cursor) = (0, (0, 0));
         for (at, c) in self.text.char_indices().chain([(self.text.len(), '\n')]) {
-            let cell = shown(c);
-            let wide = width(&cell);
+            let cell = visible_char(c);
+            let wide = display_width(&cell);
             // The cursor needs a column of its own, also behind the last character.
             if used + wide > columns || (wide == 0 && used == columns && at == self.at) {
                 rows.push(String::new());
@@ -186,7 +186,7 @@ impl Input {
             }
             // An escape may be wider than all there is.
             for part in cell.chars() {
-                let one = width(part.encode_utf8(&mut [0; 4]));
+                let one = display_width(part.encode_utf8(&mut [0; 4]));
                 if used + one > columns {
                     rows.push(String::new());
                     used = 0;
@@ -287,7 +287,7 @@ mod tests {
                 prop_assert!(input.text.is_char_boundary(input.at));
                 let (rows, (row, column)) = input.rows(columns);
                 prop_assert!(row < rows.len() && column < columns);
-                prop_assert!(rows.iter().all(|row| width(row) <= columns), "{:?}", rows);
+                prop_assert!(rows.iter().all(|row| display_width(row) <= columns), "{:?}", rows);
             }
         }
     }

@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 
 use super::frame::{Paint, Row};
 use super::input::Input;
@@ -21,7 +21,7 @@ const SAID_BYTES_MAX: usize = 8 << 20;
 pub struct View {
     /// The model, as it was named.
     pub(super) model: String,
-    pub(super) now: Mono,
+    pub(super) now: MonotonicMs,
     /// What has not been printed yet.
     said: VecDeque<Said>,
     said_bytes: usize,
@@ -92,11 +92,11 @@ pub(super) enum Doing {
     /// Nothing before something happens.
     Rests,
     /// It has asked the model.
-    Asks { since: Mono },
+    Asks { since: MonotonicMs },
     /// It hears thoughts.
-    Thinks { since: Mono },
+    Thinks { since: MonotonicMs },
     /// It has what was said put in short.
-    Summarises { since: Mono },
+    Summarises { since: MonotonicMs },
     /// It runs calls.
     Runs,
 }
@@ -106,7 +106,7 @@ pub(super) enum Doing {
 pub(super) struct Running {
     pub(super) id: CallId,
     pub(super) tool: String,
-    pub(super) since: Mono,
+    pub(super) since: MonotonicMs,
 }
 
 /// What the guard has doubts about.
@@ -147,7 +147,7 @@ impl Said {
 impl View {
     /// Begins with one in which nothing was said.
     #[must_use]
-    pub fn new(model: &str, now: Mono) -> Self {
+    pub fn new(model: &str, now: MonotonicMs) -> Self {
         Self {
             model: model.to_owned(),
             now,
@@ -168,7 +168,7 @@ impl View {
     }
 
     /// Says which moment it is.
-    pub fn at(&mut self, now: Mono) {
+    pub fn at(&mut self, now: MonotonicMs) {
         self.now = now;
     }
 

@@ -16,7 +16,7 @@ use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
 use siding_core::watch::Watch;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::protocol::Request;
+use siding_model::protocol::ShimRequest;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 
@@ -191,7 +191,7 @@ impl Carrier<'_, '_> {
         if running.asked == Some(shim) {
             return;
         }
-        let stop = Request::Stop { by: steps::BY.to_owned(), grace_ms: None, signal: None };
+        let stop = ShimRequest::Stop { by: steps::BY.to_owned(), grace_ms: None, signal: None };
         // One that does not take it now is asked again when something happens, and has a deadline.
         running.asked = running.watch.send(&stop).is_ok().then_some(shim);
     }

@@ -11,7 +11,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::plan::Plan;
 use super::record::{Record, Rules, StepEnd, Verdict};
@@ -81,9 +81,9 @@ pub struct Track {
     /// The task of the last attempt.
     pub task: Option<TaskId>,
     /// When the last attempt began.
-    pub began: Option<Wall>,
+    pub began: Option<UnixMs>,
     /// When that was over.
-    pub ended: Option<Wall>,
+    pub ended: Option<UnixMs>,
 }
 
 /// A record that cannot follow those before it.

@@ -1,7 +1,7 @@
 //! What the shim of a step says.
 
 use siding_core::watch::Watch;
-use siding_model::protocol::Message;
+use siding_model::protocol::ShimMessage;
 
 /// What was heard of a step.
 pub(super) enum Heard {
@@ -16,16 +16,16 @@ pub(super) fn hear(watch: &mut Watch<'_>) -> Heard {
     let mut anything = false;
     loop {
         match watch.take() {
-            Ok(Some(Message::CannotStart { doing, .. })) => {
+            Ok(Some(ShimMessage::CannotStart { doing, .. })) => {
                 return Heard::Gone { why: format!("its shim {doing}"), again: true };
             }
             Ok(Some(
-                Message::Record { .. }
-                | Message::Output { .. }
-                | Message::Why { .. }
-                | Message::Usage { .. }
-                | Message::Done
-                | Message::Refused { .. },
+                ShimMessage::Record { .. }
+                | ShimMessage::Output { .. }
+                | ShimMessage::Why { .. }
+                | ShimMessage::Usage { .. }
+                | ShimMessage::Done
+                | ShimMessage::Refused { .. },
             )) => anything = true,
             Ok(None) => return Heard::Look { anything: anything || watch.is_over() },
             // It may still run: another attempt could be a second one beside it.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use siding_core::store::{Root, StoreError};
 use siding_core::sys::file;
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::fault::WorkflowError;
 use super::load::{LoadError, Story};
@@ -33,7 +33,7 @@ impl Journal {
         root: &Root,
         id: TaskId,
         opened: Opened,
-        at: Wall,
+        at: UnixMs,
     ) -> Result<Self, WorkflowError> {
         let dir = root.session_dir(&id.to_string(), true)?;
         let fd = file::open_at(&dir, NAME, file::Open::CreateNew)

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
-use siding_model::record::{frame, write_line};
+use siding_model::process::UnixMs;
+use siding_model::record::{parse_frame, write_line};
 
 use super::course::{Course, Misfit};
 use super::file::FileError;
@@ -50,11 +50,11 @@ pub struct Story {
     /// What it began with.
     pub opened: Opened,
     /// When.
-    pub began: Wall,
+    pub began: UnixMs,
     /// The tasks that have carried it out, the newest last. Never empty.
     pub tasks: Vec<TaskId>,
     /// When something was last recorded.
-    pub last: Wall,
+    pub last: UnixMs,
     /// What has happened.
     pub course: Course,
     /// The number of the next record.
@@ -69,7 +69,7 @@ impl Story {
     /// # Errors
     ///
     /// [`FileError`].
-    pub fn begin(opened: Opened, task: TaskId, at: Wall) -> Result<Self, FileError> {
+    pub fn begin(opened: Opened, task: TaskId, at: UnixMs) -> Result<Self, FileError> {
         let plan = Plan::parse(Path::new(&opened.file), &opened.text)?;
         let course = Course::new(plan, opened.rules);
         let tasks = vec![task];
@@ -86,7 +86,7 @@ impl Story {
         let mut expected = 0;
         // What a crash has left of a line never took effect, and its number was used again.
         for line in bytes.split(|byte| *byte == b'\n') {
-            let Ok((seq, json)) = frame(line) else { continue };
+            let Ok((seq, json)) = parse_frame(line) else { continue };
             let damaged = |why: String| LoadError::Damaged { seq: expected, why };
             if seq != expected {
                 return Err(damaged(format!("record {seq} stands in its place")));

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use siding_model::span::human;
-use siding_model::text::{one_line, visible};
+use siding_model::duration::format_duration;
+use siding_model::text::{make_visible, one_line};
 
 use super::course::State;
 use super::view::{StepView, WorkflowView};
@@ -73,7 +73,8 @@ pub fn svg(view: &WorkflowView) -> String {
 
 fn title(view: &WorkflowView) -> String {
     let name = view.name.as_deref().unwrap_or(&view.file);
-    let took = view.elapsed_ms.map(|ms| format!(" after {}", human(Duration::from_millis(ms))));
+    let took =
+        view.elapsed_ms.map(|ms| format!(" after {}", format_duration(Duration::from_millis(ms))));
     escaped(&format!(
         "{}: {}{}",
         one_line(name, TITLE),
@@ -94,7 +95,7 @@ fn edge(out: &mut String, from: (usize, usize), to: (usize, usize)) {
 fn draw(out: &mut String, step: &StepView, (x, y): (usize, usize)) {
     let (fill, line) = colours(step.state);
     let (width, height) = BOX;
-    let took = step.elapsed_ms.map(|ms| format!(" {}", human(Duration::from_millis(ms))));
+    let took = step.elapsed_ms.map(|ms| format!(" {}", format_duration(Duration::from_millis(ms))));
     let attempt = if step.attempt > 1 {
         format!(" (attempt {} of {})", step.attempt, step.attempts)
     } else {
@@ -135,7 +136,7 @@ const fn colours(state: State) -> (&'static str, &'static str) {
 /// Returns a text for XML. What XML cannot hold is made visible.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
+    for c in make_visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 /// The format that is written, and the only one that is read.
 pub(super) const FORMAT: u32 = 1;
@@ -41,7 +41,7 @@ pub enum Record {
         /// The format of all of them.
         format: u32,
         /// When.
-        at: Wall,
+        at: UnixMs,
         /// The task that carries it out.
         task: TaskId,
         /// What it began with.
@@ -51,14 +51,14 @@ pub enum Record {
     /// Another task goes on with it.
     Resumed {
         /// When.
-        at: Wall,
+        at: UnixMs,
         /// Which.
         task: TaskId,
     },
     /// A step is about to be begun.
     Began {
         /// When.
-        at: Wall,
+        at: UnixMs,
         /// Which.
         step: String,
         /// Which attempt, from 1 on.
@@ -70,7 +70,7 @@ pub enum Record {
     /// An attempt is over.
     Ended {
         /// When.
-        at: Wall,
+        at: UnixMs,
         /// Of which step.
         step: String,
         /// Which attempt.
@@ -81,14 +81,14 @@ pub enum Record {
     /// Somebody wants all of it stopped.
     Stopping {
         /// When.
-        at: Wall,
+        at: UnixMs,
         /// What told so.
         by: String,
     },
     /// All of it is over.
     Over {
         /// When.
-        at: Wall,
+        at: UnixMs,
         /// How.
         verdict: Verdict,
     },

@@ -7,12 +7,12 @@ use siding_core::recover::{Found, Recovery};
 use siding_core::run::RunError;
 use siding_core::run::order::{self, Order};
 use siding_core::store::Root;
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::outcome::{Outcome, Placement, Why};
+use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 use siding_model::settings::Settings;
-use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::course::Live;
 use super::fault::WorkflowError;
@@ -39,12 +39,12 @@ pub(super) fn spec(
     let (kind, command) = match &step.work {
         Work::Command(text) => {
             let (text, shell) = (text.clone(), settings.shell.clone());
-            (Kind::LocalBash, Command::Shell { text, shell })
+            (TaskKind::LocalBash, TaskCommand::Shell { text, shell })
         }
         Work::Prompt { text, model } => {
             let mut argv = vec![program.to_owned(), "agent".to_owned(), format!("--prompt={text}")];
             argv.extend(model.as_ref().map(|model| format!("--model={model}")));
-            (Kind::LocalAgent, Command::Argv { argv })
+            (TaskKind::LocalAgent, TaskCommand::Argv { argv })
         }
     };
     let base = Path::new(cwd);
@@ -55,8 +55,8 @@ pub(super) fn spec(
         cwd: order::directory(Some(&place))?,
         session_id: session.clone(),
         name: Some(step.id.clone()),
-        stdin: Stdin::Null,
-        placement: Placement::Background { why: Why::Asked },
+        stdin: StdinMode::Null,
+        placement: Placement::Background { why: BackgroundReason::Asked },
         deadline: step.timeout.unwrap_or(settings.max_elapsed).min(settings.max_elapsed_hard_cap),
         keep: false,
         monitor: None,
@@ -92,7 +92,7 @@ pub(super) fn never_begun() -> StepEnd {
 /// Returns how an attempt ended whose task has ended, `None` while that runs. `is_taken_up` says that it
 /// was begun by another than who asks, and may have been alone for a while.
 pub(super) fn end(state: &TaskState, is_taken_up: bool) -> Option<StepEnd> {
-    let Phase::Ended { outcome, .. } = state.life.phase() else { return None };
+    let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
     let why = outcome.to_string();
     Some(match outcome {
         Outcome::Exited { code: 0 } => StepEnd::Ok,

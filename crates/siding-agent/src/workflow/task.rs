@@ -9,27 +9,27 @@ use siding_core::run::{self, Begun, Duplicates, Given, Heard, RunError};
 use siding_core::store::Root;
 use siding_core::sys::poll;
 use siding_core::watch::Watch;
-use siding_model::id::{Kind, SessionId, TaskId};
-use siding_model::outcome::{Placement, Why};
+use siding_model::id::{SessionId, TaskId, TaskKind};
+use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::record::checksum;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, Stdin, own_command};
+use siding_model::spec::{StdinMode, TaskCommand, self_command};
 
 use super::plan::Plan;
 
 /// The first argument of the program that carries out a workflow.
-pub const INNER: &str = own_command::WORKFLOW;
+pub const INNER: &str = self_command::WORKFLOW_ARG;
 /// The flag before its file.
-pub const FILE: &str = own_command::WORKFLOW_FILE;
+pub const FILE: &str = self_command::WORKFLOW_FILE_FLAG;
 /// The flag before the number of what was in the file when somebody looked at it.
-pub const CHECKED: &str = own_command::WORKFLOW_CHECKED;
+pub const CHECKED: &str = self_command::WORKFLOW_CHECKSUM_FLAG;
 /// The flag for going on after a failure.
 pub const KEEP_GOING: &str = "--keep-going";
 /// The flag before the number of steps at once.
 pub const MAX_PARALLEL: &str = "--max-parallel";
 /// The flag before the workflow that it goes on with.
-pub const RESUME: &str = own_command::WORKFLOW_RESUME;
+pub const RESUME: &str = self_command::WORKFLOW_RESUME_FLAG;
 
 /// The signal that it takes for the wish to end.
 pub const SIGNAL: Signal = Signal::TERM;
@@ -73,13 +73,13 @@ pub fn begin(
         [program.as_str(), INNER, FILE, file, CHECKED, number.as_str()].map(str::to_owned).to_vec();
     let cap = settings.max_elapsed_hard_cap;
     let order = Order {
-        kind: Kind::LocalWorkflow,
-        command: Command::Argv { argv },
+        kind: TaskKind::LocalWorkflow,
+        command: TaskCommand::Argv { argv },
         cwd: order::directory(Some(cwd))?,
         session_id,
         name: Some(name_of(plan, Path::new(file))),
-        stdin: Stdin::Null,
-        placement: Placement::Background { why: Why::Asked },
+        stdin: StdinMode::Null,
+        placement: Placement::Background { why: BackgroundReason::Asked },
         deadline: plan.timeout.unwrap_or(cap).min(cap),
         keep: false,
         monitor: None,

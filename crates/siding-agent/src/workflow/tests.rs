@@ -6,8 +6,8 @@ mod story;
 
 use std::path::Path;
 
-use siding_model::id::{Kind, TaskId};
-use siding_model::process::Wall;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::process::UnixMs;
 
 use super::{Course, Plan, Record, Rules, StepEnd};
 
@@ -24,15 +24,15 @@ fn course(text: &str) -> Course {
 }
 
 fn task(number: u64) -> TaskId {
-    TaskId::draw(Kind::LocalWorkflow, number << 12, u64::MAX).expect("there is room")
+    TaskId::from_random(TaskKind::LocalWorkflow, number << 12, u64::MAX).expect("there is room")
 }
 
 fn began(step: &str, attempt: u32) -> Record {
-    Record::Began { at: Wall(0), step: step.to_owned(), attempt, task: Some(task(7)) }
+    Record::Began { at: UnixMs(0), step: step.to_owned(), attempt, task: Some(task(7)) }
 }
 
 fn ended(step: &str, attempt: u32, end: StepEnd) -> Record {
-    Record::Ended { at: Wall(0), step: step.to_owned(), attempt, end }
+    Record::Ended { at: UnixMs(0), step: step.to_owned(), attempt, end }
 }
 
 fn failed(again: bool) -> StepEnd {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
-use siding_model::span::human;
-use siding_model::text::{one_line, visible};
+use siding_model::process::UnixMs;
+use siding_model::text::{make_visible, one_line};
 
 use super::course::State;
 use super::load::Story;
@@ -29,7 +29,7 @@ pub(super) fn began(id: &str, attempt: u32, attempts: u32, task: TaskId) -> Stri
 
 /// Says that an attempt is over, and what is next for it.
 pub(super) fn ended(id: &str, end: &StepEnd, took_ms: u64, is_tried_again: bool) -> String {
-    let took = human(Duration::from_millis(took_ms));
+    let took = format_duration(Duration::from_millis(took_ms));
     let again = if is_tried_again { "; it is tried again" } else { "" };
     match end {
         StepEnd::Ok => line("ok", &format!("{id}  after {took}")),
@@ -41,7 +41,7 @@ pub(super) fn ended(id: &str, end: &StepEnd, took_ms: u64, is_tried_again: bool)
 
 /// Shows the last lines of what a failed step wrote.
 pub(super) fn tail(output: &str) -> String {
-    let shown = visible(output);
+    let shown = make_visible(output);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(LINES)..];
     last.iter().map(|line| format!("    | {line}\n")).collect()
@@ -53,7 +53,7 @@ pub(super) fn stopping(by: &str) -> String {
 }
 
 /// Says how it has ended.
-pub(super) fn over(story: &Story, verdict: Verdict, now: Wall) -> String {
+pub(super) fn over(story: &Story, verdict: Verdict, now: UnixMs) -> String {
     let states = story.course.states();
     let words = [
         State::Ok,
@@ -69,12 +69,12 @@ pub(super) fn over(story: &Story, verdict: Verdict, now: Wall) -> String {
         (count > 0).then(|| format!("{count} {}", word.word().replace('_', " ")))
     });
     let counts: Vec<String> = counts.collect();
-    let took = human(Duration::from_millis(since(story.began, now)));
+    let took = format_duration(Duration::from_millis(since(story.began, now)));
     format!("workflow {} in {took}: {}\n", verdict.word(), counts.join(", "))
 }
 
 /// Returns the milliseconds between two moments, none when the clock was set back.
-pub(super) fn since(from: Wall, to: Wall) -> u64 {
+pub(super) fn since(from: UnixMs, to: UnixMs) -> u64 {
     u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)
 }
 

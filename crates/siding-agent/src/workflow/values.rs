@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_model::span;
+use siding_model::duration;
 
 use super::file::Mistake;
 use super::raw::RawEnv;
@@ -56,7 +56,7 @@ pub(super) fn not_empty(field: &str, text: &str) -> Result<(), String> {
 
 /// Reads how long something may take.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let time = span::parse(text).map_err(|error| format!("`timeout`: {error}"))?;
+    let time = duration::parse(text).map_err(|error| format!("`timeout`: {error}"))?;
     if time.is_zero() {
         return Err("`timeout` is no time at all; write such as `90s` or `10m`".to_owned());
     }

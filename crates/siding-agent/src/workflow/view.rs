@@ -5,7 +5,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_model::id::TaskId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::course::{State, Track};
 use super::load::Story;
@@ -113,7 +113,7 @@ impl WorkflowView {
 
     /// Shows one that has begun. `is_carried_out` says whether its newest task runs.
     #[must_use]
-    pub fn of_story(story: &Story, is_carried_out: bool, now: Wall) -> Self {
+    pub fn of_story(story: &Story, is_carried_out: bool, now: UnixMs) -> Self {
         let (course, plan) = (&story.course, story.course.plan());
         let state = match course.over() {
             Some(Verdict::Ok) => RunState::Ok,
@@ -140,7 +140,13 @@ impl WorkflowView {
     }
 }
 
-fn of_step(plan: &Plan, step: &Step, state: State, track: &Track, until: Option<Wall>) -> StepView {
+fn of_step(
+    plan: &Plan,
+    step: &Step,
+    state: State,
+    track: &Track,
+    until: Option<UnixMs>,
+) -> StepView {
     let needs = step.needs.iter().map(|need| plan.steps()[*need].id.clone());
     let elapsed = track.began.zip(track.ended.or(until));
     StepView {

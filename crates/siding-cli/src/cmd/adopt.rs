@@ -9,7 +9,7 @@ use siding_core::adopt::{self, Claim, Claimed, Terms};
 use siding_core::host::{self, HostFiles, Reach};
 use siding_core::launch::Shim;
 use siding_core::store::Root;
-use siding_model::host::Ring;
+use siding_model::host::BellByte;
 use siding_model::id::{SessionId, TaskId};
 
 use super::release;
@@ -148,7 +148,7 @@ impl AtOnce {
     fn ring(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
             // One that was killed: the next hook starts another, which looks.
-            let _nobody_listens = files.ring(Ring::Look);
+            let _nobody_listens = files.ring(BellByte::Scan);
         }
         let current = || Some(files?.current().ok()?.session);
         let session = self.session.or_else(inherited_session).or_else(current);

@@ -13,8 +13,8 @@ use siding_agent::transcript::{Transcript, TranscriptError};
 use siding_core::launch::Shim;
 use siding_core::run::order;
 use siding_core::session;
-use siding_model::id::{Kind, SessionId};
-use siding_model::text::{one_line, visible};
+use siding_model::id::{SessionId, TaskKind};
+use siding_model::text::{make_visible, one_line};
 
 use super::agent::SMALL_VARIABLE;
 use super::run;
@@ -95,7 +95,7 @@ impl Args {
             dry_run: self.dry_run,
         };
         let mut run = run::Args::default();
-        run.kind = Kind::Dream;
+        run.kind = TaskKind::Dream;
         run.background = self.background;
         // Who waits for it does so to its end.
         run.budget = (!self.background).then(|| "none".to_owned());
@@ -174,7 +174,7 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
     let (text, usage) = match dreamt {
         Dreamt::Changed { diff, usage } => {
             let what = if inner.dry_run { "would change" } else { "changed" };
-            (format!("{what} `.siding/memory.md`\n{}", visible(&diff)), usage)
+            (format!("{what} `.siding/memory.md`\n{}", make_visible(&diff)), usage)
         }
         Dreamt::Nothing { said, usage } => {
             let said = one_line(said.trim(), COLUMNS);

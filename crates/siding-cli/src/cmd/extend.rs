@@ -7,12 +7,12 @@ use siding_core::link::AskError;
 use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_core::watch::{Watch, WatchError};
+use siding_model::duration;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::process::Mono;
-use siding_model::protocol::Request;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, Settings};
-use siding_model::span;
 
 use crate::context::{self, PROGRAM, Task};
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ impl Args {
         let (_, before) = watch.state()?;
         let wanted_ms = self.wanted_ms(&before);
         let by_ms = self.more.map(millis);
-        let moved = match watch.ask(&Request::Extend { to_ms: wanted_ms, by_ms }, ANSWER_MS) {
+        let moved = match watch.ask(&ShimRequest::Extend { to_ms: wanted_ms, by_ms }, ANSWER_MS) {
             Err(WatchError::Ask { source: AskError::Refused { why }, .. }) => {
                 return Err(refused(id, &why));
             }
@@ -86,7 +86,7 @@ impl Args {
 
     /// Returns the deadline that is asked for, in milliseconds after the start.
     fn wanted_ms(&self, state: &TaskState) -> u64 {
-        let now_set = state.life.deadline().ms_since(state.started);
+        let now_set = state.lifecycle.deadline().ms_since(state.started);
         match (self.to, self.more) {
             (Some(to), _) => millis(to),
             (None, more) => now_set.saturating_add(more.map_or(0, millis)),
@@ -111,7 +111,7 @@ fn refused(id: TaskId, why: &str) -> Failure {
 /// What became of a deadline. All in milliseconds after the start.
 #[derive(Debug, Clone, Copy)]
 struct Moved {
-    started: Mono,
+    started: MonotonicMs,
     before: u64,
     after: u64,
     wanted: u64,
@@ -120,7 +120,7 @@ struct Moved {
 
 impl Moved {
     fn new(before: &TaskState, after: &TaskState, wanted: u64) -> Self {
-        let set = |state: &TaskState| state.life.deadline().ms_since(state.started);
+        let set = |state: &TaskState| state.lifecycle.deadline().ms_since(state.started);
         Self {
             started: after.started,
             before: set(before),
@@ -131,8 +131,8 @@ impl Moved {
     }
 
     /// Says it in words.
-    fn said(self, id: TaskId, now: Mono, settings: &Settings) -> String {
-        let human = |ms| span::human(Duration::from_millis(ms));
+    fn said(self, id: TaskId, now: MonotonicMs, settings: &Settings) -> String {
+        let human = |ms| duration::format_duration(Duration::from_millis(ms));
         let left = self.started.plus_ms(self.after).ms_since(now);
         let deadline = format!("{} after its start, in {}", human(self.after), human(left));
         let mut said = if self.after == self.before {
@@ -160,14 +160,14 @@ mod tests {
 
     fn said(before_s: u64, after_s: u64, wanted_s: u64, cap_s: u64) -> String {
         let moved = Moved {
-            started: Mono(1_000),
+            started: MonotonicMs(1_000),
             before: before_s * 1000,
             after: after_s * 1000,
             wanted: wanted_s * 1000,
             cap: cap_s * 1000,
         };
         let id = "b-4k7q0n2m8x5t".parse().expect("an id");
-        moved.said(id, Mono(61_000), &Settings::default())
+        moved.said(id, MonotonicMs(61_000), &Settings::default())
     }
 
     #[test]

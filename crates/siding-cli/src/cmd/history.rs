@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_model::history::{Length, Run, RunView};
-use siding_model::size::human as size;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::history::{Run, RunLength, RunView};
+use siding_model::size::format_size as size;
 
 use crate::context;
 use crate::failure::Failure;
@@ -83,8 +83,10 @@ fn table(runs: &[Run], colour: Colour) -> String {
     let now = clock::wall();
     let places = places(runs.iter().map(|run| run.cwd.as_str()));
     let row = |run: &Run| {
-        let took = run.ran_ms.map_or_else(|| "-".to_owned(), |ms| human(Duration::from_millis(ms)));
-        let over = if matches!(run.length(), Length::AtLeast(_)) { ">" } else { "" };
+        let took = run
+            .ran_ms
+            .map_or_else(|| "-".to_owned(), |ms| format_duration(Duration::from_millis(ms)));
+        let over = if matches!(run.length(), RunLength::AtLeast(_)) { ">" } else { "" };
         let cells = [
             ago(run.ended, now),
             format!("{over}{took}"),

@@ -7,7 +7,7 @@ use clap::builder::PossibleValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_model::settings::HostBudget;
-use siding_model::text::visible;
+use siding_model::text::make_visible;
 
 use super::NotifyWay;
 use crate::context;
@@ -302,13 +302,13 @@ impl Report {
     fn words(&self, title: &str) -> String {
         let mut text = String::new();
         for done in &self.files {
-            text.push_str(&visible(&done.diff));
+            text.push_str(&make_visible(&done.diff));
             if !done.diff.is_empty() {
                 text.push('\n');
             }
         }
         for done in self.files.iter().filter(|done| done.fate != Fate::Unchanged) {
-            let path = visible(&done.path.display().to_string());
+            let path = make_visible(&done.path.display().to_string());
             let what = match (done.fate, self.dry_run) {
                 (Fate::Created, false) => "created",
                 (Fate::Created, true) => "would create",
@@ -319,11 +319,11 @@ impl Report {
             };
             text.push_str(&format!("{what} {path}\n"));
             if let Some(backup) = &done.backup {
-                let backup = visible(&backup.display().to_string());
+                let backup = make_visible(&backup.display().to_string());
                 text.push_str(&format!("  as it was: {backup}\n"));
             }
             for backup in &done.backups_removed {
-                let backup = visible(&backup.display().to_string());
+                let backup = make_visible(&backup.display().to_string());
                 text.push_str(&format!("  removed a backup that says the same: {backup}\n"));
             }
         }

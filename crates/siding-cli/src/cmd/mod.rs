@@ -228,5 +228,5 @@ impl Cli {
 
 /// Parses a duration argument such as `1h30m`.
 fn span(text: &str) -> Result<std::time::Duration, String> {
-    siding_model::span::parse(text).map_err(|error| error.to_string())
+    siding_model::duration::parse(text).map_err(|error| error.to_string())
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use siding_core::launch::Shim;
 use siding_core::run::order;
 use siding_mcp::watch::{Bearer, NEWS, Server, Watch, What, watch};
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
 
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::print;
 
 /// The first argument of the program that watches.
-pub(crate) const ARGUMENT: &str = siding_model::spec::own_command::WATCH_MCP;
+pub(crate) const ARGUMENT: &str = siding_model::spec::self_command::WATCH_MCP_ARG;
 /// The least time between two looks.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 /// How a server is started or reached again in a row before it is given up: with the pauses between,
@@ -142,7 +142,7 @@ fn url(text: &str) -> Result<String, String> {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut run = run::Args::default();
-        run.kind = Kind::MonitorMcp;
+        run.kind = TaskKind::MonitorMcp;
         run.timeout = Some(monitor::life(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
         // Silence is what it is for, and trouble it tells itself.

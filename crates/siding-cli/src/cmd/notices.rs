@@ -17,7 +17,7 @@ use clap::Subcommand;
 use siding_core::notices::{Follower, Look, Outbox, Woken};
 use siding_core::sys::descriptor;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::notice::{Consumer, NoticeId, NoticeView, xml};
+use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
 use siding_model::text::one_line;
 
 pub(crate) use people::{Bell, People};
@@ -198,7 +198,7 @@ impl Teller<'_> {
             if self.args.json {
                 text.push_str(&json::line(notice)?);
             } else if self.args.xml {
-                text.push_str(&xml(notice));
+                text.push_str(&format_notice_xml(notice));
             } else {
                 text.push_str(&text::of(notice));
             }

@@ -13,7 +13,7 @@ use siding_core::store::Root;
 use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::notice::Shown;
+use siding_model::notice::Coverage;
 use siding_model::outcome::Outcome;
 use siding_model::size::Bytes;
 
@@ -237,7 +237,7 @@ impl Args {
             gap,
             text,
             truncated,
-            phase: task.state.life.phase().into(),
+            phase: task.state.lifecycle.phase().into(),
             outcome: outcome(&task.state).cloned(),
         })?;
         Ok((reader == out::Reader::There).then_some(next))
@@ -268,7 +268,7 @@ fn unsaid_cut(query: &Query, reading: &Reading) -> Option<usize> {
 fn note_the_end(root: &Root, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {
-        context::consumed(root, &task.state, Shown::Output);
+        context::consumed(root, &task.state, Coverage::Output);
     }
 }
 
@@ -283,7 +283,7 @@ fn read(
 }
 
 fn outcome(state: &TaskState) -> Option<&Outcome> {
-    match state.life.phase() {
+    match state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome),
         Phase::Starting { .. }
         | Phase::Running { .. }

@@ -9,7 +9,7 @@ use siding_core::listing;
 use siding_core::session;
 use siding_core::store::Root;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::report::TaskView;
+use siding_model::task_view::TaskView;
 
 use crate::context;
 use crate::exit;

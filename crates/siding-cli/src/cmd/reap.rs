@@ -10,9 +10,9 @@ use serde::Serialize;
 use siding_core::reap::{self, Orphans, ReapError, Step};
 use siding_core::store::Root;
 use siding_core::sys::descriptor;
-use siding_model::foreign::Reader;
-use siding_model::retention::Limits;
+use siding_model::retention::RetentionLimits;
 use siding_model::settings::Settings;
+use siding_model::unowned::ReportAudience;
 
 use crate::context::{self, PROGRAM};
 use crate::failure::Failure;
@@ -88,7 +88,7 @@ impl Args {
             steps
         };
         steps.extend(if self.foreign {
-            let (rules, min_age) = (&settings.reap_foreign, settings.foreign_min_age());
+            let (rules, min_age) = (&settings.reap_foreign, settings.unowned_min_age());
             reap::foreign(&root, Orphans { rules, min_age }, self.dry_run)
         } else {
             reap::foreign_unattended(&root, &settings, self.dry_run)
@@ -102,7 +102,7 @@ impl Args {
             print::text(&words::all(&steps, &settings, self.dry_run))?;
         }
         if !self.dry_run {
-            note_report(&root, &settings, &steps, Reader::Caller);
+            note_report(&root, &settings, &steps, ReportAudience::Caller);
         }
         Ok(if steps.iter().any(Step::is_failure) {
             ExitCode::from(LEFT)
@@ -120,7 +120,12 @@ pub(super) fn report_for_agent(root: &Root, settings: &Settings, steps: &[Step])
 }
 
 /// Writes the record that a report of foreign orphans was shown, if these steps have one.
-pub(super) fn note_report(root: &Root, settings: &Settings, steps: &[Step], reader: Reader) {
+pub(super) fn note_report(
+    root: &Root,
+    settings: &Settings,
+    steps: &[Step],
+    reader: ReportAudience,
+) {
     if let Err(error) = reap::note_foreign_report(root, settings, steps, reader) {
         errln!("siding: could not record this report, it will be given again: {error}");
     }
@@ -156,8 +161,8 @@ fn foreign_and_sockets(root: &Root, settings: &Settings) -> Vec<Step> {
     steps
 }
 
-fn limits(settings: &Settings) -> Limits {
-    Limits {
+fn limits(settings: &Settings) -> RetentionLimits {
+    RetentionLimits {
         age: settings.retention_age,
         tasks: settings.retention_tasks,
         bytes: settings.retention_bytes,

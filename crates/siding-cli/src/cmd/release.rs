@@ -7,10 +7,10 @@ use siding_core::view::Detail;
 use siding_core::watch::{Watch, WatchError};
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
-use siding_model::notice::Shown;
+use siding_model::notice::Coverage;
 use siding_model::outcome::Outcome;
-use siding_model::protocol::Request;
-use siding_model::report::ProcessView;
+use siding_model::protocol::ShimRequest;
+use siding_model::task_view::ProcessView;
 use siding_model::text::one_line;
 
 use crate::context::{self, PROGRAM, Task};
@@ -48,7 +48,7 @@ impl Args {
         let id = root.resolve(&self.id)?;
         let before = Task::read(&root, id)?.view(&root, Detail::Full);
         let mut watch = Watch::open(&root, PROGRAM, id)?;
-        let request = Request::Release { by: "user".to_owned() };
+        let request = ShimRequest::Release { by: "user".to_owned() };
         match watch.ask(&request, ANSWER_MS) {
             Err(WatchError::Ask { source: AskError::Refused { why }, .. }) => {
                 return Err(refused(id, &why));
@@ -68,14 +68,14 @@ impl Args {
             print::text(&format!("{}\n", print::wrapped(&said, 0, print::WIDTH)))?;
         }
         // Its session's agent has been told, if it is the one that asked.
-        context::consumed(&root, &task.state, Shown::Standing);
+        context::consumed(&root, &task.state, Coverage::Status);
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Whether a task was given back.
 pub(super) fn is_released(task: &Task) -> bool {
-    matches!(task.state.life.phase(), Phase::Ended { outcome: Outcome::Released { .. }, .. })
+    matches!(task.state.lifecycle.phase(), Phase::Ended { outcome: Outcome::Released { .. }, .. })
 }
 
 fn refused(id: TaskId, why: &str) -> Failure {

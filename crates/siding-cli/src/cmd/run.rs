@@ -16,11 +16,11 @@ use siding_core::run::{self, Begun};
 use siding_core::sys::signals::SignalFd;
 use siding_core::view::Detail;
 use siding_core::watch::Watch;
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
-use siding_model::outcome::Why;
-use siding_model::report::TaskView;
+use siding_model::outcome::BackgroundReason;
 use siding_model::signal::Signal;
+use siding_model::task_view::TaskView;
 use siding_model::wait::Condition;
 
 use crate::context::{self, PROGRAM, Task};
@@ -119,7 +119,7 @@ pub(crate) struct Args {
     pub(super) monitor: Option<Monitor>,
     /// What kind of task it is: other commands are runs of a program of their own.
     #[arg(skip)]
-    pub(super) kind: Kind,
+    pub(super) kind: TaskKind,
     // The last: its heading would hold for whatever follows.
     #[command(flatten)]
     limits: limits::LimitArgs,
@@ -269,7 +269,7 @@ impl Args {
         }
         // Its caller is told here, and by no notice.
         let limits = &task.state.spec.limits;
-        let told = view.breaches.iter().filter(|breach| !limits.ends_at(breach));
+        let told = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         told.for_each(|breach| render::say(&breach.detail));
         if let Some(advice) = render::advice(root, &view) {
             render::say(&advice);
@@ -303,7 +303,7 @@ impl Args {
 /// Adds what is usual for a command that was handed over. Who asked for the background waits for
 /// nothing, not even for this.
 fn expect(root: &siding_core::store::Root, view: &mut TaskView) {
-    if view.placement.why != Some(Why::Asked) {
+    if view.placement.why != Some(BackgroundReason::Asked) {
         past::expect(root, std::slice::from_mut(view));
     }
 }

@@ -7,8 +7,8 @@ use siding_core::store::Root;
 use siding_core::view::Detail;
 use siding_core::why;
 use siding_model::journal::TaskState;
-use siding_model::notice::Shown;
-use siding_model::report::TaskView;
+use siding_model::notice::Coverage;
+use siding_model::task_view::TaskView;
 
 use crate::context::{self, Task};
 use crate::exit;
@@ -69,7 +69,7 @@ impl Args {
         if reader == out::Reader::There {
             // Outcome and last output were shown: there is nothing left to tell.
             let ended = states.iter().filter(|state| !state.is_live());
-            ended.for_each(|state| context::consumed(&root, state, Shown::Sheet));
+            ended.for_each(|state| context::consumed(&root, state, Coverage::Details));
         }
         Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
     }

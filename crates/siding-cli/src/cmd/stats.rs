@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_model::history::{Quantile, StatsView, Summary};
-use siding_model::size::human as size;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::history::{Quantile, RunSummary, StatsView};
+use siding_model::size::format_size as size;
 
 use super::history::{ago, filter, nothing, place, places};
 use crate::context;
@@ -78,10 +78,10 @@ impl Args {
     }
 }
 
-fn table(summaries: &[Summary], colour: Colour) -> String {
+fn table(summaries: &[RunSummary], colour: Colour) -> String {
     let now = clock::wall();
     let places = places(summaries.iter().map(|summary| summary.last.cwd.as_str()));
-    let row = |summary: &Summary| {
+    let row = |summary: &RunSummary| {
         let usual = summary.expectation;
         let cells = [
             summary.runs.to_string(),
@@ -110,8 +110,8 @@ fn table(summaries: &[Summary], colour: Colour) -> String {
 fn quantile(quantile: Option<Quantile>) -> String {
     match quantile {
         None => "-".to_owned(),
-        Some(Quantile::At(ms)) => human(Duration::from_millis(ms)),
-        Some(Quantile::Over(ms)) => format!(">{}", human(Duration::from_millis(ms))),
+        Some(Quantile::Exact(ms)) => format_duration(Duration::from_millis(ms)),
+        Some(Quantile::MoreThan(ms)) => format!(">{}", format_duration(Duration::from_millis(ms))),
     }
 }
 
@@ -144,9 +144,12 @@ mod tests {
             outcome: Outcome::Exited { code: 0 },
             peak_memory: None,
         };
-        let usual =
-            Expectation { runs: 3, median: Quantile::At(250_000), p90: Quantile::Over(310_000) };
-        let summary = Summary {
+        let usual = Expectation {
+            runs: 3,
+            median: Quantile::Exact(250_000),
+            p90: Quantile::MoreThan(310_000),
+        };
+        let summary = RunSummary {
             runs: 4,
             succeeded: 2,
             failed: 1,

@@ -8,9 +8,9 @@ use siding_core::store::Root;
 use siding_core::view::Detail;
 use siding_core::{lanes, session};
 use siding_model::id::{SessionId, TaskId};
-use siding_model::notice::Shown;
-use siding_model::report::TaskView;
+use siding_model::notice::Coverage;
 use siding_model::signal::Signal;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::context::{self, PROGRAM, Task};
@@ -85,7 +85,7 @@ impl Args {
         };
         if reader == out::Reader::There {
             // Who asked for the end has been told of it.
-            tasks.iter().for_each(|task| context::consumed(&root, &task.state, Shown::Standing));
+            tasks.iter().for_each(|task| context::consumed(&root, &task.state, Coverage::Status));
         }
         let has_left = views
             .iter()

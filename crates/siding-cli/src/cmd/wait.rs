@@ -8,13 +8,13 @@ use siding_core::store::Root;
 use siding_core::sys::descriptor;
 use siding_core::view::Detail;
 use siding_core::wait::{Answer, Hit, Waiter};
+use siding_model::duration;
 use siding_model::id::TaskId;
-use siding_model::notice::Shown;
-use siding_model::report::WaitDetail;
+use siding_model::notice::Coverage;
 use siding_model::settings::{Key, RawValue};
-use siding_model::span;
+use siding_model::task_view::WaitDetail;
 use siding_model::text::one_line;
-use siding_model::wait::{Condition, Quantifier, Verdict};
+use siding_model::wait::{Condition, Quantifier, WaitVerdict};
 
 use crate::context::{self, PROGRAM, Task};
 use crate::exit;
@@ -104,9 +104,9 @@ impl Args {
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
         let answer = Waiter::new(&root, PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
         let code = match answer.verdict {
-            Verdict::Satisfied => ExitCode::SUCCESS,
-            Verdict::Ended => ExitCode::from(exit::ENDED_FIRST),
-            Verdict::Timeout => ExitCode::from(exit::TIMED_OUT),
+            WaitVerdict::Satisfied => ExitCode::SUCCESS,
+            WaitVerdict::Ended => ExitCode::from(exit::ENDED_FIRST),
+            WaitVerdict::Timeout => ExitCode::from(exit::TIMED_OUT),
         };
         let told: Vec<TaskId> =
             answer.hits.iter().filter(|hit| tells_end(hit)).map(|hit| hit.task_id).collect();
@@ -117,7 +117,7 @@ impl Args {
         };
         if reader == out::Reader::There {
             for id in told {
-                context::consumed(&root, &Task::read(&root, id)?.state, Shown::Standing);
+                context::consumed(&root, &Task::read(&root, id)?.state, Coverage::Status);
             }
         }
         Ok(code)
@@ -140,12 +140,12 @@ impl Args {
         }
         let reader = out::print(&text)?;
         match answer.verdict {
-            Verdict::Satisfied => {}
-            Verdict::Ended => {
+            WaitVerdict::Satisfied => {}
+            WaitVerdict::Ended => {
                 errln!("siding: ended first; {} can no longer come", self.wanted());
             }
-            Verdict::Timeout => {
-                let bound = span::human(bound);
+            WaitVerdict::Timeout => {
+                let bound = duration::format_duration(bound);
                 let wanted = if self.conditions.is_empty() {
                     "not ended".to_owned()
                 } else {

@@ -14,9 +14,9 @@ use clap::Subcommand;
 use siding_agent::workflow::{WorkflowError, read_journal, task};
 use siding_core::launch::Shim;
 use siding_core::store::Root;
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
-use siding_model::spec::Command as Words;
+use siding_model::spec::TaskCommand as Words;
 
 use crate::context::{self, PROGRAM, Task};
 use crate::failure::Failure;
@@ -93,7 +93,7 @@ impl How {
         let settings = context::legal_settings();
         let life = timeout.unwrap_or(settings.max_elapsed_hard_cap);
         let mut run = super::run::Args::default();
-        run.kind = Kind::LocalWorkflow;
+        run.kind = TaskKind::LocalWorkflow;
         run.background = self.background;
         run.budget = self.budget;
         run.timeout = Some(self.timeout.unwrap_or_else(|| millis(life)));
@@ -126,7 +126,7 @@ fn find(root: &Root, text: &str) -> Result<TaskId, Failure> {
         (Err(_), Ok(id)) => id,
         (Err(error), Err(_)) => return Err(error.into()),
     };
-    if id.kind() != Kind::LocalWorkflow {
+    if id.kind() != TaskKind::LocalWorkflow {
         let kind = id.kind().name();
         return Err(Failure::new(format!("{id} is no workflow but a task of kind {kind}"))
             .with_hint(format!("`siding show {id}` shows it")));
@@ -158,7 +158,7 @@ fn carrying_out(root: &Root, file: &str) -> Result<Vec<TaskId>, Failure> {
         task.state.is_live() && of_file.unwrap_or_else(of_journal)
     };
     let live = root.live_tasks()?.into_iter();
-    Ok(live.filter(|id| id.kind() == Kind::LocalWorkflow).filter(is_of_file).collect())
+    Ok(live.filter(|id| id.kind() == TaskKind::LocalWorkflow).filter(is_of_file).collect())
 }
 
 impl From<WorkflowError> for Failure {

@@ -86,7 +86,7 @@ impl Memory {
 
     fn page(&self, file: &Path) -> PathBuf {
         // A name that is short whatever the path is.
-        let hash = Fnv1a::default().with(file.as_os_str().as_encoded_bytes());
-        self.dir.join(format!("{}.json", hash.hex()))
+        let hash = Fnv1a::default().with_bytes(file.as_os_str().as_encoded_bytes());
+        self.dir.join(format!("{}.json", hash.to_hex()))
     }
 }

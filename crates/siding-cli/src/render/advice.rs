@@ -4,21 +4,21 @@ use siding_core::session;
 use siding_core::store::Root;
 use siding_core::sys::clock;
 use siding_model::advice::{self, Dialect, NoticeChannel};
-use siding_model::process::Wall;
-use siding_model::report::TaskView;
+use siding_model::process::UnixMs;
+use siding_model::task_view::TaskView;
 
 /// Returns what the one who looks at a task should know or do next, `None` when its outcome says
 /// all there is.
 pub(crate) fn advice(root: &Root, view: &TaskView) -> Option<String> {
     let channel = match session::has_notice_channel(root, &view.session_id) {
         true => NoticeChannel::Pushed,
-        false => NoticeChannel::Missing,
+        false => NoticeChannel::PollOnly,
     };
     at(view, channel, clock::wall())
 }
 
-fn at(view: &TaskView, channel: NoticeChannel, now: Wall) -> Option<String> {
-    advice::advice(view, Dialect::Commands, channel, now)
+fn at(view: &TaskView, channel: NoticeChannel, now: UnixMs) -> Option<String> {
+    advice::task_advice(view, Dialect::Commands, channel, now)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What of a task needs attention, in one or two words: the same facts as in its JSON.
 
-use siding_model::evidence::Verdict;
-use siding_model::report::{PhaseName, TaskView};
+use siding_model::evidence::WhyVerdict;
+use siding_model::task_view::{PhaseName, TaskView};
 
 /// Returns what needs attention most: an answer, a limit that was passed, a silence, or what is left
 /// of a command that is over. Nothing of a task that has ended.
@@ -10,12 +10,14 @@ pub(super) fn mark(view: &TaskView) -> Option<&'static str> {
         return None;
     }
     let silent = view.attention.as_ref().and_then(|attention| match attention.verdict {
-        Verdict::InputWait | Verdict::InputLikely => Some("needs input"),
-        Verdict::PasswordLikely => Some("password"),
-        Verdict::TtyStopped | Verdict::Stopped => Some("stopped"),
-        Verdict::Waiting | Verdict::Busy | Verdict::Quiet | Verdict::Unknown => Some("silent"),
+        WhyVerdict::InputWait | WhyVerdict::InputLikely => Some("needs input"),
+        WhyVerdict::PasswordLikely => Some("password"),
+        WhyVerdict::TtyStopped | WhyVerdict::Stopped => Some("stopped"),
+        WhyVerdict::Waiting | WhyVerdict::Busy | WhyVerdict::Quiet | WhyVerdict::Unknown => {
+            Some("silent")
+        }
         // A server is silent while nobody asks.
-        Verdict::Serving => None,
+        WhyVerdict::Serving => None,
     });
     let limit = (!view.breaches.is_empty()).then_some("over limit");
     let asks = silent.filter(|word| *word != "silent");
@@ -27,13 +29,13 @@ pub(super) fn mark(view: &TaskView) -> Option<&'static str> {
 pub(super) mod tests {
     use siding_model::evidence::{AttentionView, Certainty};
     use siding_model::limits::Breach;
-    use siding_model::outcome::{Limit, Outcome};
-    use siding_model::process::Mono;
+    use siding_model::outcome::{LimitKind, Outcome};
+    use siding_model::process::MonotonicMs;
 
     use super::super::sample::{ended, running};
     use super::*;
 
-    pub(in crate::render) fn stalled(verdict: Verdict) -> AttentionView {
+    pub(in crate::render) fn stalled(verdict: WhyVerdict) -> AttentionView {
         let certainty = Certainty::Hard;
         let advice = String::new();
         AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice }
@@ -46,21 +48,28 @@ pub(super) mod tests {
         view.phase = PhaseName::Lingering;
         assert_eq!(mark(&view), Some("work left"));
         for (verdict, word) in [
-            (Verdict::Waiting, "silent"),
-            (Verdict::Busy, "silent"),
-            (Verdict::InputWait, "needs input"),
-            (Verdict::PasswordLikely, "password"),
-            (Verdict::TtyStopped, "stopped"),
+            (WhyVerdict::Waiting, "silent"),
+            (WhyVerdict::Busy, "silent"),
+            (WhyVerdict::InputWait, "needs input"),
+            (WhyVerdict::PasswordLikely, "password"),
+            (WhyVerdict::TtyStopped, "stopped"),
         ] {
             view.attention = Some(stalled(verdict));
             assert_eq!(mark(&view), Some(word));
         }
-        let (which, detail) = (Limit::Fds, String::new());
+        let (which, detail) = (LimitKind::Fds, String::new());
         let (value, limit, remote) = (2, 1, None);
-        view.breaches =
-            vec![Breach { at: Mono(1), which, value, limit, remote, detail, watchdog: false }];
+        view.breaches = vec![Breach {
+            at: MonotonicMs(1),
+            which,
+            value,
+            limit,
+            remote,
+            detail,
+            watchdog: false,
+        }];
         assert_eq!(mark(&view), Some("stopped"), "it goes no further by itself");
-        view.attention = Some(stalled(Verdict::Quiet));
+        view.attention = Some(stalled(WhyVerdict::Quiet));
         assert_eq!(mark(&view), Some("over limit"));
         let over = ended(Outcome::Exited { code: 0 });
         assert_eq!(mark(&TaskView { breaches: view.breaches, ..over }), None);

@@ -1,6 +1,6 @@
 //! Small pictures: how far something is, and how long things took.
 
-pub(super) use siding_model::advice::{bar, progress};
+pub(super) use siding_model::advice::{format_progress, progress_bar};
 
 /// Returns one column a number, the highest for the largest: `▂▃▁█`.
 pub(crate) fn spark(numbers: &[u64]) -> String {
@@ -15,29 +15,29 @@ pub(crate) fn spark(numbers: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::report::TaskView;
+    use siding_model::task_view::TaskView;
 
     use super::super::sample::running;
     use super::*;
 
     #[test]
     fn a_bar_fills_up() {
-        let bars = [0, 49, 50, 99, 100, 101].map(|done| bar(done, 100, 4));
+        let bars = [0, 49, 50, 99, 100, 101].map(|done| progress_bar(done, 100, 4));
         assert_eq!(bars, ["[----]", "[#---]", "[##--]", "[###-]", "[####]", "[###+]"]);
-        assert_eq!(bar(0, 0, 4), "[----]");
-        assert_eq!(bar(u64::MAX, u64::MAX, 4), "[####]");
+        assert_eq!(progress_bar(0, 0, 4), "[----]");
+        assert_eq!(progress_bar(u64::MAX, u64::MAX, 4), "[####]");
     }
 
     #[test]
     fn progress_is_said_only_when_something_is_usual() {
         let mut view = TaskView { elapsed_ms: 120_000, ..running() };
-        assert_eq!(progress(&view), None);
+        assert_eq!(format_progress(&view), None);
         view.expected_ms = Some(250_000);
         view.expected_p90_ms = Some(310_000);
-        assert_eq!(progress(&view).as_deref(), Some("4m 10s, 2m in [####------]"));
+        assert_eq!(format_progress(&view).as_deref(), Some("4m 10s, 2m in [####------]"));
         view.elapsed_ms = 400_000;
         assert_eq!(
-            progress(&view).as_deref(),
+            format_progress(&view).as_deref(),
             Some("4m 10s, 6m 40s in, longer than nine of ten runs [#########+]")
         );
     }

@@ -1,8 +1,8 @@
 //! A task for tests of what is printed.
 
 use siding_model::id::{SessionId, TaskId};
-use siding_model::outcome::{Outcome, Why};
-use siding_model::report::{
+use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::task_view::{
     OutputView, PhaseName, PlacementKind, PlacementView, ProcessView, TaskView,
 };
 
@@ -20,7 +20,10 @@ pub(crate) fn running() -> TaskView {
         adopted: false,
         sandbox: None,
         phase: PhaseName::Running,
-        placement: PlacementView { kind: PlacementKind::Background, why: Some(Why::Budget) },
+        placement: PlacementView {
+            kind: PlacementKind::Background,
+            why: Some(BackgroundReason::Budget),
+        },
         outcome: None,
         leader_outcome: None,
         pipeline_statuses: None,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use siding_model::advice::line;
+use siding_model::advice::format_task_line;
+use siding_model::duration::format_duration;
 use siding_model::outcome::Outcome;
-use siding_model::report::{PhaseName, TaskView};
-use siding_model::span::human;
+use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
 use super::COLUMNS;
@@ -13,7 +13,7 @@ use super::paint::Paint;
 
 /// Returns how long it ran.
 pub(super) fn elapsed(view: &TaskView) -> String {
-    human(Duration::from_millis(view.elapsed_ms))
+    format_duration(Duration::from_millis(view.elapsed_ms))
 }
 
 /// Returns one word or two for a column.
@@ -55,7 +55,7 @@ pub(super) fn paint(view: &TaskView) -> Paint {
 
 /// Returns one line about a task that has ended, or how it stands when it has not.
 pub(crate) fn ended_line(view: &TaskView) -> String {
-    line(view, COLUMNS)
+    format_task_line(view, COLUMNS)
 }
 
 #[cfg(test)]

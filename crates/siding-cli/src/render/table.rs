@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use siding_model::id::Kind;
-use siding_model::report::TaskView;
-use siding_model::size::human as size;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::id::TaskKind;
+use siding_model::size::format_size as size;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use super::COLUMNS;
 use super::attention;
-use super::bar::bar;
+use super::bar::progress_bar;
 use super::paint::{Colour, Paint};
 use super::state;
 
@@ -116,10 +116,10 @@ fn used(columns: &[Column]) -> usize {
 /// is room: the bar goes first.
 fn usual(views: &[TaskView], room: usize) -> Option<Column> {
     let text = |view: &TaskView| {
-        view.expected_ms.map_or_else(String::new, |ms| human(Duration::from_millis(ms)))
+        view.expected_ms.map_or_else(String::new, |ms| format_duration(Duration::from_millis(ms)))
     };
     let both = |view: &TaskView| {
-        let bar = view.expected_ms.map(|usual| bar(view.elapsed_ms, usual, BAR) + " ");
+        let bar = view.expected_ms.map(|usual| progress_bar(view.elapsed_ms, usual, BAR) + " ");
         bar.unwrap_or_default() + &text(view)
     };
     if views.iter().all(|view| view.expected_ms.is_none()) {
@@ -136,14 +136,14 @@ fn ports(view: &TaskView) -> String {
 
 fn command(view: &TaskView, room: usize) -> String {
     match (&view.name, view.kind) {
-        (Some(name), Kind::LocalBash) => one_line(&format!("[{name}] {}", view.command), room),
-        _ => one_line(view.what(), room),
+        (Some(name), TaskKind::LocalBash) => one_line(&format!("[{name}] {}", view.command), room),
+        _ => one_line(view.display_name(), room),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use siding_model::evidence::Verdict;
+    use siding_model::evidence::WhyVerdict;
     use siding_model::outcome::Outcome;
 
     use super::super::sample::{HOSTILE, ended, running};
@@ -195,8 +195,12 @@ mod tests {
                 Colour::Off,
             )
         };
-        assert!(named(Kind::LocalBash).contains("[fix] /usr/bin/siding"));
-        assert!(named(Kind::LocalAgent).ends_with("  fix\n"), "{}", named(Kind::LocalAgent));
+        assert!(named(TaskKind::LocalBash).contains("[fix] /usr/bin/siding"));
+        assert!(
+            named(TaskKind::LocalAgent).ends_with("  fix\n"),
+            "{}",
+            named(TaskKind::LocalAgent)
+        );
     }
 
     #[test]
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn what_needs_attention_is_marked_on_a_screen() {
         let mut asking = running();
-        asking.attention = Some(super::attention::tests::stalled(Verdict::InputWait));
+        asking.attention = Some(super::attention::tests::stalled(WhyVerdict::InputWait));
         asking.command = "npm init and so on, longer than there is room for on one line".to_owned();
         let views = [asking.clone(), running(), ended(Outcome::Exited { code: 7 })];
         assert_eq!(
@@ -239,7 +243,7 @@ mod tests {
         let plain = table(&[running()], Colour::Off);
         let painted = table(&[running()], Colour::On);
         assert!(painted.contains("\x1b[36mrunning\x1b[m"));
-        let stripped = siding_model::text::fold(painted.as_bytes(), Default::default());
+        let stripped = siding_model::text::render_output(painted.as_bytes(), Default::default());
         assert_eq!(stripped, plain);
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use siding_core::sys::clock;
 use siding_model::advice::until_deadline;
+use siding_model::duration::{format_duration, format_duration_exact};
 use siding_model::record::StopReport;
-use siding_model::report::{MonitorView, PlacementKind, TaskView};
-use siding_model::size::human as size;
-use siding_model::span::{exact, human};
+use siding_model::size::format_size as size;
+use siding_model::task_view::{MonitorView, PlacementKind, TaskView};
 use siding_model::text::{self, one_line};
 
 use super::COLUMNS;
-use super::bar::progress;
+use super::bar::format_progress;
 use super::paint::{Colour, Paint};
 use super::state;
 use super::why;
@@ -103,17 +103,17 @@ impl Sheet {
             Some(ended) => self.line("ended", &format!("{ended}, after {}", state::elapsed(view))),
             None => self.line("elapsed", &state::elapsed(view)),
         }
-        if let Some(usual) = progress(view) {
+        if let Some(usual) = format_progress(view) {
             let runs =
                 view.expected_runs.map_or_else(String::new, |runs| format!(" ({runs} runs)"));
             self.block("usually", &words(&format!("{usual}{runs}"), VALUE));
         }
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::wall())) {
             let left = std::time::Duration::from_secs(left.as_secs());
-            self.line("deadline", &format!("{at}, in {}", human(left)));
+            self.line("deadline", &format!("{at}, in {}", format_duration(left)));
         }
         if let Some(ready) = &view.ready {
-            let says = ready.says(view.outcome.is_none());
+            let says = ready.describe(view.outcome.is_none());
             self.block("ready", &wrap(&says, VALUE, READY_LINES));
         }
         if let Some(attention) = &view.attention {
@@ -172,7 +172,9 @@ impl Sheet {
             };
             let parts = [
                 usage.memory_bytes.map(size),
-                usage.cpu_ms.map(|ms| format!("{} CPU", human(Duration::from_millis(ms)))),
+                usage
+                    .cpu_ms
+                    .map(|ms| format!("{} CPU", format_duration(Duration::from_millis(ms)))),
                 usage.processes.map(|number| count(number, "process", "processes")),
                 usage.fds.map(|number| count(number, "descriptor", "descriptors")),
             ];
@@ -202,7 +204,7 @@ impl Sheet {
             .iter()
             .take(LISTED)
             .map(|process| {
-                let cpu = exact(std::time::Duration::from_millis(process.cpu_ms));
+                let cpu = format_duration_exact(std::time::Duration::from_millis(process.cpu_ms));
                 let line = format!("{:>7} {} {cpu:>8}  ", process.pid, process.state);
                 let room = VALUE.saturating_sub(line.chars().count());
                 format!("{line}{}", one_line(&process.command, room))
@@ -236,7 +238,7 @@ impl Sheet {
             self.line("STILL ALIVE", &line);
         }
         if let Some(why) = &report.unproven {
-            self.block("NOT PROVEN", &text::wrap(&one_line(why, 4 * VALUE), VALUE));
+            self.block("NOT PROVEN", &text::wrap_text(&one_line(why, 4 * VALUE), VALUE));
         }
     }
 
@@ -300,7 +302,7 @@ fn more(total: usize, shown: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use siding_model::outcome::Outcome;
-    use siding_model::record::{EndedProcess, Gap, Survivor};
+    use siding_model::record::{EndedProcess, OutputGap, Survivor};
 
     use super::super::sample::{HOSTILE, ended, process, running};
     use super::*;
@@ -309,7 +311,7 @@ mod tests {
     fn an_ended_task_is_one_screen() {
         let mut view = ended(Outcome::Exited { code: 7 });
         view.pipeline_statuses = Some(vec![0, 7]);
-        view.output.gap = Some(Gap { from: 500, to: 1000 });
+        view.output.gap = Some(OutputGap { from: 500, to: 1000 });
         view.output.text = Some((0..12).map(|line| format!("line {line}\n")).collect());
         view.message = Some("look at line 11".to_owned());
         let lines: String = (2..12).map(|line| format!("| line {line}\n")).collect();
@@ -334,22 +336,29 @@ mod tests {
 
     #[test]
     fn what_a_task_used_and_passed_is_shown() {
-        use siding_model::limits::{Breach, Peaks, Sent};
-        use siding_model::outcome::Limit;
-        use siding_model::process::Mono;
-        let mut view = ended(Outcome::Limit { which: Limit::Fds });
-        view.usage = Some(Peaks {
+        use siding_model::limits::{Breach, PeakUsage, SentToRemote};
+        use siding_model::outcome::LimitKind;
+        use siding_model::process::MonotonicMs;
+        let mut view = ended(Outcome::Limit { which: LimitKind::Fds });
+        view.usage = Some(PeakUsage {
             memory_bytes: Some(50 << 20),
             cpu_ms: Some(1_230),
             processes: Some(1),
             fds: Some(4_096),
-            sent: vec![Sent { remote: "192.0.2.1".to_owned(), bytes: 3 << 20 }],
+            sent: vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 3 << 20 }],
         });
         let detail = "max-fds: 4,096 open descriptors, limit 1,000".to_owned();
         let (value, limit, remote) = (4_096, 1_000, None);
-        let which = Limit::Fds;
-        view.breaches =
-            vec![Breach { at: Mono(1), which, value, limit, remote, detail, watchdog: false }];
+        let which = LimitKind::Fds;
+        view.breaches = vec![Breach {
+            at: MonotonicMs(1),
+            which,
+            value,
+            limit,
+            remote,
+            detail,
+            watchdog: false,
+        }];
         let text = task(&view, Colour::Off);
         for line in [
             "b-4k7q0n2m8x5t  stopped at its limit max-fds",

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use siding_model::evidence::{AttentionView, Link, Verdict, WaitingOn, WhyView};
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::evidence::{AttentionView, ChainLink, WaitingOn, WhyVerdict, WhyView};
 use siding_model::text::one_line;
 
 use super::COLUMNS;
@@ -23,7 +23,7 @@ pub(crate) fn why(view: &WhyView) -> String {
         headline(view.verdict, view.waiting_on),
         view.certainty.as_str()
     );
-    let spent = |ms| human(Duration::from_millis(ms));
+    let spent = |ms| format_duration(Duration::from_millis(ms));
     let silent = format!(
         "{}, seen so for {}, {:.1} % of a core",
         spent(view.silent_ms),
@@ -55,26 +55,26 @@ pub(crate) fn why(view: &WhyView) -> String {
 pub(super) fn stalled(view: &AttentionView) -> String {
     format!(
         "silent for {}, {} ({})",
-        human(Duration::from_millis(view.silent_ms)),
+        format_duration(Duration::from_millis(view.silent_ms)),
         headline(view.verdict, view.waiting_on),
         view.certainty.as_str()
     )
 }
 
-fn headline(verdict: Verdict, on: Option<WaitingOn>) -> String {
+fn headline(verdict: WhyVerdict, on: Option<WaitingOn>) -> String {
     match (verdict, on) {
-        (Verdict::Waiting, Some(on)) => format!("waiting on {}", on.as_str()),
+        (WhyVerdict::Waiting, Some(on)) => format!("waiting on {}", on.as_str()),
         (verdict, _) => verdict.as_str().to_owned(),
     }
 }
 
-fn process(link: &Link) -> String {
+fn process(link: &ChainLink) -> String {
     let head = format!("{} {}  ", link.pid, link.state);
     let command = one_line(&link.command, VALUE.saturating_sub(head.len()));
     format!("{head}{command}")
 }
 
-fn wait(link: &Link) -> Option<String> {
+fn wait(link: &ChainLink) -> Option<String> {
     let object = match (&link.syscall, &link.object) {
         (Some(call), Some(object)) => format!("{call}: {object}"),
         (Some(one), None) | (None, Some(one)) => one.clone(),
@@ -100,14 +100,14 @@ mod tests {
     fn view() -> WhyView {
         WhyView {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
-            verdict: Verdict::InputWait,
+            verdict: WhyVerdict::InputWait,
             waiting_on: None,
             certainty: Certainty::Hard,
             since_ms: 2_000,
             silent_ms: 4_000,
             cpu_percent: 0.0,
             chain: vec![
-                Link {
+                ChainLink {
                     pid: 401,
                     command: "cat; true".to_owned(),
                     state: "S".to_owned(),
@@ -115,7 +115,7 @@ mod tests {
                     object: Some("a child".to_owned()),
                     detail: None,
                 },
-                Link {
+                ChainLink {
                     pid: 402,
                     command: "cat".to_owned(),
                     state: "S".to_owned(),

@@ -106,7 +106,7 @@ pub(super) fn room(mark: Option<Birthmark>) -> (State, String) {
         reason = "a rough number for people"
     )]
     let levels = (mark.0 as f64 / TaskId::MIN_BITS as f64).ln().max(0.0) as u64;
-    let who = mark.task().map_or_else(
+    let who = mark.task_id().map_or_else(
         || format!("RLIMIT_RTTIME is already {}", mark.0),
         |task| format!("inside task {task}"),
     );

@@ -1,4 +1,4 @@
-use siding_model::id::{Birthmark, Kind, TaskId};
+use siding_model::id::{Birthmark, TaskId, TaskKind};
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_network_file_system_is_told() {
 #[test]
 fn room_for_nested_tasks_shrinks() {
     assert_eq!(kernel::room(None).0, State::Ok);
-    let task = TaskId::new(Kind::LocalBash, TaskId::MAX_BITS).expect("is one").birthmark();
+    let task = TaskId::new(TaskKind::LocalBash, TaskId::MAX_BITS).expect("is one").birthmark();
     let (state, found) = kernel::room(Some(task));
     assert_eq!(state, State::Ok);
     assert!(found.contains("inside task b-"), "{found}");

@@ -42,7 +42,7 @@ fn take(
 ) -> Result<(), AdoptError> {
     let pid = command.leader.pid;
     let io = |doing| move |source| AdoptError::Io { pid, doing, source };
-    let task = root.new_id(siding_model::id::Kind::LocalBash).map_err(io("make an id"))?;
+    let task = root.new_id(siding_model::id::TaskKind::LocalBash).map_err(io("make an id"))?;
     let claim = Claim::of_sandboxed(command, (task, current.session.clone()), found(command))?;
     // First on record: a supervisor that is killed in between leaves a mark that somebody explains.
     files.note_claim(task).map_err(io("note that it is taken on"))?;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use siding_model::host::{HostRecord, Ring};
+use siding_model::host::{BellByte, HostRecord};
 use siding_model::id::{Birthmark, HostMark, SessionId, TaskId};
 
 use crate::adopt::Terms;
@@ -106,9 +106,9 @@ impl HostFiles {
     /// # Errors
     ///
     /// `ENXIO` when no supervisor listens; else the operating system's.
-    pub fn ring(&self, ring: Ring) -> io::Result<()> {
+    pub fn ring(&self, ring: BellByte) -> io::Result<()> {
         let bell = file::open_at(&self.dir, BELL, Open::FifoWrite)?;
-        match file::write(&bell, &[ring.byte()]) {
+        match file::write(&bell, &[ring.to_byte()]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             result => result.map(drop),
         }
@@ -188,8 +188,8 @@ pub enum Reach {
 #[must_use]
 pub fn reach(root: Option<&Root>) -> Reach {
     let mark = limit::birthmark();
-    let Some(mark) = mark.and_then(Birthmark::host) else {
-        let is_task = mark.is_some_and(|mark| mark.task().is_some());
+    let Some(mark) = mark.and_then(Birthmark::host_mark) else {
+        let is_task = mark.is_some_and(|mark| mark.task_id().is_some());
         // The supervisor was faster.
         let is_taken = is_task && is_beyond_this_namespace(None);
         return if is_taken { Reach::Nowhere } else { Reach::Here };

@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use siding_model::host::{FORMAT, HostRecord, Ring};
+use siding_model::host::{BellByte, HOST_RECORD_FORMAT, HostRecord};
 use siding_model::id::{HostMark, TaskId};
 use siding_model::process::ProcRef;
-use siding_model::protocol::Message;
+use siding_model::protocol::ShimMessage;
 
 use super::files::{Current, HostFiles, is_beyond_this_namespace};
 use crate::link::{Heard, Link};
@@ -94,7 +94,7 @@ pub enum Unsupervised {
 /// Returns the mark of a host that is on record here.
 #[must_use]
 pub fn watched_mark(root: &Root, host: ProcRef) -> Option<HostMark> {
-    let mark = procfs::birthmark(host.pid)?.host()?;
+    let mark = procfs::birthmark(host.pid)?.host_mark()?;
     let record = HostFiles::open(root, mark).ok()?.record().ok()?;
     (record.host == host).then_some(mark)
 }
@@ -121,8 +121,8 @@ pub fn supervise(
         Some(mark) => (HostFiles::open(root, mark)?, false),
         None => {
             let random = crate::sys::random().map_err(io("draw a mark"))?;
-            let mark =
-                HostMark::draw(random, can_be_watched(host)?).ok_or(Unsupervised::TooDeep)?;
+            let mark = HostMark::from_random(random, can_be_watched(host)?)
+                .ok_or(Unsupervised::TooDeep)?;
             let record = record(host, mark).map_err(io("read about the host"))?;
             let files = HostFiles::create(root, &record);
             (files.map_err(io("put the host on record"))?, true)
@@ -136,7 +136,7 @@ pub fn supervise(
         }
         started?;
     } else {
-        let _gone_again = files.ring(Ring::Look);
+        let _gone_again = files.ring(BellByte::Scan);
     }
     Ok(files.mark)
 }
@@ -159,7 +159,7 @@ pub fn can_be_watched(host: ProcRef) -> Result<u64, Unsupervised> {
     }
     match procfs::birthmark(host.pid) {
         None => Ok(u64::MAX),
-        Some(mark) => match (mark.task(), mark.host()) {
+        Some(mark) => match (mark.task_id(), mark.host_mark()) {
             (Some(task), _) => Err(Unsupervised::InTask { task }),
             // It has been given that, or was started by another host.
             (None, Some(_)) => Ok(mark.0),
@@ -170,7 +170,7 @@ pub fn can_be_watched(host: ProcRef) -> Result<u64, Unsupervised> {
 
 fn record(host: ProcRef, mark: HostMark) -> io::Result<HostRecord> {
     Ok(HostRecord {
-        format: FORMAT,
+        format: HOST_RECORD_FORMAT,
         mark,
         host,
         name: procfs::name(host.pid).unwrap_or_default(),
@@ -203,8 +203,8 @@ fn start(
     .map_err(io)?;
     drop(theirs);
     match Link::over(ours).hear(Some(ANSWER_MS)).map_err(io)? {
-        Heard::Message(Message::Done) => Ok(()),
-        Heard::Message(Message::CannotStart { doing, .. }) => {
+        Heard::Message(ShimMessage::Done) => Ok(()),
+        Heard::Message(ShimMessage::CannotStart { doing, .. }) => {
             Err(Unsupervised::Supervisor { doing })
         }
         Heard::Message(_) | Heard::Nothing | Heard::Gone => {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use siding_model::host::Marked;
+use siding_model::host::MarkedProcess;
 use siding_model::id::{Birthmark, HostMark};
 use siding_model::process::ProcRef;
 
@@ -51,17 +51,17 @@ pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<
 
 /// Returns the processes that carry exactly this mark, but for this one and `except`.
 #[must_use]
-pub fn marked(mark: Birthmark, except: i32) -> Vec<Marked> {
+pub fn marked(mark: Birthmark, except: i32) -> Vec<MarkedProcess> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let carries =
         |pid: &i32| *pid != own && *pid != except && procfs::birthmark(*pid) == Some(mark);
     procfs::all_pids().into_iter().filter(carries).filter_map(seen).collect()
 }
 
-fn seen(pid: i32) -> Option<Marked> {
+fn seen(pid: i32) -> Option<MarkedProcess> {
     let stat = procfs::stat(pid).filter(|stat| stat.state != 'Z')?;
     let (words, name) = procfs::words(pid, WORDS_MAX)?;
     let program = procfs::program_name(pid).unwrap_or(name);
     let process = ProcRef { pid, start_ticks: stat.start_ticks };
-    Some(Marked { process, parent: stat.ppid, program, words })
+    Some(MarkedProcess { process, parent: stat.ppid, program, words })
 }

@@ -216,7 +216,8 @@ fn end_of(fd: &OwnedFd, len: u64) -> io::Result<End> {
     let mut bytes = vec![0; usize::try_from(len.min(TAIL)).unwrap_or(0)];
     let count = file::read_at(fd.as_fd(), &mut bytes, len.saturating_sub(TAIL))?;
     let tail = &bytes[..count];
-    let last = tail.split(|byte| *byte == b'\n').rev().find_map(|line| record::frame(line).ok());
+    let last =
+        tail.split(|byte| *byte == b'\n').rev().find_map(|line| record::parse_frame(line).ok());
     let next_seq = last.map_or(0, |(seq, _)| seq + 1);
     Ok(End { len, next_seq, torn: !tail.is_empty() && !tail.ends_with(b"\n") })
 }
@@ -253,7 +254,7 @@ fn read_file(dir: &OwnedFd) -> io::Result<Vec<u8>> {
 /// journal.
 fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
     bytes.split(|byte| *byte == b'\n').filter_map(|line| {
-        let (_, json) = record::frame(line).ok()?;
+        let (_, json) = record::parse_frame(line).ok()?;
         serde_json::from_slice(json).ok()
     })
 }

@@ -2,7 +2,7 @@
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{Consumer, NoticeId, Shown, Story};
+use siding_model::notice::{Consumer, Coverage, NoticeId, TaskNotices};
 
 use super::acks::{self, Acks, Durability};
 use super::error::NoticesError;
@@ -22,7 +22,7 @@ pub fn consume(
     root: &Root,
     state: &TaskState,
     reader: &SessionId,
-    shown: Shown,
+    shown: Coverage,
 ) -> Result<(), NoticesError> {
     let session = &state.spec.session_id;
     // A program has more than one session: its shells' and that of its MCP server.
@@ -32,7 +32,7 @@ pub fn consume(
     let agent = Consumer::agent();
     let acks = Acks::read(root, session)?;
     let mut ids: Vec<NoticeId> =
-        story(root, state.spec.task_id)?.ids_among(state.next_seq, shown).collect();
+        story(root, state.spec.task_id)?.covered_ids_before(state.next_seq, shown).collect();
     ids.retain(|id| !acks.has(&agent, *id));
     acks::add(root, session, Some(&agent), &ids, Durability::Kernel)
 }
@@ -53,10 +53,10 @@ pub fn returned(root: &Root, session: &SessionId, news: &[NoticeId]) -> Result<(
 ///
 /// [`NoticesError`].
 pub fn notices_of(root: &Root, task: TaskId) -> Result<(SessionId, Vec<NoticeId>), NoticesError> {
-    let Story { state, notices } = story(root, task)?;
-    Ok((state.spec.session_id, Shown::Call.names(&notices).collect()))
+    let TaskNotices { state, notices } = story(root, task)?;
+    Ok((state.spec.session_id, Coverage::FullResult.covered_ids(&notices).collect()))
 }
 
-fn story(root: &Root, id: TaskId) -> Result<Story, NoticesError> {
+fn story(root: &Root, id: TaskId) -> Result<TaskNotices, NoticesError> {
     root.task(id)?.story().map_err(|source| NoticesError::Journal { id, source })
 }

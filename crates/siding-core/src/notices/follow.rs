@@ -12,7 +12,7 @@ use std::path::Path;
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::JournalError;
-use siding_model::process::{Mono, ProcRef};
+use siding_model::process::{MonotonicMs, ProcRef};
 
 use super::error::{NoticesError, io_of};
 use super::outbox::{Look, Outbox};
@@ -43,7 +43,7 @@ pub struct Follower<'o, 'r> {
     /// Tasks to look at.
     changed: BTreeSet<TaskId>,
     /// When tasks are to be looked at again although nothing happens to them.
-    again: HashMap<TaskId, Mono>,
+    again: HashMap<TaskId, MonotonicMs>,
     /// Whether a subagent has ended, so that tasks of others may be this session's now.
     is_heir: bool,
 }

@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use siding_model::evidence::Stalled;
+use siding_model::evidence::StallRecord;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{JournalError, TaskState};
 use siding_model::notice::{
-    Consumer, Kind, Notice, NoticeId, NoticeOutput, NoticeView, SUMMARY_MAX, Story,
+    Consumer, MAX_SUMMARY_BYTES, Notice, NoticeId, NoticeKind, NoticeOutput, NoticeView,
+    TaskNotices,
 };
-use siding_model::process::{BootId, Mono};
+use siding_model::process::{BootId, MonotonicMs};
 
 use super::acks::{self, Acks, Durability};
 use super::error::{NoticesError, io_of};
@@ -44,7 +45,7 @@ pub struct Look {
     pub notices: Vec<NoticeView>,
     /// Tasks that may have more to tell later without anything happening: it is their caller's turn
     /// until then.
-    pub later: Vec<(TaskId, Mono)>,
+    pub later: Vec<(TaskId, MonotonicMs)>,
     /// Tasks that could not be read.
     pub unread: Vec<(TaskId, ReadError)>,
 }
@@ -228,7 +229,7 @@ impl<'r> Outbox<'r> {
                 Err(error) => look.unread.push((id, error)),
             }
         }
-        placed.sort_by_key(|(notice, _)| notice.place());
+        placed.sort_by_key(|(notice, _)| notice.sort_key());
         look.notices = placed.into_iter().map(|(_, view)| view).collect();
         (look, ended)
     }
@@ -237,7 +238,7 @@ impl<'r> Outbox<'r> {
         &self,
         id: TaskId,
         told: &HashMap<SessionId, Acks>,
-        now: Mono,
+        now: MonotonicMs,
     ) -> Result<One, ReadError> {
         let dir = match self.root.task(id) {
             Ok(dir) => dir,
@@ -245,7 +246,7 @@ impl<'r> Outbox<'r> {
             // Removed meanwhile; it was acknowledged, or is past its retention.
             Err(_) => return Ok(One::default()),
         };
-        let Story { state, notices } = match dir.story() {
+        let TaskNotices { state, notices } = match dir.story() {
             // Just being made.
             Err(ReadError::Content(JournalError::Empty)) => return Ok(One::default()),
             result => result?,
@@ -260,15 +261,15 @@ impl<'r> Outbox<'r> {
             if acks.has(&self.consumer, notice.id) {
                 continue;
             }
-            if let Some(until) = notice.callers_turn_until(&state, &self.boot, now) {
+            if let Some(until) = notice.caller_priority_until(&state, &self.boot, now) {
                 one.later = [one.later, Some(until)].into_iter().flatten().min();
                 continue;
             }
             let (written, text) = output_of(&dir, &state)?;
-            let has_resumed = |stall: &Stalled| {
-                notice.news.kind() == Kind::Stalled && stall.output_bytes < written.bytes
+            let has_resumed = |stall: &StallRecord| {
+                notice.event.kind() == NoticeKind::Stalled && stall.output_bytes < written.bytes
             };
-            if state.stalled.as_ref().is_some_and(has_resumed) {
+            if state.stall.as_ref().is_some_and(has_resumed) {
                 continue;
             }
             let view = NoticeView::new(&state, &notice, written, &text);
@@ -282,7 +283,7 @@ impl<'r> Outbox<'r> {
 #[derive(Debug, Default)]
 struct One {
     told: Vec<(Notice, NoticeView)>,
-    later: Option<Mono>,
+    later: Option<MonotonicMs>,
     /// What will never change: it has ended.
     ended: Option<Entry>,
 }
@@ -293,5 +294,5 @@ fn output_of(dir: &TaskDir, state: &TaskState) -> io::Result<(NoticeOutput, Stri
         None => output::Extent::measure(dir, state.spec.keep_head).bytes,
     };
     let path = output::path(dir.path(), state);
-    Ok((NoticeOutput { path, bytes }, output::gist(dir, &state.spec, SUMMARY_MAX)?))
+    Ok((NoticeOutput { path, bytes }, output::gist(dir, &state.spec, MAX_SUMMARY_BYTES)?))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::notice::{Consumer, NoticeId};
 
 use super::acks::{Acks, Durability, add};
@@ -42,7 +42,7 @@ fn notice(task: u64, seq: u64) -> NoticeId {
 
 fn id(task: u64) -> TaskId {
     // The last bits of a number say of which kind it is.
-    TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + (task << 12)).expect("in range")
+    TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + (task << 12)).expect("in range")
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_newer_format_is_left_alone() {
 fn the_file_does_not_grow_with_tasks_that_are_gone() {
     let place = Place::new();
     let agent = Consumer::agent();
-    let kept = place.root.new_id(Kind::LocalBash).expect("an id");
+    let kept = place.root.new_id(TaskKind::LocalBash).expect("an id");
     let _there = place.root.create_task(kept).expect("made");
     place.add(Some(&agent), &[NoticeId { task: kept, seq: 4 }]);
     let mut longest = 0;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use super::extent::{self, BLOCK};
 use crate::store::TaskDir;
@@ -27,7 +27,7 @@ pub(super) enum Piece<'b> {
     /// Bytes from this offset on.
     Bytes(u64, &'b [u8]),
     /// Nothing is stored here.
-    Gone(Gap),
+    Gone(OutputGap),
 }
 
 /// An open output file.
@@ -106,7 +106,7 @@ impl Chunks {
         Ok(Flow::On)
     }
 
-    fn first_hole(&self, from: u64, bytes: &[u8], end: u64) -> Option<Gap> {
+    fn first_hole(&self, from: u64, bytes: &[u8], end: u64) -> Option<OutputGap> {
         let mut start = 0;
         while start < bytes.len() {
             let at = from + start as u64;
@@ -116,7 +116,7 @@ impl Chunks {
                 && let Ok(data) = file::next_data(self.fd.as_fd(), at)
                 && data != Some(at)
             {
-                return Some(Gap { from: at, to: data.unwrap_or(end).min(end) });
+                return Some(OutputGap { from: at, to: data.unwrap_or(end).min(end) });
             }
             start += block.len();
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use siding_model::id::TaskId;
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 use siding_model::text::{cut_head, cut_tail};
 
 use super::chunks::Flow;
@@ -32,7 +32,7 @@ pub(super) enum Content {
 #[derive(Debug)]
 enum Part {
     Line { from: u64, to: u64, text: String },
-    Gone(Gap),
+    Gone(OutputGap),
     Skipped { from: u64, to: u64 },
 }
 
@@ -188,7 +188,7 @@ impl Sink for Ends {
         Ok(Flow::On)
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         self.head_open = false;
         self.lacking = true;
         self.push(Part::Gone(gap));
@@ -225,7 +225,7 @@ impl Missing {
         let Self { from, to, lines, gone } = *self;
         let bytes = to.saturating_sub(from);
         if gone == bytes {
-            return gone_line(Gap { from, to });
+            return gone_line(OutputGap { from, to });
         }
         match content {
             Content::Chosen => format!("… {lines} lines left out …"),
@@ -244,7 +244,7 @@ impl Missing {
 }
 
 /// Returns the line that stands for output that is no longer kept.
-pub(super) fn gone_line(gap: Gap) -> String {
+pub(super) fn gone_line(gap: OutputGap) -> String {
     format!("… {} bytes are gone for good, from offset {} to {} …", gap.len(), gap.from, gap.to)
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use siding_model::journal::TaskState;
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use crate::journal_file;
 use crate::store::TaskDir;
@@ -29,7 +29,7 @@ pub struct Extent {
     /// Bytes the task wrote: the length of the file, since offsets in it are stream offsets.
     pub bytes: u64,
     /// The part whose disk space was released.
-    pub gap: Option<Gap>,
+    pub gap: Option<OutputGap>,
 }
 
 impl Extent {
@@ -95,12 +95,12 @@ pub fn path(dir: &Path, task: &TaskState) -> String {
 ///
 /// A hole begins at a whole block: the head that is kept is rounded up to one.
 #[must_use]
-pub fn gap_of(fd: impl AsFd, bytes: u64, keep_head: u64) -> Option<Gap> {
+pub fn gap_of(fd: impl AsFd, bytes: u64, keep_head: u64) -> Option<OutputGap> {
     let keep_head = keep_head.div_ceil(BLOCK).saturating_mul(BLOCK);
     if bytes <= keep_head {
         return None;
     }
     let to = file::next_data(fd, keep_head).ok()?.unwrap_or(bytes).min(bytes);
-    let gap = Gap { from: keep_head, to };
+    let gap = OutputGap { from: keep_head, to };
     (!gap.is_empty()).then_some(gap)
 }

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use super::chunks::{Chunks, Flow};
 use super::ends::add_line;
@@ -82,7 +82,7 @@ impl Sink for Errors<'_> {
         Ok(Flow::On)
     }
 
-    fn gone(&mut self, _: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, _: OutputGap) -> io::Result<Flow> {
         Ok(Flow::On)
     }
 

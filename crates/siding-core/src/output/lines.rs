@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 
-use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Folder, Repeats, visible};
+use siding_model::record::OutputGap;
+use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode, make_visible};
 
 use super::chunks::{Flow, Piece};
 
@@ -34,7 +34,7 @@ pub(super) trait Sink {
     fn line(&mut self, line: Line<'_>) -> io::Result<Flow>;
 
     /// Takes note that a part of the output is gone for good.
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow>;
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow>;
 
     /// Takes note that a part was not read.
     fn skipped(&mut self, from: u64, to: u64) -> io::Result<Flow>;
@@ -48,7 +48,7 @@ impl<S: Sink + ?Sized> Sink for &mut S {
         (**self).line(line)
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         (**self).gone(gap)
     }
 
@@ -65,7 +65,7 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 #[derive(Debug)]
 pub(super) struct Lines<S> {
     sink: S,
-    folder: Folder,
+    folder: OutputRenderer,
     out: String,
     /// Where the text that was not given out yet begins.
     from: u64,
@@ -85,7 +85,7 @@ impl<S: Sink> Lines<S> {
 
     /// Returns the line that is not ended yet, and where it begins.
     pub(super) fn unended(&self) -> (u64, &str) {
-        (self.from, self.folder.unended())
+        (self.from, self.folder.pending_line())
     }
 
     /// Takes the next piece of the file.
@@ -164,9 +164,9 @@ impl<S: Sink> Lines<S> {
 /// nor a model may be shown something else than what is there.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
     // Of ASCII the folder has left nothing that would.
-    if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(visible(text)) }
+    if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(make_visible(text)) }
 }
 
-fn folder() -> Folder {
-    Folder::new(FoldOptions { repeats: Repeats::Keep })
+fn folder() -> OutputRenderer {
+    OutputRenderer::new(RenderOptions { repeats: RepeatMode::Keep })
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use regex::Regex;
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use super::chunks::{Chunks, Flow, Piece};
 use super::lines::{Line, Lines, Sink};
@@ -122,7 +122,7 @@ impl<H: Hits> Sink for Finder<H> {
         })
     }
 
-    fn gone(&mut self, _gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, _gap: OutputGap) -> io::Result<Flow> {
         Ok(Flow::On)
     }
 

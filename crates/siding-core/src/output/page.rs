@@ -2,8 +2,8 @@
 
 use std::io;
 
-use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Folder, Repeats};
+use siding_model::record::OutputGap;
+use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode};
 
 use super::chunks::Flow;
 use super::ends::{add_line, gone_line};
@@ -17,7 +17,7 @@ const RESERVE: usize = 120;
 pub(super) struct Page {
     max: usize,
     text: String,
-    counter: Folder,
+    counter: OutputRenderer,
     next: u64,
     /// Text and offset to go back to when the line that was begun does not fit.
     line_start: (usize, u64),
@@ -95,7 +95,7 @@ impl Sink for Page {
         Ok(Flow::On)
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         self.flush();
         self.line_start = (self.text.len(), self.next);
         if self.text.len() + RESERVE > self.max && !self.text.is_empty() {
@@ -117,6 +117,6 @@ impl Sink for Page {
     }
 }
 
-fn counter() -> Folder {
-    Folder::new(FoldOptions { repeats: Repeats::Count })
+fn counter() -> OutputRenderer {
+    OutputRenderer::new(RenderOptions { repeats: RepeatMode::Count })
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use super::chunks::Flow;
 use super::ends::gone_line;
@@ -29,7 +29,7 @@ impl<F: FnMut(&str) -> io::Result<()>> Sink for Pour<F> {
         Ok(Flow::On)
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         self.lacking = true;
         let newline = if self.at_line_start { "" } else { "\n" };
         (self.out)(&format!("{newline}{}\n", gone_line(gap)))?;

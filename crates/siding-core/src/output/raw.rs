@@ -2,7 +2,7 @@
 
 use std::io;
 
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use super::chunks::{Chunks, Flow, Piece};
 use crate::store::TaskDir;
@@ -76,7 +76,12 @@ impl Pieces {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn take(&mut self, from: u64, to: u64, piece: &mut Vec<u8>) -> io::Result<Option<Gap>> {
+    pub fn take(
+        &mut self,
+        from: u64,
+        to: u64,
+        piece: &mut Vec<u8>,
+    ) -> io::Result<Option<OutputGap>> {
         let mut gone = None;
         piece.clear();
         self.0.each(from, to, |found| {

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Repeats as Fold, fold};
+use siding_model::record::OutputGap;
+use siding_model::text::{RenderOptions, RepeatMode as Fold, render_output};
 
 use super::chunks::{Chunks, Flow};
 use super::ends::{Content, Ends};
@@ -70,7 +70,7 @@ pub struct Reading {
     /// Bytes there were.
     pub bytes: u64,
     /// The part of all output that is gone for good.
-    pub gap: Option<Gap>,
+    pub gap: Option<OutputGap>,
     /// Whether the text lacks something that lies between `from` and `bytes`.
     pub truncated: bool,
 }
@@ -174,7 +174,7 @@ pub fn last_lines(dir: &TaskDir, keep_head: u64, from: u64, count: usize) -> io:
 }
 
 /// Returns where the part behind the gap begins, if there is one.
-fn floor(gap: Option<Gap>, to: u64) -> u64 {
+fn floor(gap: Option<OutputGap>, to: u64) -> u64 {
     gap.filter(|gap| gap.to < to).map_or(0, |gap| gap.to)
 }
 
@@ -207,7 +207,7 @@ fn all(chunks: &mut Chunks, (from, to): (u64, u64), sink: impl Sink) -> io::Resu
 fn read_ends(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
-    gap: Option<Gap>,
+    gap: Option<OutputGap>,
     max: usize,
     sink: &mut Ends,
 ) -> io::Result<()> {
@@ -260,7 +260,7 @@ fn piece_of_line(chunks: &Chunks, from: u64, max: usize) -> io::Result<(String, 
     for most in [count, count / 4] {
         let settled = places::settled(&bytes[..most]);
         let used = if settled == 0 { most } else { settled };
-        let text = fold(&bytes[..used], FoldOptions { repeats: Fold::Count });
+        let text = render_output(&bytes[..used], RenderOptions { repeats: Fold::Count });
         let text = shown(&text).into_owned();
         if text.len() <= max {
             return Ok((text, from + used as u64, true));

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Folder, Repeats as Fold};
+use siding_model::record::OutputGap;
+use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode as Fold};
 
 use super::chunks::Flow;
 use super::lines::{Line, Sink};
@@ -14,7 +14,7 @@ use super::lines::{Line, Sink};
 #[derive(Debug)]
 pub(super) struct Repeats<S> {
     sink: S,
-    folder: Folder,
+    folder: OutputRenderer,
     out: String,
     /// Places of the lines that were taken and not given out yet.
     held: Option<(u64, u64)>,
@@ -56,7 +56,7 @@ impl<S: Sink> Sink for Repeats<S> {
         self.give()
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         match self.flush()? {
             Flow::On => self.sink.gone(gap),
             Flow::Enough => Ok(Flow::Enough),
@@ -78,6 +78,6 @@ impl<S: Sink> Sink for Repeats<S> {
     }
 }
 
-fn folder() -> Folder {
-    Folder::new(FoldOptions { repeats: Fold::Count })
+fn folder() -> OutputRenderer {
+    OutputRenderer::new(RenderOptions { repeats: Fold::Count })
 }

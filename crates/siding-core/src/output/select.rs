@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use regex::Regex;
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 
 use super::chunks::Flow;
 use super::errors::looks_like_error;
@@ -125,7 +125,7 @@ impl<S: Sink> Sink for Select<'_, S> {
         self.sink.line(Line { text: &text, begins: true, ..line })
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         self.before.clear();
         (self.after, self.apart) = (0, false);
         self.sink.gone(gap)
@@ -166,7 +166,7 @@ impl<S: Sink> Sink for Last<S> {
         Ok(Flow::On)
     }
 
-    fn gone(&mut self, gap: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
         self.sink.gone(gap)
     }
 

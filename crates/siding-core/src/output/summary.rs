@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use siding_model::record::Gap;
+use siding_model::record::OutputGap;
 use siding_model::spec::TaskSpec;
-use siding_model::text::{cut_head, cut_tail, visible};
+use siding_model::text::{cut_head, cut_tail, make_visible};
 
 use super::chunks::{Chunks, Flow};
 use super::errors::looks_like_error;
@@ -48,7 +48,7 @@ fn ending(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String> {
         text.push_str(part);
         Ok(())
     })?;
-    Ok(visible(text.trim_end()))
+    Ok(make_visible(text.trim_end()))
 }
 
 /// Returns what looks like errors in the last MiB of a task's output, the first of them first, then
@@ -155,7 +155,7 @@ impl Gist {
 
 impl Sink for Gist {
     fn line(&mut self, line: Line<'_>) -> io::Result<Flow> {
-        let text = visible(line.text);
+        let text = make_visible(line.text);
         let is_error = if line.begins { looks_like_error(&text) } else { self.open_error };
         let taken = is_error && self.error(&text, line.begins);
         self.open_error = taken && !line.text.ends_with('\n');
@@ -165,7 +165,7 @@ impl Sink for Gist {
         Ok(Flow::On)
     }
 
-    fn gone(&mut self, _: Gap) -> io::Result<Flow> {
+    fn gone(&mut self, _: OutputGap) -> io::Result<Flow> {
         self.cut = true;
         Ok(Flow::On)
     }

@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 
 use proptest::prelude::*;
 use regex::Regex;
-use siding_model::id::Kind;
-use siding_model::record::Gap;
-use siding_model::text::{FoldOptions, Repeats, fold, visible};
+use siding_model::id::TaskKind;
+use siding_model::record::OutputGap;
+use siding_model::text::{RenderOptions, RepeatMode, make_visible, render_output};
 
 use super::*;
 use crate::store::{Root, TaskDir};
@@ -22,12 +22,12 @@ impl Stage {
     fn new(output: &[u8]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let root = Root::open(&temporary.path().join("state")).unwrap();
-        let dir = root.create_task(root.new_id(Kind::LocalBash).unwrap()).unwrap();
+        let dir = root.create_task(root.new_id(TaskKind::LocalBash).unwrap()).unwrap();
         std::fs::write(dir.path().join(FILE), output).unwrap();
         Self { dir, _root: root, _temporary: temporary }
     }
 
-    fn punch(&self, gap: Gap) {
+    fn punch(&self, gap: OutputGap) {
         let fd = file::open_at(&self.dir, FILE, file::Open::ReadWrite).unwrap();
         file::punch_hole(fd.as_fd(), gap.from, gap.len()).unwrap();
     }
@@ -184,12 +184,12 @@ fn the_middle_of_a_large_output_is_not_even_read() {
 fn a_hole_is_told_apart_from_zeros() {
     let mut output = vec![0; 20_000];
     output.extend(numbered(0..2000).bytes());
-    let zeros = fold(&output, FoldOptions::default());
+    let zeros = render_output(&output, RenderOptions::default());
     let stage = Stage::new(&output);
     assert_eq!(stage.read(4096, &whole()).0, zeros);
-    stage.punch(Gap { from: 4096, to: 16_384 });
+    stage.punch(OutputGap { from: 4096, to: 16_384 });
     let (text, reading) = stage.read(4096, &whole());
-    assert_eq!(reading.gap, Some(Gap { from: 4096, to: 16_384 }));
+    assert_eq!(reading.gap, Some(OutputGap { from: 4096, to: 16_384 }));
     assert!(reading.truncated);
     let marker = "\n… 12288 bytes are gone for good, from offset 4096 to 16384 …\n";
     let pictures = |count: usize| "␀".repeat(count);
@@ -200,15 +200,15 @@ fn a_hole_is_told_apart_from_zeros() {
 #[test]
 fn a_head_that_is_no_whole_block_has_its_gap_found() {
     let stage = Stage::new(&vec![b'x'; 40_960]);
-    stage.punch(Gap { from: 4096, to: 8192 });
-    assert_eq!(Extent::measure(&stage.dir, 1000).gap, Some(Gap { from: 4096, to: 8192 }));
-    assert_eq!(Extent::measure(&stage.dir, 4096).gap, Some(Gap { from: 4096, to: 8192 }));
+    stage.punch(OutputGap { from: 4096, to: 8192 });
+    assert_eq!(Extent::measure(&stage.dir, 1000).gap, Some(OutputGap { from: 4096, to: 8192 }));
+    assert_eq!(Extent::measure(&stage.dir, 4096).gap, Some(OutputGap { from: 4096, to: 8192 }));
 }
 
 #[test]
 fn gone_and_left_out_are_told_in_one_line() {
     let stage = Stage::new(numbered(0..900_000).as_bytes());
-    stage.punch(Gap { from: 1 << 20, to: 3 << 20 });
+    stage.punch(OutputGap { from: 1 << 20, to: 3 << 20 });
     let excerpt = excerpt(&stage.dir, 1 << 20, 4000).unwrap();
     let markers: Vec<&str> = excerpt.text.lines().filter(|line| line.starts_with('…')).collect();
     assert_eq!(markers.len(), 1, "{markers:?}");
@@ -218,7 +218,7 @@ fn gone_and_left_out_are_told_in_one_line() {
 #[test]
 fn a_look_that_begins_in_the_gap_says_so_first() {
     let stage = Stage::new(numbered(0..10_000).as_bytes());
-    stage.punch(Gap { from: 4096, to: 8192 });
+    stage.punch(OutputGap { from: 4096, to: 8192 });
     let query = Query { from: 5000, ..sized(Size::Page(500)) };
     let (text, reading) = stage.read(4096, &query);
     assert!(text.starts_with("… 3192 bytes are gone for good, from offset 5000 to 8192 …\n"));
@@ -319,7 +319,7 @@ fn growing_output_is_followed_by_whole_lines() {
 fn raw_bytes_are_copied_without_the_gap() {
     let mut output: Vec<u8> = (0..=255).cycle().take(20_000).collect();
     let stage = Stage::new(&output);
-    stage.punch(Gap { from: 4096, to: 12_288 });
+    stage.punch(OutputGap { from: 4096, to: 12_288 });
     let mut bytes = Vec::new();
     let copied = copy(&stage.dir, 100, |part| {
         bytes.extend_from_slice(part);
@@ -372,7 +372,7 @@ proptest! {
     fn the_whole_is_what_the_model_makes_of_it(output in some_output()) {
         let stage = Stage::new(&output);
         let (text, reading) = stage.read(HEAD, &whole());
-        prop_assert_eq!(text, visible(&fold(&output, FoldOptions { repeats: Repeats::Count })));
+        prop_assert_eq!(text, make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count })));
         prop_assert_eq!(reading.next, output.len() as u64);
     }
 
@@ -380,7 +380,7 @@ proptest! {
     fn ends_keep_their_size_and_say_what_they_lack(output in some_output(), max in 1_usize..3000) {
         let stage = Stage::new(&output);
         let (text, reading) = stage.read(HEAD, &sized(Size::Ends(max)));
-        let all = visible(&fold(&output, FoldOptions { repeats: Repeats::Count }));
+        let all = make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count }));
         prop_assert!(text.len() <= max);
         prop_assert_eq!(!reading.truncated, text == all);
     }
@@ -394,8 +394,8 @@ proptest! {
             let (text, reading) = stage.read(HEAD, &query);
             prop_assert!(text.len() <= max && reading.next > from, "{} of {max} bytes, {from} to {}: {text:?}", text.len(), reading.next);
             let part = &output[usize::try_from(from).unwrap()..usize::try_from(reading.next).unwrap()];
-            let part_text = fold(part, FoldOptions { repeats: Repeats::Count });
-            prop_assert_eq!(&text, &visible(&part_text));
+            let part_text = render_output(part, RenderOptions { repeats: RepeatMode::Count });
+            prop_assert_eq!(&text, &make_visible(&part_text));
             raw.extend_from_slice(part);
             from = reading.next;
         }

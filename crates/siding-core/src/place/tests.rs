@@ -2,7 +2,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 
 use super::*;
 use crate::recover::{Found, Recovery};
@@ -57,7 +57,7 @@ impl State {
 }
 
 fn create(root: &Root) -> (TaskId, crate::store::TaskDir) {
-    let id = root.new_id(Kind::LocalBash).expect("an id");
+    let id = root.new_id(TaskKind::LocalBash).expect("an id");
     (id, root.create_task(id).expect("a directory"))
 }
 
@@ -157,7 +157,7 @@ fn the_first_directory_that_will_do_is_taken() {
     assert_eq!(state.names("run/siding"), [id.to_string()]);
     let root = state.root_with(NFS, &bad).expect("opens, since reading needs no place");
     let error =
-        root.create_task(root.new_id(Kind::LocalBash).expect("an id")).expect_err("no place");
+        root.create_task(root.new_id(TaskKind::LocalBash).expect("an id")).expect_err("no place");
     let text = error.to_string();
     for wanted in ["on nfs", "missing/siding", "mode 777", "link", "file", "XDG_RUNTIME_DIR"] {
         assert!(text.contains(wanted), "no {wanted} in {text}");

@@ -1,8 +1,8 @@
 //! Names for the processes that explain a verdict, and for what they wait on.
 
 use siding_model::evidence::{
-    Asleep, Call, Doing, Judgement, Link, Object, ProcessFacts, Sample, ThreadFacts, Verdict,
-    Waited,
+    BlockedOn, BlockedSyscall, BlockingCall, ChainLink, Diagnosis, FdObject, ProcessFacts,
+    TaskSample, ThreadFacts, ThreadState, WhyVerdict,
 };
 use siding_model::text;
 
@@ -20,14 +20,18 @@ const ENDS: usize = 3;
 /// Returns the chain of a judgement, from the topmost process to the one that explains it.
 /// `command` names a process.
 #[must_use]
-pub fn links(sample: &Sample, judged: &Judgement, command: &dyn Fn(i32) -> String) -> Vec<Link> {
-    let mut pids = judged.path.clone();
+pub fn links(
+    sample: &TaskSample,
+    judged: &Diagnosis,
+    command: &dyn Fn(i32) -> String,
+) -> Vec<ChainLink> {
+    let mut pids = judged.process_path.clone();
     if pids.len() > MOST {
         let _between = pids.drain(MOST / 2..pids.len() - MOST / 2);
     }
     let last = pids.last().copied();
     // Who reads beside the work is told too, behind it.
-    pids.extend(judged.aside);
+    pids.extend(judged.concurrent_reader);
     let named = pids.iter().filter_map(|pid| sample.process(*pid));
     named
         .map(|process| {
@@ -44,16 +48,16 @@ fn thread(process: &ProcessFacts, wanted: Option<i32>) -> Option<&ThreadFacts> {
 }
 
 struct Explained<'s> {
-    sample: &'s Sample,
+    sample: &'s TaskSample,
     process: &'s ProcessFacts,
     thread: Option<&'s ThreadFacts>,
     command: &'s dyn Fn(i32) -> String,
 }
 
 impl Explained<'_> {
-    fn link(&self, judged: &Judgement) -> Link {
+    fn link(&self, judged: &Diagnosis) -> ChainLink {
         let pid = self.process.process.pid;
-        let mut link = Link {
+        let mut link = ChainLink {
             pid,
             command: (self.command)(pid),
             state: self.process.state.to_string(),
@@ -62,32 +66,32 @@ impl Explained<'_> {
             detail: None,
         };
         let stopped = matches!(self.process.state, 'T' | 't');
-        match self.thread.map(|thread| &thread.doing) {
+        match self.thread.map(|thread| &thread.state) {
             _ if stopped => link.detail = Some(self.stopped(judged).to_owned()),
-            Some(Doing::Asleep(asleep)) => {
+            Some(ThreadState::Blocked(asleep)) => {
                 link.syscall = (!asleep.name.is_empty()).then(|| asleep.name.to_owned());
                 (link.object, link.detail) = self.wait(asleep);
-                if judged.aside == Some(pid) {
+                if judged.concurrent_reader == Some(pid) {
                     link.detail = Some("would read input while the others work".to_owned());
                 }
             }
-            Some(Doing::Denied) => {
+            Some(ThreadState::Denied) => {
                 link.detail = Some("the kernel does not let siding look into it".to_owned());
             }
-            Some(Doing::Hidden) => {
+            Some(ThreadState::Hidden) => {
                 link.detail = Some("this kernel does not tell what it waits for".to_owned());
             }
-            Some(Doing::Running) | None => {}
+            Some(ThreadState::Running) | None => {}
         }
         link.object = link.object.map(|text| text::one_line(&text, COLUMNS));
         link.detail = link.detail.map(|text| text::one_line(&text, COLUMNS));
         link
     }
 
-    const fn stopped(&self, judged: &Judgement) -> &'static str {
+    const fn stopped(&self, judged: &Diagnosis) -> &'static str {
         if self.process.state == 't' {
             "held by a debugger"
-        } else if matches!(judged.verdict, Verdict::TtyStopped) {
+        } else if matches!(judged.verdict, WhyVerdict::TtyStopped) {
             "stopped: it used its terminal from the background"
         } else {
             "stopped by a signal"
@@ -95,53 +99,53 @@ impl Explained<'_> {
     }
 
     /// Returns what is waited for, and who could end the wait.
-    fn wait(&self, asleep: &Asleep) -> (Option<String>, Option<String>) {
+    fn wait(&self, asleep: &BlockedSyscall) -> (Option<String>, Option<String>) {
         let pid = self.process.process.pid;
         match asleep.call {
-            Call::Child | Call::Vfork => (Some("a child".to_owned()), None),
-            Call::Sleep => (Some("timer".to_owned()), None),
-            Call::Futex => (Some("another thread".to_owned()), None),
-            Call::Signal => (Some("a signal".to_owned()), None),
-            Call::Open => {
+            BlockingCall::Child | BlockingCall::Vfork => (Some("a child".to_owned()), None),
+            BlockingCall::Sleep => (Some("timer".to_owned()), None),
+            BlockingCall::Futex => (Some("another thread".to_owned()), None),
+            BlockingCall::Signal => (Some("a signal".to_owned()), None),
+            BlockingCall::Open => {
                 let nobody = "nobody has opened its other end".to_owned();
                 (self.opened(), Some(nobody))
             }
-            Call::Lock => {
-                let fd = asleep.on.first().map(|waited| waited.fd);
+            BlockingCall::Lock => {
+                let fd = asleep.blocked_on.first().map(|waited| waited.fd);
                 (fd.and_then(|fd| foreign::name(pid, fd)), fd.and_then(|fd| self.holder(fd)))
             }
-            Call::Read
-            | Call::Write
-            | Call::Poll
-            | Call::Accept
-            | Call::Connect
-            | Call::Transfer
-            | Call::Sync
-            | Call::Other => match most_telling(&asleep.on) {
+            BlockingCall::Read
+            | BlockingCall::Write
+            | BlockingCall::Poll
+            | BlockingCall::Accept
+            | BlockingCall::Connect
+            | BlockingCall::Transfer
+            | BlockingCall::Sync
+            | BlockingCall::Other => match most_telling(&asleep.blocked_on) {
                 Some(waited) => self.descriptor(waited),
-                None if !asleep.is_endless => (Some("timer".to_owned()), None),
+                None if !asleep.has_no_timeout => (Some("timer".to_owned()), None),
                 None => (None, None),
             },
         }
     }
 
-    fn descriptor(&self, waited: &Waited) -> (Option<String>, Option<String>) {
+    fn descriptor(&self, waited: &BlockedOn) -> (Option<String>, Option<String>) {
         let pid = self.process.process.pid;
         let name = foreign::name(pid, waited.fd);
         let by_fd = || Some(format!("descriptor {}", waited.fd));
         match waited.object {
-            Object::Input => (Some("the task's standard input".to_owned()), by_fd()),
-            Object::Capture if waited.to_read => {
+            FdObject::TaskStdin => (Some("the task's standard input".to_owned()), by_fd()),
+            FdObject::OutputPipe if waited.for_reading => {
                 (Some("the task's own output pipe".to_owned()), by_fd())
             }
-            Object::Capture => (Some("the task's own output pipe".to_owned()), None),
-            Object::Pipe(inode) => (name, self.other_end(inode, waited.to_read)),
-            Object::Listener | Object::Socket => self.socket(waited.fd),
-            Object::FileWatch => (Some("changes of files".to_owned()), None),
-            Object::Timer => (Some("timer".to_owned()), None),
-            Object::Waker => (Some("its own events".to_owned()), None),
-            Object::Terminal | Object::Fifo => (name, by_fd()),
-            Object::File | Object::Other => (name, None),
+            FdObject::OutputPipe => (Some("the task's own output pipe".to_owned()), None),
+            FdObject::Pipe(inode) => (name, self.other_end(inode, waited.for_reading)),
+            FdObject::Listener | FdObject::Socket => self.socket(waited.fd),
+            FdObject::FileWatch => (Some("changes of files".to_owned()), None),
+            FdObject::Timer => (Some("timer".to_owned()), None),
+            FdObject::WakeupFd => (Some("its own events".to_owned()), None),
+            FdObject::Terminal | FdObject::Fifo => (name, by_fd()),
+            FdObject::File | FdObject::Other => (name, None),
         }
     }
 
@@ -213,7 +217,8 @@ impl Explained<'_> {
     fn opened(&self) -> Option<String> {
         let (pid, tid) = (self.process.process.pid, self.thread?.tid);
         let Ok(Place::Call { arguments, .. }) = threads::place(pid, tid) else { return None };
-        let is_at = matches!(&self.thread?.doing, Doing::Asleep(asleep) if asleep.name == "openat");
+        let is_at =
+            matches!(&self.thread?.state, ThreadState::Blocked(asleep) if asleep.name == "openat");
         let mut bytes = [0; 256];
         let count = foreign::read_memory(pid, arguments[usize::from(is_at)], &mut bytes).ok()?;
         let path = bytes[..count].split(|&byte| byte == 0).next()?;
@@ -245,17 +250,17 @@ fn has_locked(pid: i32, inode: u64) -> bool {
 }
 
 /// Returns what of a set explains the wait best.
-fn most_telling(on: &[Waited]) -> Option<&Waited> {
+fn most_telling(on: &[BlockedOn]) -> Option<&BlockedOn> {
     on.iter().min_by_key(|waited| match waited.object {
-        Object::Input | Object::Capture | Object::Terminal => 0,
-        Object::Listener => 1,
-        Object::Socket => 2,
-        Object::Fifo => 3,
-        Object::Pipe(_) => 4,
-        Object::FileWatch => 5,
-        Object::File => 6,
-        Object::Timer => 7,
-        Object::Waker | Object::Other => 8,
+        FdObject::TaskStdin | FdObject::OutputPipe | FdObject::Terminal => 0,
+        FdObject::Listener => 1,
+        FdObject::Socket => 2,
+        FdObject::Fifo => 3,
+        FdObject::Pipe(_) => 4,
+        FdObject::FileWatch => 5,
+        FdObject::File => 6,
+        FdObject::Timer => 7,
+        FdObject::WakeupFd | FdObject::Other => 8,
     })
 }
 

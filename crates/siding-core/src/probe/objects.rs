@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use siding_model::evidence::{Object, Waited};
+use siding_model::evidence::{BlockedOn, FdObject};
 
 use crate::output;
 use crate::sys::calls::Shape;
@@ -36,24 +36,24 @@ impl Given {
     }
 
     /// Returns what a descriptor of a process is.
-    pub(super) fn object(&self, pid: i32, fd: i32) -> Object {
-        let Some(target) = foreign::descriptor(pid, fd) else { return Object::Other };
+    pub(super) fn object(&self, pid: i32, fd: i32) -> FdObject {
+        let Some(target) = foreign::descriptor(pid, fd) else { return FdObject::Other };
         let is = |given: Option<Target>| {
             given.is_some_and(|given| (given.device, given.inode) == (target.device, target.inode))
         };
         match target.kind {
-            Kind::Fifo if is(self.input) => Object::Input,
-            Kind::Fifo if is(self.capture) => Object::Capture,
+            Kind::Fifo if is(self.input) => FdObject::TaskStdin,
+            Kind::Fifo if is(self.capture) => FdObject::OutputPipe,
             // A pipe has no name, and so no name of its own in the file system.
             Kind::Fifo if foreign::name(pid, fd).is_some_and(|name| name.starts_with("pipe:")) => {
-                Object::Pipe(target.inode)
+                FdObject::Pipe(target.inode)
             }
-            Kind::Fifo => Object::Fifo,
-            Kind::Socket if foreign::listens(pid, fd).unwrap_or(false) => Object::Listener,
-            Kind::Socket => Object::Socket,
-            Kind::Device if is_terminal(target) => Object::Terminal,
-            Kind::Device => Object::Other,
-            Kind::File => Object::File,
+            Kind::Fifo => FdObject::Fifo,
+            Kind::Socket if foreign::listens(pid, fd).unwrap_or(false) => FdObject::Listener,
+            Kind::Socket => FdObject::Socket,
+            Kind::Device if is_terminal(target) => FdObject::Terminal,
+            Kind::Device => FdObject::Other,
+            Kind::File => FdObject::File,
             Kind::Nameless => nameless(&foreign::name(pid, fd).unwrap_or_default()),
         }
     }
@@ -66,22 +66,22 @@ const fn is_terminal(target: Target) -> bool {
     matches!(target.special, (4, _) | (5, 0 | 1) | (136..=143, _))
 }
 
-fn nameless(name: &str) -> Object {
+fn nameless(name: &str) -> FdObject {
     if name.contains("notify") {
-        Object::FileWatch
+        FdObject::FileWatch
     } else if name.contains("timerfd") {
-        Object::Timer
+        FdObject::Timer
     } else if ["eventfd", "signalfd", "pidfd", "eventpoll"].iter().any(|kind| name.contains(kind)) {
-        Object::Waker
+        FdObject::WakeupFd
     } else {
-        Object::Other
+        FdObject::Other
     }
 }
 
 /// What a system call's arguments say.
 #[derive(Debug, Default)]
 pub(super) struct Set {
-    pub(super) on: Vec<Waited>,
+    pub(super) on: Vec<BlockedOn>,
     pub(super) is_endless: bool,
     /// Whether the call takes a lock: not every `fcntl` does.
     pub(super) is_lock: bool,
@@ -89,7 +89,8 @@ pub(super) struct Set {
 
 /// Returns what a thread of a process waits for.
 pub(super) fn set(given: &Given, pid: i32, shape: Shape, arguments: &[u64; 6]) -> Set {
-    let waited = |(fd, to_read)| Waited { fd, object: given.object(pid, fd), to_read };
+    let waited =
+        |(fd, to_read)| BlockedOn { fd, object: given.object(pid, fd), for_reading: to_read };
     let of = |fds: Vec<(i32, bool)>, is_endless| Set {
         on: fds.into_iter().take(MOST).map(waited).collect(),
         is_endless,

@@ -2,7 +2,9 @@
 
 use std::io::ErrorKind;
 
-use siding_model::evidence::{Asleep, Call, Doing, ProcessFacts, Sample, ThreadFacts};
+use siding_model::evidence::{
+    BlockedSyscall, BlockingCall, ProcessFacts, TaskSample, ThreadFacts, ThreadState,
+};
 use siding_model::process::ProcRef;
 
 use super::objects::{self, Given};
@@ -17,14 +19,14 @@ pub(super) const MOST: usize = 512;
 /// Looks at everything below a process of one thread, without itself. `skip` is asked about each;
 /// those it names are left out with everything below them.
 #[must_use]
-pub fn below(given: &Given, root: i32, skip: impl FnMut(i32, &Status) -> bool) -> Sample {
+pub fn below(given: &Given, root: i32, skip: impl FnMut(i32, &Status) -> bool) -> TaskSample {
     let mut processes = walk(root, skip, |pid, glance| {
         let process = look(given, pid, glance);
         let tids = process.threads.iter().map(|thread| thread.tid).collect();
         (process, tids)
     });
     processes.sort_by_key(|one| one.process.start_ticks);
-    Sample { at: clock::mono(), processes }
+    TaskSample { taken_at: clock::mono(), processes }
 }
 
 /// What is asked of a process first.
@@ -72,11 +74,11 @@ pub(super) fn walk<T>(
 
 /// Looks at these processes.
 #[must_use]
-pub fn of_processes(given: &Given, pids: &[i32]) -> Sample {
+pub fn of_processes(given: &Given, pids: &[i32]) -> TaskSample {
     let one = |pid: &i32| Glance::at(*pid).map(|glance| look(given, *pid, &glance));
     let mut processes: Vec<_> = pids.iter().take(MOST).filter_map(one).collect();
     processes.sort_by_key(|one| one.process.start_ticks);
-    Sample { at: clock::mono(), processes }
+    TaskSample { taken_at: clock::mono(), processes }
 }
 
 /// Returns the threads of a process.
@@ -90,18 +92,18 @@ pub(super) fn tids(pid: i32, status: &Status) -> Vec<i32> {
 /// A process that begins, ends, stops or goes on has run, or its parent has. What somebody from
 /// outside may change, a terminal, is looked at each time, and so is what was not to be seen.
 #[must_use]
-pub fn unmoved(before: &Sample) -> Option<Sample> {
+pub fn unmoved(before: &TaskSample) -> Option<TaskSample> {
     if before.processes.is_empty() || before.processes.len() >= MOST {
         return None;
     }
     let at = clock::mono();
     let stands_still = |one: &ProcessFacts| {
         let is_plain = !one.has_terminal
-            && one.threads.iter().all(|thread| matches!(thread.doing, Doing::Asleep(_)));
+            && one.threads.iter().all(|thread| matches!(thread.state, ThreadState::Blocked(_)));
         is_plain && one.cpu_ns.is_some() && clock::cpu_ns(one.process.pid) == one.cpu_ns
     };
     let all = before.processes.iter().all(stands_still);
-    all.then(|| Sample { at, processes: before.processes.clone() })
+    all.then(|| TaskSample { taken_at: at, processes: before.processes.clone() })
 }
 
 /// Looks at one process.
@@ -111,33 +113,33 @@ fn look(given: &Given, pid: i32, glance: &Glance) -> ProcessFacts {
     let threads: Vec<ThreadFacts> = tids
         .into_iter()
         .take(MOST)
-        .map(|tid| ThreadFacts { tid, doing: doing(given, pid, tid, status) })
+        .map(|tid| ThreadFacts { tid, state: doing(given, pid, tid, status) })
         .collect();
-    let hides = threads.iter().any(|thread| thread.doing == Doing::Denied);
+    let hides = threads.iter().any(|thread| thread.state == ThreadState::Denied);
     ProcessFacts {
         process: ProcRef { pid, start_ticks: status.start_ticks },
         parent: status.parent,
         state: status.state,
         cpu_ns: *cpu_ns,
-        own_ticks: status.own_ticks,
-        reaped_ticks: status.reaped_ticks,
+        self_ticks: status.own_ticks,
+        reaped_children_ticks: status.reaped_ticks,
         resident_bytes: status.resident_bytes,
         has_terminal: status.terminal != 0,
-        is_behind: status.group != status.foreground,
+        is_in_terminal_background: status.group != status.foreground,
         // Opening a terminal is not for free, and needed only where nothing better is to be had.
-        echoes: hides.then(|| foreign::echoes(status.terminal)).flatten(),
+        terminal_echo: hides.then(|| foreign::echoes(status.terminal)).flatten(),
         threads,
     }
 }
 
-fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> Doing {
+fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> ThreadState {
     let is_first = tid == pid;
     if is_first && status.state == 'R' {
-        return Doing::Running;
+        return ThreadState::Running;
     }
     let in_disk = is_first && status.state == 'D';
     match threads::place(pid, tid) {
-        Ok(Place::Running) => Doing::Running,
+        Ok(Place::Running) => ThreadState::Running,
         Ok(Place::Elsewhere) => asleep_without(in_disk),
         Ok(Place::Call { number, arguments }) => {
             let known = match calls::of_number(number) {
@@ -148,22 +150,38 @@ fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> Doing {
             };
             known.map_or_else(
                 || asleep_without(in_disk),
-                |known| Doing::Asleep(asleep(given, (pid, tid), known, &arguments, in_disk)),
+                |known| ThreadState::Blocked(asleep(given, (pid, tid), known, &arguments, in_disk)),
             )
         }
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Doing::Denied,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
         // Masked, or not there in this kernel: its own name of the wait is all there is.
-        Err(_) => calls::of_wait(&threads::wait_channel(pid, tid)).map_or(Doing::Hidden, |known| {
-            let Known { name, call, .. } = known;
-            let on = Vec::new();
-            Doing::Asleep(Asleep { name, call, in_disk, on, is_endless: true, ran_ns: None })
-        }),
+        Err(_) => {
+            calls::of_wait(&threads::wait_channel(pid, tid)).map_or(ThreadState::Hidden, |known| {
+                let Known { name, call, .. } = known;
+                let on = Vec::new();
+                ThreadState::Blocked(BlockedSyscall {
+                    name,
+                    call,
+                    is_uninterruptible: in_disk,
+                    blocked_on: on,
+                    has_no_timeout: true,
+                    thread_cpu_ns: None,
+                })
+            })
+        }
     }
 }
 
-fn asleep_without(in_disk: bool) -> Doing {
-    let (name, call, on) = ("", Call::Other, Vec::new());
-    Doing::Asleep(Asleep { name, call, in_disk, on, is_endless: true, ran_ns: None })
+fn asleep_without(in_disk: bool) -> ThreadState {
+    let (name, call, on) = ("", BlockingCall::Other, Vec::new());
+    ThreadState::Blocked(BlockedSyscall {
+        name,
+        call,
+        is_uninterruptible: in_disk,
+        blocked_on: on,
+        has_no_timeout: true,
+        thread_cpu_ns: None,
+    })
 }
 
 fn asleep(
@@ -172,13 +190,22 @@ fn asleep(
     known: Known,
     arguments: &[u64; 6],
     in_disk: bool,
-) -> Asleep {
+) -> BlockedSyscall {
     let set = objects::set(given, pid, known.shape, arguments);
-    let call = if known.shape == Shape::Fcntl && !set.is_lock { Call::Other } else { known.call };
+    let call =
+        if known.shape == Shape::Fcntl && !set.is_lock { BlockingCall::Other } else { known.call };
     // Only this tells a wait with a time limit from a loop of short ones.
-    let takes_input = set.on.iter().any(|waited| waited.to_read && waited.object.is_input());
+    let takes_input =
+        set.on.iter().any(|waited| waited.for_reading && waited.object.accepts_typed_input());
     let ran_ns = (takes_input && !set.is_endless).then(|| threads::ran_ns(pid, tid)).flatten();
-    Asleep { name: known.name, call, in_disk, on: set.on, is_endless: set.is_endless, ran_ns }
+    BlockedSyscall {
+        name: known.name,
+        call,
+        is_uninterruptible: in_disk,
+        blocked_on: set.on,
+        has_no_timeout: set.is_endless,
+        thread_cpu_ns: ran_ns,
+    }
 }
 
 #[cfg(test)]
@@ -190,7 +217,7 @@ mod tests {
     use super::*;
 
     /// Looks until the process sleeps, and has done so for two looks.
-    fn asleep(given: &Given, pid: i32) -> Sample {
+    fn asleep(given: &Given, pid: i32) -> TaskSample {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until {
             let sample = of_processes(given, &[pid]);
@@ -219,6 +246,6 @@ mod tests {
         drop(to);
         cat.wait().expect("it ends");
         assert_eq!(unmoved(&again), None, "it has ended");
-        assert_eq!(unmoved(&Sample { at: again.at, processes: Vec::new() }), None);
+        assert_eq!(unmoved(&TaskSample { taken_at: again.taken_at, processes: Vec::new() }), None);
     }
 }

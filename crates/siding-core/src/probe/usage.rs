@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use siding_model::evidence::{ProcessFacts, Sample};
-use siding_model::limits::{Connection, ProcessUse};
+use siding_model::evidence::{ProcessFacts, TaskSample};
+use siding_model::limits::{Connection, ProcessUsage};
 use siding_model::process::ProcRef;
 
 use super::sample::{self, Glance, MOST};
@@ -28,7 +28,7 @@ pub fn uses_below(
     root: i32,
     wanted: Wanted,
     skip: impl FnMut(i32, &Status) -> bool,
-) -> Vec<ProcessUse> {
+) -> Vec<ProcessUsage> {
     sample::walk(root, skip, |pid, glance| {
         (of_status(pid, &glance.status, wanted), sample::tids(pid, &glance.status))
     })
@@ -36,7 +36,7 @@ pub fn uses_below(
 
 /// Looks at these processes.
 #[must_use]
-pub fn uses_of(pids: &[i32], wanted: Wanted) -> Vec<ProcessUse> {
+pub fn uses_of(pids: &[i32], wanted: Wanted) -> Vec<ProcessUsage> {
     let living = pids
         .iter()
         .take(MOST)
@@ -46,24 +46,24 @@ pub fn uses_of(pids: &[i32], wanted: Wanted) -> Vec<ProcessUse> {
 
 /// Returns what the processes of a sample use: one look at a tree is enough for both.
 #[must_use]
-pub fn uses_in(sample: &Sample, wanted: Wanted) -> Vec<ProcessUse> {
+pub fn uses_in(sample: &TaskSample, wanted: Wanted) -> Vec<ProcessUsage> {
     let of = |one: &ProcessFacts| {
-        let ticks = one.own_ticks.saturating_add(one.reaped_ticks);
+        let ticks = one.self_ticks.saturating_add(one.reaped_children_ticks);
         of_numbers(one.process, one.resident_bytes, ticks, wanted)
     };
     sample.processes.iter().map(of).collect()
 }
 
-fn of_status(pid: i32, status: &Status, wanted: Wanted) -> ProcessUse {
+fn of_status(pid: i32, status: &Status, wanted: Wanted) -> ProcessUsage {
     let process = ProcRef { pid, start_ticks: status.start_ticks };
     let ticks = status.own_ticks.saturating_add(status.reaped_ticks);
     of_numbers(process, status.resident_bytes, ticks, wanted)
 }
 
-fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted) -> ProcessUse {
+fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted) -> ProcessUsage {
     let pid = process.pid;
     let runnable = wanted.runnable.then(|| threads::runnable_ns(pid, pid)).flatten();
-    ProcessUse {
+    ProcessUsage {
         process,
         resident_bytes,
         cpu_ms: ticks.saturating_mul(TICK_MS),
@@ -79,15 +79,15 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
 /// A task with a control group that counts memory has a better answer: see
 /// [`Memory::used`](crate::cgroup::Memory::used).
 #[must_use]
-pub fn shared_once(uses: &[ProcessUse]) -> u64 {
-    let of = |one: &ProcessUse| {
+pub fn shared_once(uses: &[ProcessUsage]) -> u64 {
+    let of = |one: &ProcessUsage| {
         procfs::proportional_bytes(one.process.pid).unwrap_or(one.resident_bytes)
     };
     uses.iter().map(of).sum()
 }
 
 /// Counts the open descriptors of these processes.
-pub fn count_descriptors(uses: &mut [ProcessUse]) {
+pub fn count_descriptors(uses: &mut [ProcessUsage]) {
     for one in uses {
         one.fds = procfs::open_descriptors(one.process.pid);
     }
@@ -96,7 +96,7 @@ pub fn count_descriptors(uses: &mut [ProcessUse]) {
 /// Returns how many bytes these processes have written: to disks, or with `anywhere` to whatever takes
 /// them. `None` where that may not be read.
 #[must_use]
-pub fn written_bytes(uses: &[ProcessUse], anywhere: bool) -> Option<u64> {
+pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     let count = if anywhere { procfs::written_bytes } else { procfs::stored_bytes };
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
@@ -104,7 +104,10 @@ pub fn written_bytes(uses: &[ProcessUse], anywhere: bool) -> Option<u64> {
 /// Returns the TCP connections of these processes, and those that nobody holds any more but that
 /// `is_known`, by their cookies. `None` where the kernel does not tell.
 #[must_use]
-pub fn connections(uses: &[ProcessUse], is_known: impl Fn(u64) -> bool) -> Option<Vec<Connection>> {
+pub fn connections(
+    uses: &[ProcessUsage],
+    is_known: impl Fn(u64) -> bool,
+) -> Option<Vec<Connection>> {
     let (listening, all): (Vec<_>, Vec<_>) =
         diag::connections().ok()?.into_iter().partition(|one| one.is_listening);
     if all.is_empty() {

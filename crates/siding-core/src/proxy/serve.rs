@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use siding_model::net::{DENIALS_MAX, DENIED_HOST_MAX, Hosts};
+use siding_model::net::{MAX_DENIED_HOST_BYTES, MAX_RECORDED_DENIALS, RemoteHosts};
 use siding_model::text::cut_head;
 
 use super::tunnel;
@@ -22,7 +22,7 @@ const FULL_PAUSE_MS: u64 = 50;
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Gate {
-    hosts: Hosts,
+    hosts: RemoteHosts,
     control: OwnedFd,
     told: Mutex<BTreeSet<String>>,
     open: AtomicUsize,
@@ -31,7 +31,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Whether a task may reach this host. One that it may not is told of, once.
     pub(super) fn admits(&self, host: &str, port: u16) -> bool {
-        if self.hosts.admit(host, port) {
+        if self.hosts.admits(host, port) {
             return true;
         }
         self.tell(&format!("{}:{port}", host.to_ascii_lowercase()));
@@ -40,9 +40,9 @@ impl Gate {
 
     /// Tells the shim of a host that was refused, unless it was told or there were too many.
     pub(super) fn tell(&self, host: &str) {
-        let host = cut_head(host, DENIED_HOST_MAX);
+        let host = cut_head(host, MAX_DENIED_HOST_BYTES);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < DENIALS_MAX && told.insert(host.to_owned()) {
+        if told.len() < MAX_RECORDED_DENIALS && told.insert(host.to_owned()) {
             // A shim that is behind reads it later; one that is gone ends this process.
             let _shim_is_gone = socket::send(&self.control, host.as_bytes(), true);
         }
@@ -50,7 +50,7 @@ impl Gate {
 }
 
 /// Serves until nobody holds the other end of `control`.
-pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: Hosts) {
+pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
     let mut listener = TcpListener::from(listener);
     let gate = Gate { hosts, control, told: Mutex::default(), open: AtomicUsize::new(0) };
     let gate = Arc::new(gate);

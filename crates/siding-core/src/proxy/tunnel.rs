@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use siding_model::net::{Asked, DENIED_HOST_MAX, HEAD_MAX, ProxyRequest};
+use siding_model::net::{MAX_DENIED_HOST_BYTES, MAX_HEADER_BYTES, ProxyRequest, ProxyRequestKind};
 use siding_model::text::one_line;
 
 use super::reach::{addresses, connect};
@@ -39,10 +39,11 @@ struct Refusal(&'static str, String);
 fn open(client: &mut TcpStream, gate: &Gate) -> Result<(TcpStream, Vec<u8>), Refusal> {
     let bad = |why: &str| Refusal("400 Bad Request", format!("siding: {why}\n"));
     let (head, mut rest) = head(client).map_err(|error| bad(&error.to_string()))?;
-    let request = ProxyRequest::read(&head).ok_or_else(|| bad("not a request for a proxy"))?;
+    let request =
+        ProxyRequest::parse_header(&head).ok_or_else(|| bad("not a request for a proxy"))?;
     let ProxyRequest { host, port, kind } = request;
     // A person may see the answer, and the name is text of a task.
-    let shown = one_line(&host, DENIED_HOST_MAX);
+    let shown = one_line(&host, MAX_DENIED_HOST_BYTES);
     let denied = |why: &str| {
         let why = format!("siding: {shown}:{port} {why} this task's network policy\n");
         Refusal("403 Forbidden", why)
@@ -59,11 +60,11 @@ fn open(client: &mut TcpStream, gate: &Gate) -> Result<(TcpStream, Vec<u8>), Ref
     }
     let stream = connect(&addresses).map_err(failed)?;
     match kind {
-        Asked::Tunnel => {
+        ProxyRequestKind::Tunnel => {
             let made = b"HTTP/1.1 200 Connection established\r\n\r\n";
             client.write_all(made).map_err(failed)?;
         }
-        Asked::Passed(head) => {
+        ProxyRequestKind::Forward(head) => {
             rest.splice(..0, head);
         }
     }
@@ -76,8 +77,8 @@ fn head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let until = Instant::now() + HEAD_PATIENCE;
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    while bytes.len() <= HEAD_MAX {
-        if let Some(len) = ProxyRequest::head_len(&bytes) {
+    while bytes.len() <= MAX_HEADER_BYTES {
+        if let Some(len) = ProxyRequest::header_len(&bytes) {
             let rest = bytes.split_off(len);
             client.set_read_timeout(None)?;
             return Ok((bytes, rest));

@@ -10,9 +10,12 @@ mod unattended;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use siding_model::foreign::{Process, Rule, Tree, Verdicts, Viewer, decide, may_fit_built_in};
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
+use siding_model::unowned::{
+    OrphanRule, OrphanTree, ProcessInfo, ReapDecision, Requester, may_match_built_in,
+    select_orphan_trees,
+};
 
 use super::Step;
 use super::log::Log;
@@ -33,7 +36,7 @@ const COMMAND_MAX: usize = 64 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Orphans<'r> {
     /// The rules.
-    pub rules: &'r [Rule],
+    pub rules: &'r [OrphanRule],
     /// Age from which on rules apply that do not say one.
     pub min_age: Duration,
 }
@@ -60,7 +63,7 @@ pub fn foreign(root: &Root, orphans: Orphans<'_>, dry_run: bool) -> Vec<Step> {
 }
 
 /// Ends the trees that were chosen, as far as a second look chooses them too.
-fn end(root: &Root, orphans: Orphans<'_>, chosen: &[Tree], since_ms: u64) -> Vec<Step> {
+fn end(root: &Root, orphans: Orphans<'_>, chosen: &[OrphanTree], since_ms: u64) -> Vec<Step> {
     // While they are held no number changes hands, so the second look is about the same processes.
     let members = chosen.iter().flat_map(|tree| &tree.members);
     let held: Vec<PidFd> = members.filter_map(|member| PidFd::open(*member).ok()).collect();
@@ -93,26 +96,27 @@ impl Orphans<'_> {
     fn may_exist(self) -> bool {
         let mut buffer = vec![0; COMMAND_MAX];
         let mut may_fit = |pid| {
-            procfs::joined_words(pid, &mut buffer).is_some_and(|line| may_fit_built_in(&line))
+            procfs::joined_words(pid, &mut buffer).is_some_and(|line| may_match_built_in(&line))
         };
         let is_old =
             |pid| procfs::stat(pid).is_some_and(|stat| age(stat.start_ticks) >= self.min_age);
         procfs::all_pids().into_iter().any(|pid| may_fit(pid) && is_old(pid))
     }
 
-    fn look(self) -> (Verdicts, Ages) {
+    fn look(self) -> (ReapDecision, Ages) {
         let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-        let viewer = Viewer { pid, uid: process::effective_uid(), min_age: self.min_age };
-        let processes: Vec<Process> = procfs::all_pids().into_iter().filter_map(facts).collect();
+        let viewer = Requester { pid, uid: process::effective_uid(), min_age: self.min_age };
+        let processes: Vec<ProcessInfo> =
+            procfs::all_pids().into_iter().filter_map(facts).collect();
         let ages = processes.iter().map(|one| (one.process, one.age)).collect();
-        (decide(&processes, self.rules, viewer), ages)
+        (select_orphan_trees(&processes, self.rules, viewer), ages)
     }
 }
 
-fn facts(pid: i32) -> Option<Process> {
+fn facts(pid: i32) -> Option<ProcessInfo> {
     let stat = procfs::stat(pid)?;
     let (argv, name) = procfs::words(pid, COMMAND_MAX)?;
-    Some(Process {
+    Some(ProcessInfo {
         process: ProcRef { pid, start_ticks: stat.start_ticks },
         ppid: stat.ppid,
         uid: procfs::only_uid(pid),
@@ -120,7 +124,7 @@ fn facts(pid: i32) -> Option<Process> {
         name,
         argv,
         has_terminal: stat.has_terminal,
-        is_marked: procfs::birthmark(pid).is_some_and(|mark| mark.task().is_some()),
+        has_birthmark: procfs::birthmark(pid).is_some_and(|mark| mark.task_id().is_some()),
     })
 }
 
@@ -130,14 +134,14 @@ fn age(start_ticks: u64) -> Duration {
     Duration::from_millis(clock::since_boot_ms().saturating_sub(started_ms))
 }
 
-fn spared(verdicts: &Verdicts) -> Vec<Step> {
-    let step = |one: &siding_model::foreign::Spared| Step::ForeignSpared {
+fn spared(verdicts: &ReapDecision) -> Vec<Step> {
+    let step = |one: &siding_model::unowned::KeptProcess| Step::ForeignSpared {
         rule: one.rule.clone(),
         pid: one.process.pid,
         command: tree::command_of(one.process.pid),
-        why: one.why.to_string(),
+        why: one.reason.to_string(),
     };
-    verdicts.spared.iter().map(step).collect()
+    verdicts.kept.iter().map(step).collect()
 }
 
 /// What is said about a member of a tree that goes.
@@ -151,7 +155,7 @@ struct Member {
 }
 
 impl Member {
-    fn new(tree: &Tree, process: ProcRef, ages: &Ages) -> Self {
+    fn new(tree: &OrphanTree, process: ProcRef, ages: &Ages) -> Self {
         let age = ages.get(&process).copied().unwrap_or_default();
         Self {
             rule: tree.rule.clone(),

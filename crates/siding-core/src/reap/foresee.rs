@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
-use siding_model::retention::Limits;
+use siding_model::retention::RetentionLimits;
 
 use super::{ReapError, Standing, Step, Survey, forgotten, leaving, leftovers, look, strays};
 use crate::store::Root;
@@ -12,7 +12,7 @@ use crate::sys::procfs;
 use crate::tree::{self, SharedLook};
 
 /// Returns the steps.
-pub(super) fn steps(root: &Root, limits: &Limits) -> Result<Vec<Step>, ReapError> {
+pub(super) fn steps(root: &Root, limits: &RetentionLimits) -> Result<Vec<Step>, ReapError> {
     let survey = look(root)?;
     let mut steps = recovered(root, &survey)?;
     let rescued: HashSet<TaskId> = steps.iter().filter_map(rescued).collect();
@@ -88,7 +88,7 @@ fn orphan(root: &Root, survey: &Survey, look: &SharedLook, task_id: TaskId) -> O
     let folded = dir.and_then(|dir| dir.read().ok());
     let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
-            && !matches!(folded.state.life.phase(), Phase::Ended { .. })
+            && !matches!(folded.state.lifecycle.phase(), Phase::Ended { .. })
             // Where that cannot be seen nothing is closed.
             && look.of(root, &folded.state).map_or(true, |found| !found.is_empty())
     });

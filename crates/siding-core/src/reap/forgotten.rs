@@ -11,8 +11,8 @@
 use std::collections::HashSet;
 
 use siding_model::id::{SessionId, TaskId};
-use siding_model::process::Wall;
-use siding_model::retention::{self, Limits};
+use siding_model::process::UnixMs;
+use siding_model::retention::{self, RetentionLimits};
 
 use super::leftovers::{ASIDE, names_in};
 use super::{Standing, Step, Survey};
@@ -25,7 +25,7 @@ use crate::sys::{clock, machine};
 pub(super) struct Forgotten {
     id: SessionId,
     /// When it was last heard of.
-    last: Wall,
+    last: UnixMs,
 }
 
 impl Forgotten {
@@ -35,7 +35,7 @@ impl Forgotten {
 }
 
 /// Removes what is kept about sessions that are over. One that is opened meanwhile stays.
-pub(super) fn sessions(root: &Root, survey: &Survey, limits: &Limits) -> Vec<Step> {
+pub(super) fn sessions(root: &Root, survey: &Survey, limits: &RetentionLimits) -> Vec<Step> {
     let remove = |over: Forgotten| {
         let still = || is_over(root, survey, &over.id, limits).is_some();
         match root.remove_session(over.id.as_str(), still) {
@@ -48,7 +48,7 @@ pub(super) fn sessions(root: &Root, survey: &Survey, limits: &Limits) -> Vec<Ste
 }
 
 /// Returns the sessions that [`sessions`] would remove.
-pub(super) fn over(root: &Root, survey: &Survey, limits: &Limits) -> Vec<Forgotten> {
+pub(super) fn over(root: &Root, survey: &Survey, limits: &RetentionLimits) -> Vec<Forgotten> {
     // A task whose session is not known may be of any.
     let owners: Option<HashSet<&SessionId>> = survey.tasks.values().map(owner).collect();
     let Some(owners) = owners else { return Vec::new() };
@@ -72,7 +72,12 @@ fn owner(standing: &Standing) -> Option<&SessionId> {
 }
 
 /// Returns when a session was last heard of, if it is over for long enough.
-fn is_over(root: &Root, survey: &Survey, id: &SessionId, limits: &Limits) -> Option<Wall> {
+fn is_over(
+    root: &Root,
+    survey: &Survey,
+    id: &SessionId,
+    limits: &RetentionLimits,
+) -> Option<UnixMs> {
     // What cannot be read is left for a person, or for the newer siding that wrote it.
     let session = session::read(root, id).ok()?;
     let boot = &survey.boot;
@@ -87,14 +92,14 @@ fn is_over(root: &Root, survey: &Survey, id: &SessionId, limits: &Limits) -> Opt
     let dir = root.session_dir(id.as_str(), false).ok()?;
     let changed = machine::changed(&dir).ok()?;
     let last = session.map_or(changed, |session| session.last.max(changed));
-    retention::is_older(last, age, clock::wall()).then_some(last)
+    retention::is_older_than(last, age, clock::wall()).then_some(last)
 }
 
 /// Something that was set aside.
 #[derive(Debug)]
 pub(super) struct Aside {
     name: String,
-    at: Wall,
+    at: UnixMs,
 }
 
 impl Aside {
@@ -104,7 +109,7 @@ impl Aside {
 }
 
 /// Removes what was set aside long ago. Tasks in `kept` still have processes.
-pub(super) fn aside(root: &Root, kept: &HashSet<TaskId>, limits: &Limits) -> Vec<Step> {
+pub(super) fn aside(root: &Root, kept: &HashSet<TaskId>, limits: &RetentionLimits) -> Vec<Step> {
     let remove = |old: Aside| match root.remove_aside(&old.name) {
         Ok(()) => Some(old.step()),
         // Somebody else was faster, or it cannot be removed, and is in nobody's way.
@@ -114,14 +119,18 @@ pub(super) fn aside(root: &Root, kept: &HashSet<TaskId>, limits: &Limits) -> Vec
 }
 
 /// Returns what [`aside`] would remove.
-pub(super) fn old_aside(root: &Root, kept: &HashSet<TaskId>, limits: &Limits) -> Vec<Aside> {
+pub(super) fn old_aside(
+    root: &Root,
+    kept: &HashSet<TaskId>,
+    limits: &RetentionLimits,
+) -> Vec<Aside> {
     let now = clock::wall();
     // `NAME.MILLISECONDS`; what has another name was not put there by siding.
     let parse = |name: String| {
         let (what, at) = name.rsplit_once('.')?;
-        let at = Wall(at.parse().ok().filter(|at| *at > 0)?);
+        let at = UnixMs(at.parse().ok().filter(|at| *at > 0)?);
         let is_held = what.parse().is_ok_and(|id| kept.contains(&id));
-        (!is_held && retention::is_older(at, limits.age, now)).then_some(Aside { name, at })
+        (!is_held && retention::is_older_than(at, limits.age, now)).then_some(Aside { name, at })
     };
     names_in(root, ASIDE).unwrap_or_default().into_iter().filter_map(parse).collect()
 }

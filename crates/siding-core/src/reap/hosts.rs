@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use siding_model::host::{HostRecord, Marked, is_interpreter, is_spared};
+use siding_model::host::{HostRecord, MarkedProcess, is_excluded_program, is_interpreter};
 use siding_model::id::{Birthmark, HostMark};
 use siding_model::process::ProcRef;
 use siding_model::settings::Settings;
@@ -162,11 +162,11 @@ impl<'a> Sweep<'a> {
     }
 
     /// Returns what the host has left now and is not spared.
-    fn look(&mut self) -> Vec<Marked> {
-        let mut found: Vec<Marked> =
+    fn look(&mut self) -> Vec<MarkedProcess> {
+        let mut found: Vec<MarkedProcess> =
             self.marks().into_iter().flat_map(|mark| marked(mark, 0)).collect();
         let spared = spared(&found, |one| {
-            is_spared(&one.program, &one.words, self.spare) || self.is_another_host(one)
+            is_excluded_program(&one.program, &one.words, self.spare) || self.is_another_host(one)
         });
         for one in found.iter().filter(|one| spared.contains(&one.process.pid)) {
             let key = (one.process.pid, one.process.start_ticks);
@@ -186,7 +186,7 @@ impl<'a> Sweep<'a> {
 
     /// Whether a process is a host of its own: the same program, which the host has put into a session
     /// of the kernel (setsid) to outlive it, as Claude Code does with conversations in the background.
-    fn is_another_host(&self, one: &Marked) -> bool {
+    fn is_another_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
         let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
         let is_same =
@@ -195,7 +195,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Asks everything to end.
-    fn ask(&mut self, found: &[Marked]) {
+    fn ask(&mut self, found: &[MarkedProcess]) {
         if !found.is_empty() {
             self.log = Log::open(self.root).ok();
         }
@@ -319,7 +319,7 @@ fn age_ms(process: ProcRef) -> u64 {
 }
 
 /// Returns who is spared: whoever `is_wanted`, and what is below.
-fn spared(found: &[Marked], is_wanted: impl Fn(&Marked) -> bool) -> HashSet<i32> {
+fn spared(found: &[MarkedProcess], is_wanted: impl Fn(&MarkedProcess) -> bool) -> HashSet<i32> {
     let parents: HashMap<i32, i32> =
         found.iter().map(|one| (one.process.pid, one.parent)).collect();
     let wanted = found.iter().filter(|one| is_wanted(one));
@@ -333,7 +333,7 @@ fn spared(found: &[Marked], is_wanted: impl Fn(&Marked) -> bool) -> HashSet<i32>
 }
 
 /// Returns the socket file on which a relay listens, as its words say.
-fn listened_on(one: &Marked) -> Option<String> {
+fn listened_on(one: &MarkedProcess) -> Option<String> {
     let address = one.words.iter().find_map(|word| word.strip_prefix(LISTENS))?;
     let path = address.split(',').next()?;
     path.starts_with('/').then(|| path.to_owned())

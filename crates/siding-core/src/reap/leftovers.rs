@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId};
-use siding_model::retention::{self, Ended, Limits, Untold};
+use siding_model::retention::{self, EndedTask, RetentionLimits, UnreadNotices};
 use siding_model::size::Bytes;
 
 use super::{ReapError, Standing, Step, Survey};
@@ -50,7 +50,7 @@ pub(super) fn expired(
     root: &Root,
     survey: &Survey,
     kept: &HashSet<TaskId>,
-    limits: &Limits,
+    limits: &RetentionLimits,
     before: impl FnOnce(),
 ) -> Vec<Step> {
     let remove = |step: Step| {
@@ -74,23 +74,24 @@ pub(super) fn would_expire(
     root: &Root,
     survey: &Survey,
     kept: &HashSet<TaskId>,
-    limits: &Limits,
+    limits: &RetentionLimits,
 ) -> Vec<Step> {
     let ended = ended(root, survey, kept);
-    let by_id: HashMap<TaskId, &Ended<TaskId>> = ended.iter().map(|task| (task.id, task)).collect();
-    let expired = retention::expired(&ended, limits, clock::wall());
+    let by_id: HashMap<TaskId, &EndedTask<TaskId>> =
+        ended.iter().map(|task| (task.id, task)).collect();
+    let expired = retention::expired_tasks(&ended, limits, clock::wall());
     expired.iter().filter_map(|id| by_id.get(id)).map(|task| expired_step(task)).collect()
 }
 
-fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<Ended<TaskId>> {
+fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<EndedTask<TaskId>> {
     let mut sessions = Sessions { root, survey, known: HashMap::new() };
     let task = |(id, standing): (&TaskId, &Standing)| match standing {
-        Standing::Ended { at, session, news, .. } => Some(Ended {
+        Standing::Ended { at, session, news, .. } => Some(EndedTask {
             id: *id,
-            at: *at,
+            ended_at: *at,
             bytes: Bytes(stored_bytes(root, *id)),
-            owner_live: kept.contains(id),
-            untold: sessions.untold(session, news),
+            has_live_owner: kept.contains(id),
+            unread_notices: sessions.untold(session, news),
         }),
         Standing::Live { .. }
         | Standing::Unborn
@@ -110,7 +111,7 @@ struct Sessions<'s> {
 
 impl Sessions<'_> {
     /// Returns who may still ask for the news of a task.
-    fn untold(&mut self, session: &SessionId, news: &[NoticeId]) -> Untold {
+    fn untold(&mut self, session: &SessionId, news: &[NoticeId]) -> UnreadNotices {
         let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
             let read = session::read(self.root, session).ok().flatten();
             let boot = &self.survey.boot;
@@ -121,9 +122,9 @@ impl Sessions<'_> {
         });
         let agent = Consumer::agent();
         match (news.iter().all(|id| acks.has(&agent, *id)), lives) {
-            (true, _) => Untold::Nothing,
-            (false, true) => Untold::ToLiveSession,
-            (false, false) => Untold::ToSession,
+            (true, _) => UnreadNotices::NoNotices,
+            (false, true) => UnreadNotices::ForLiveSession,
+            (false, false) => UnreadNotices::ForSession,
         }
     }
 }
@@ -135,8 +136,8 @@ pub(crate) fn stored_bytes(root: &Root, id: TaskId) -> u64 {
     names.iter().filter_map(|name| file::facts_at(&dir, name).ok()).map(|facts| facts.stored).sum()
 }
 
-fn expired_step(task: &Ended<TaskId>) -> Step {
-    Step::Expired { task_id: task.id, ended_at: task.at.rfc3339(), bytes: task.bytes.0 }
+fn expired_step(task: &EndedTask<TaskId>) -> Step {
+    Step::Expired { task_id: task.id, ended_at: task.ended_at.rfc3339(), bytes: task.bytes.0 }
 }
 
 /// Removes a task that nobody holds and of which `still` is true under its lock.

@@ -6,7 +6,7 @@ mod tests;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use siding_model::watched::SocketPattern;
+use siding_model::socket_patterns::SocketPattern;
 
 use super::Step;
 use crate::sys::file::{self, Open};
@@ -35,7 +35,7 @@ pub fn sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<Step> {
         let bound = if dead.is_empty() { None } else { BoundPaths::read().ok() };
         dead.retain(|name| bound.as_ref().is_some_and(|bound| !bound.has(name)));
         for name in dead {
-            let path = pattern.path_of(name);
+            let path = pattern.path_in_directory(name);
             // Two patterns may mean the same file.
             let is_known =
                 |step: &Step| matches!(step, Step::SocketRemoved { path: known } if *known == path);

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use siding_model::id::Kind;
-use siding_model::lifecycle::{Event, Tree};
+use siding_model::id::TaskKind;
+use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::outcome::{LeaderEnd, Placement};
-use siding_model::process::Mono;
-use siding_model::record::{Accepted, Closed, FORMAT, Record};
+use siding_model::process::MonotonicMs;
+use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, Record};
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
+use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::*;
 use crate::journal_file::JournalFile;
@@ -40,35 +40,38 @@ impl Place {
     }
 
     fn act(&self) -> Vec<Step> {
-        act(&self.root, PROGRAM, &Limits::default(), || ()).expect("works")
+        act(&self.root, PROGRAM, &RetentionLimits::default(), || ()).expect("works")
     }
 
     fn foresee(&self) -> Vec<Step> {
-        foresee(&self.root, &Limits::default()).expect("works")
+        foresee(&self.root, &RetentionLimits::default()).expect("works")
     }
 
     /// Records a task whose shim is `shim`, ended if `ended`, and marks it live.
-    fn task(&self, shim: ProcRef, ended: Option<Wall>, session: &str) -> TaskId {
-        let id = self.root.new_id(Kind::LocalBash).expect("an id");
+    fn task(&self, shim: ProcRef, ended: Option<UnixMs>, session: &str) -> TaskId {
+        let id = self.root.new_id(TaskKind::LocalBash).expect("an id");
         self.record(id, shim, ended, session);
         id
     }
 
-    fn record(&self, id: TaskId, shim: ProcRef, ended: Option<Wall>, session: &str) {
+    fn record(&self, id: TaskId, shim: ProcRef, ended: Option<UnixMs>, session: &str) {
         let dir = self.root.create_task(id).expect("a directory");
         let mut journal = JournalFile::create(&dir).expect("a journal");
         let mut records = vec![accepted(id, shim, session)];
         if let Some(wall) = ended {
-            let event = Event::LeaderEnded {
+            let event = TaskEvent::LeaderEnded {
                 end: LeaderEnd::Exited { code: 0 },
-                tree: Tree::Empty,
+                tree: TreeLiveness::Empty,
                 final_cwd: None,
                 pipeline: None,
             };
+            records.push(Record::Event {
+                at: MonotonicMs(1),
+                event: TaskEvent::Spawned { leader: GONE.into() },
+            });
+            records.push(Record::Event { at: MonotonicMs(2), event });
             records
-                .push(Record::Event { at: Mono(1), event: Event::Spawned { leader: GONE.into() } });
-            records.push(Record::Event { at: Mono(2), event });
-            records.push(Record::Closed(Box::new(Closed { wall, ..Closed::default() })));
+                .push(Record::Closed(Box::new(CloseSummary { wall, ..CloseSummary::default() })));
         } else {
             self.root.mark_live(id).expect("marked");
         }
@@ -86,9 +89,9 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         session_id: session.parse().expect("a name"),
         parent_task: None,
         name: None,
-        command: Command::Argv { argv: vec!["true".to_owned()] },
+        command: TaskCommand::Argv { argv: vec!["true".to_owned()] },
         cwd: "/".to_owned(),
-        stdin: Stdin::Null,
+        stdin: StdinMode::Null,
         placement: Placement::Foreground,
         deadline_ms: 1_000_000,
         cap_ms: 1_000_000,
@@ -103,16 +106,16 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         deadline_notice_ms: 0,
         watch: siding_model::limits::Thresholds::default(),
         limits: siding_model::limits::Limits::default(),
-        net: siding_model::net::NetPolicy::Host,
+        net: siding_model::net::NetPolicy::Unrestricted,
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         monitor: None,
         wait_for: Vec::new(),
     };
-    Record::Accepted(Box::new(Accepted {
-        format: FORMAT,
+    Record::Accepted(Box::new(AcceptedTask {
+        format: BASE_FORMAT,
         boot: procfs::boot_id().expect("is there"),
-        at: Mono(0),
+        at: MonotonicMs(0),
         wall: clock::wall(),
         shim,
         cgroup: None,
@@ -171,10 +174,10 @@ fn orphans_are_closed_once_and_truthfully() {
 fn foreseeing_changes_nothing() {
     let place = Place::new();
     place.task(GONE, None, "cli");
-    place.task(GONE, Some(Wall(0)), "cli");
+    place.task(GONE, Some(UnixMs(0)), "cli");
     let damaged = place.task(GONE, None, "cli");
     std::fs::write(place.path(&format!("tasks/{damaged}/journal")), "nonsense\n").expect("written");
-    let unborn = place.root.new_id(Kind::LocalBash).expect("an id");
+    let unborn = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(unborn));
     make_old(&place.path(&format!("tasks/{unborn}")));
     std::os::unix::fs::symlink(unborn.to_string(), place.path("same/abc")).expect("linked");
@@ -189,13 +192,13 @@ fn foreseeing_changes_nothing() {
 #[test]
 fn what_is_just_being_made_is_left_alone() {
     let place = Place::new();
-    let young = place.root.new_id(Kind::LocalBash).expect("an id");
+    let young = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(young));
     // Nor by a command that lists tasks meanwhile: whoever makes it has not taken its lock yet.
     let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
     let found = recovery.task(young).expect("works");
     assert!(matches!(found, Found::Busy), "{found:?}");
-    let locked = place.root.new_id(Kind::LocalBash).expect("an id");
+    let locked = place.root.new_id(TaskKind::LocalBash).expect("an id");
     let _held = place.root.create_task(locked).expect("a directory");
     make_old(&place.path(&format!("tasks/{locked}")));
     assert_eq!(place.act(), []);
@@ -216,7 +219,7 @@ fn retention_takes_the_oldest_and_nothing_that_is_held() {
         crate::notices::returned(&place.root, &session, &news).expect("noted");
     }
     let _held = place.root.task(ids[4]).expect("is there").try_lock().expect("works");
-    let limits = Limits { tasks: 2, ..Limits::default() };
+    let limits = RetentionLimits { tasks: 2, ..RetentionLimits::default() };
     let mut before = None;
     let steps = act(&place.root, PROGRAM, &limits, || before = place.root.all_tasks().ok());
     let steps = steps.expect("works");
@@ -248,7 +251,7 @@ fn a_task_with_names_that_are_no_text_is_removed() {
     std::fs::write(dir.join(odd).join(odd), "x").expect("written");
     let (session, news) = crate::notices::notices_of(&place.root, id).expect("readable");
     crate::notices::returned(&place.root, &session, &news).expect("noted");
-    let limits = Limits { tasks: 0, ..Limits::default() };
+    let limits = RetentionLimits { tasks: 0, ..RetentionLimits::default() };
     let steps = act(&place.root, PROGRAM, &limits, || ()).expect("works");
     assert!(matches!(&steps[..], [Step::Expired { .. }]), "{steps:?}");
     assert!(!dir.exists());
@@ -325,8 +328,8 @@ fn only_strays_of_what_has_ended_here_are_ended() {
     let place = Place::new();
     let ended = place.task(GONE, Some(clock::wall()), "cli");
     let stray = Marked::start(ended);
-    let elsewhere = Marked::start(place.root.new_id(Kind::LocalBash).expect("an id"));
-    let lives = place.root.new_id(Kind::LocalBash).expect("an id");
+    let elsewhere = Marked::start(place.root.new_id(TaskKind::LocalBash).expect("an id"));
+    let lives = place.root.new_id(TaskKind::LocalBash).expect("an id");
     let shim = Marked::start(lives);
     place.record(lives, shim.process(), None, "cli");
     let member = Marked::start(lives);
@@ -347,8 +350,8 @@ fn only_strays_of_what_has_ended_here_are_ended() {
 #[test]
 fn a_look_that_was_not_whole_is_told_and_forgets_no_task() {
     let place = Place::new();
-    let (ended, aside) = (place.task(GONE, Some(Wall(1)), "cli"), TaskId::MIN_BITS + 9);
-    let aside = TaskId::new(Kind::LocalBash, aside).expect("small");
+    let (ended, aside) = (place.task(GONE, Some(UnixMs(1)), "cli"), TaskId::MIN_BITS + 9);
+    let aside = TaskId::new(TaskKind::LocalBash, aside).expect("small");
     std::fs::create_dir_all(place.path(&format!("aside/{aside}.1"))).expect("own directory");
     let survey = look(&place.root).expect("works");
     let unseen = strays::Look { is_whole: false, ..strays::Look::default() };
@@ -364,12 +367,13 @@ fn a_look_that_was_not_whole_is_told_and_forgets_no_task() {
 #[test]
 fn a_shim_that_is_about_to_leave_is_no_stray() {
     let place = Place::new();
-    let id = place.root.new_id(Kind::LocalBash).expect("an id");
+    let id = place.root.new_id(TaskKind::LocalBash).expect("an id");
     let shim = Marked::start(id);
     let dir = place.root.create_task(id).expect("a directory");
     let mut journal = JournalFile::create(&dir).expect("a journal");
-    let event = Event::SpawnFailed { error: "no".to_owned(), errno: 2 };
-    let records = [accepted(id, shim.process(), "cli"), Record::Event { at: Mono(1), event }];
+    let event = TaskEvent::SpawnFailed { error: "no".to_owned(), errno: 2 };
+    let records =
+        [accepted(id, shim.process(), "cli"), Record::Event { at: MonotonicMs(1), event }];
     journal.append(&records).expect("written");
     assert_eq!(place.act(), [], "its lock is held, and it is its shim");
     drop(dir);

@@ -80,7 +80,8 @@ fn claim(root: &Root, spec: &mut TaskSpec) -> Result<(), StoreError> {
         match dir.read() {
             Ok(folded) => {
                 folded.state.is_live()
-                    && folded.state.spec.command.display().trim() == spec.command.display().trim()
+                    && folded.state.spec.command.display_text().trim()
+                        == spec.command.display_text().trim()
                     && folded.state.spec.cwd == spec.cwd
             }
             // Nothing is on record yet: it is only just being started, by whoever has its lock. One

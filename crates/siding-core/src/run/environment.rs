@@ -59,7 +59,7 @@ fn of_policy(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
     const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
     match policy {
         // Where only TCP goes out the C library is to ask for names over TCP.
-        NetPolicy::Ports(ports) if ports.contains(Ports::DNS) => {
+        NetPolicy::Ports(ports) if ports.contains(Ports::DNS_PORT) => {
             if !variables.iter().any(|(known, _)| known == "RES_OPTIONS") {
                 variables.push(("RES_OPTIONS".into(), "use-vc".into()));
             }
@@ -67,7 +67,7 @@ fn of_policy(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
         NetPolicy::Allow(hosts) => {
             // The starter's own proxy is out of reach, and so is what it needs none for. What is named
             // means the machine's, outside.
-            let own: Vec<_> = OWN.into_iter().filter(|own| !hosts.name(own)).collect();
+            let own: Vec<_> = OWN.into_iter().filter(|own| !hosts.contains_name(own)).collect();
             let own = own.join(",");
             let address = format!("http://127.0.0.1:{}", proxy::PORT);
             let proxies = PROXIES.map(|name| (name, address.as_str()));
@@ -76,7 +76,7 @@ fn of_policy(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
                 set(variables, &name.to_ascii_lowercase(), value.as_ref());
             }
         }
-        NetPolicy::Ports(_) | NetPolicy::Host | NetPolicy::None | NetPolicy::Loopback => {}
+        NetPolicy::Ports(_) | NetPolicy::Unrestricted | NetPolicy::None | NetPolicy::Loopback => {}
     }
 }
 

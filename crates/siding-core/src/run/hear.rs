@@ -1,8 +1,8 @@
 //! What the messages of a shim mean for one who waits in the foreground.
 
-use siding_model::lifecycle::{Event, Phase};
-use siding_model::notice::Story;
-use siding_model::protocol::Message;
+use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::notice::TaskNotices;
+use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
 
 use super::error::RunError;
@@ -14,9 +14,9 @@ use crate::watch::Watch;
 pub enum Heard {
     /// The command or its shell is over, and this is how the task stands. What lingers is no
     /// reason to wait, unless it is to become ready.
-    Over(TaskDir, Box<Story>),
+    Over(TaskDir, Box<TaskNotices>),
     /// What was waited for is there.
-    Ready(TaskDir, Box<Story>),
+    Ready(TaskDir, Box<TaskNotices>),
     /// The command runs.
     Running,
     /// It has written something. Told once for each request to follow.
@@ -37,19 +37,19 @@ pub enum Heard {
 /// [`RunError::NotStarted`] when the shim could not start the command; [`RunError::Watch`].
 pub fn hear(watch: &mut Watch<'_>) -> Result<Heard, RunError> {
     Ok(match watch.take()? {
-        Some(Message::CannotStart { doing, .. }) => return Err(RunError::NotStarted { doing }),
-        Some(Message::Record { record: Some(record), .. })
-            if matches!(*record, Record::Event { event: Event::Spawned { .. }, .. }) =>
+        Some(ShimMessage::CannotStart { doing, .. }) => return Err(RunError::NotStarted { doing }),
+        Some(ShimMessage::Record { record: Some(record), .. })
+            if matches!(*record, Record::Event { event: TaskEvent::Spawned { .. }, .. }) =>
         {
             Heard::Running
         }
-        Some(Message::Output { .. }) => Heard::Grown,
-        Some(Message::Done) => Heard::Done,
-        Some(Message::Refused { .. } | Message::Why { .. } | Message::Usage { .. }) => {
+        Some(ShimMessage::Output { .. }) => Heard::Grown,
+        Some(ShimMessage::Done) => Heard::Done,
+        Some(ShimMessage::Refused { .. } | ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => {
             Heard::Nothing
         }
         // After a record the journal is asked.
-        Some(Message::Record { .. }) => over(watch)?.unwrap_or(Heard::Running),
+        Some(ShimMessage::Record { .. }) => over(watch)?.unwrap_or(Heard::Running),
         // And also when another shim took over: what happened meanwhile is on record.
         None => over(watch)?.unwrap_or(Heard::Again),
     })
@@ -58,7 +58,8 @@ pub fn hear(watch: &mut Watch<'_>) -> Result<Heard, RunError> {
 fn over(watch: &Watch<'_>) -> Result<Option<Heard>, RunError> {
     let (dir, story) = watch.story()?;
     let state = &story.state;
-    let lingers = matches!(state.life.phase(), Phase::Lingering { .. }) && !state.awaits_ready();
+    let lingers =
+        matches!(state.lifecycle.phase(), Phase::Lingering { .. }) && !state.is_waiting_for_ready();
     Ok(if !state.is_live() {
         Some(Heard::Over(dir, Box::new(story)))
     } else if state.ready.is_some() {

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use siding_model::fnv::Fnv1a;
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::Placement;
 use siding_model::process::ProcRef;
 use siding_model::record;
 use siding_model::settings::Settings;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::error::RunError;
@@ -24,9 +24,9 @@ use crate::sys::{file, limit, procfs};
 #[derive(Debug, Clone)]
 pub struct Order {
     /// What kind of task it is.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// What to execute.
-    pub command: Command,
+    pub command: TaskCommand,
     /// The directory, as from [`directory`].
     pub cwd: String,
     /// The session that is to own it, as from [`session()`].
@@ -34,7 +34,7 @@ pub struct Order {
     /// A name for people.
     pub name: Option<String>,
     /// What it reads.
-    pub stdin: Stdin,
+    pub stdin: StdinMode,
     /// Where it starts.
     pub placement: Placement,
     /// How long it may live.
@@ -91,8 +91,8 @@ pub fn spec_as(
         deadline_notice_ms: millis(settings.deadline_notice),
         limits: settings.limits(),
         // What siding itself runs as a task, an agent above all, talks to its model all the time.
-        watch: if task_id.kind() == Kind::LocalBash {
-            settings.thresholds()
+        watch: if task_id.kind() == TaskKind::LocalBash {
+            settings.watchdog_thresholds()
         } else {
             Thresholds::default()
         },
@@ -107,8 +107,8 @@ pub fn spec_as(
 
 /// Returns what runs this very program with these arguments.
 #[must_use]
-pub fn this_program(arguments: Vec<String>) -> Command {
-    Command::Argv { argv: std::iter::once(own_name()).chain(arguments).collect() }
+pub fn this_program(arguments: Vec<String>) -> TaskCommand {
+    TaskCommand::Argv { argv: std::iter::once(own_name()).chain(arguments).collect() }
 }
 
 /// Returns what a task calls this very program: as it was installed, and by the kernel's name for it
@@ -170,16 +170,20 @@ pub fn inherited_session(root: &Root, owner: ProcRef) -> Option<SessionId> {
 
 /// Returns the task inside which this call is made: the one whose mark this process carries.
 fn parent(root: &Root) -> Option<TaskId> {
-    limit::birthmark().and_then(|mark| mark.task()).filter(|task| root.is_marked_live(*task))
+    limit::birthmark().and_then(|mark| mark.task_id()).filter(|task| root.is_marked_live(*task))
 }
 
 /// Returns the name under which a second launch of the same command is noticed. Two commands with
 /// the same name are told apart by their journals.
-fn same_key(command: &Command, cwd: &str) -> String {
+fn same_key(command: &TaskCommand, cwd: &str) -> String {
     // No byte of UTF-8, so that no text and directory together are another pair.
     const BETWEEN: &[u8] = &[0xff];
-    let text = command.display();
-    Fnv1a::default().with(text.trim().as_bytes()).with(BETWEEN).with(cwd.as_bytes()).hex()
+    let text = command.display_text();
+    Fnv1a::default()
+        .with_bytes(text.trim().as_bytes())
+        .with_bytes(BETWEEN)
+        .with_bytes(cwd.as_bytes())
+        .to_hex()
 }
 
 /// Tells a task from one that runs the same text with other variables, from another input or in another
@@ -196,12 +200,12 @@ pub fn distinguish(spec: &mut TaskSpec, env: &[(String, String)], env_clear: boo
         add("", "clear");
     }
     match spec.stdin {
-        Stdin::Null => {}
-        Stdin::Pipe => add("", "stdin"),
+        StdinMode::Null => {}
+        StdinMode::Pipe => add("", "stdin"),
     }
     match &spec.command {
-        Command::Shell { shell, .. } if shell != USUAL_SHELL => add("", shell),
-        Command::Shell { .. } | Command::Argv { .. } => {}
+        TaskCommand::Shell { shell, .. } if shell != USUAL_SHELL => add("", shell),
+        TaskCommand::Shell { .. } | TaskCommand::Argv { .. } => {}
     }
     if !differences.is_empty() {
         spec.same_key.push_str(&format!("-{:08x}", record::checksum(&differences)));
@@ -220,7 +224,8 @@ mod tests {
     /// beside the same one that runs already.
     #[test]
     fn the_key_of_a_command_is_the_same_in_every_build() {
-        let shell = |text: &str| Command::Shell { text: text.to_owned(), shell: "bash".to_owned() };
+        let shell =
+            |text: &str| TaskCommand::Shell { text: text.to_owned(), shell: "bash".to_owned() };
         assert_eq!(same_key(&shell(" make test\n"), "/work"), "d584925b17579e66");
         assert_ne!(same_key(&shell("make"), "/a"), same_key(&shell("make/"), "a"));
     }

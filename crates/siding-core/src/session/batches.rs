@@ -51,7 +51,7 @@ pub fn record_returned_calls<'c>(
     commands: impl Iterator<Item = &'c str>,
 ) -> Result<(), SessionError> {
     let now = clock::wall();
-    let lines: String = commands.map(|command| ReturnedCall::new(command, now).line()).collect();
+    let lines: String = commands.map(|command| ReturnedCall::new(command, now).to_line()).collect();
     if lines.is_empty() {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::JournalError;
 use siding_model::process::BootId;
 
@@ -118,7 +118,7 @@ pub fn is_of_subagent(id: &SessionId) -> bool {
 /// Returns whether a session is that of a subagent, which ends with its answer. A teammate stays.
 #[must_use]
 pub fn is_subagent(id: &SessionId) -> bool {
-    id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == Kind::LocalAgent)
+    id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == TaskKind::LocalAgent)
 }
 
 /// Returns the session that has the tasks of this one: itself while it lives, and else the first above

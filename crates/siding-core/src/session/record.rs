@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use siding_model::id::SessionId;
 use siding_model::journal::JournalError;
-use siding_model::process::{BootId, ProcRef, Wall};
+use siding_model::process::{BootId, ProcRef, UnixMs};
 use siding_model::record;
 
 use crate::sys::{machine, procfs};
@@ -24,10 +24,10 @@ pub(super) enum SessionRecord {
         /// The session of whoever started the subagent whose session this is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         under: Option<SessionId>,
-        wall: Wall,
+        wall: UnixMs,
     },
     /// Closed for good.
-    Closed { wall: Wall },
+    Closed { wall: UnixMs },
 }
 
 /// A process that a session was opened for.
@@ -76,9 +76,9 @@ pub struct Session {
     /// The session that it is under: what a subagent leaves is its starter's. As it was first opened.
     pub under: Option<SessionId>,
     /// When it was last opened.
-    pub opened: Wall,
+    pub opened: UnixMs,
     /// When something of it was last recorded.
-    pub last: Wall,
+    pub last: UnixMs,
     /// Whether it was closed on purpose.
     pub closed: bool,
 }
@@ -134,7 +134,7 @@ pub(super) fn fold(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, Jour
     let mut session: Option<Session> = None;
     for (seq, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else { break };
-        let Ok((_, json)) = record::frame(line) else { continue };
+        let Ok((_, json)) = record::parse_frame(line) else { continue };
         let parsed = serde_json::from_slice(json).map_err(|error| JournalError::Corrupt {
             seq: seq as u64,
             offset: 0,

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn a_turn_began_at_its_moment_and_not_a_clock_tick_away() {
         assert_eq!(begun.before, before);
         let to = clock::wall();
         let dir = root.session_dir(id.as_str(), false).expect("its directory");
-        let noted = Wall(file::written_at(&dir, "turns").expect("there"));
+        let noted = UnixMs(file::written_at(&dir, "turns").expect("there"));
         assert!(from <= noted && noted <= to, "{from:?} {noted:?} {to:?}");
     }
 }
@@ -149,7 +149,7 @@ fn what_a_subagent_leaves_goes_to_the_next_above_it_that_lives() {
     let temporary = tempfile::tempdir().expect("a directory");
     let root = Root::open(&temporary.path().join("state")).expect("a state directory");
     let top: SessionId = "chat".parse().expect("a name");
-    let agent = || of_subagent(root.new_id(siding_model::id::Kind::LocalAgent).expect("an id"));
+    let agent = || of_subagent(root.new_id(siding_model::id::TaskKind::LocalAgent).expect("an id"));
     let (middle, low) = (agent(), agent());
     let owners = [Owner::new(), Owner::new(), Owner::new()];
     assert!(

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use siding_model::id::SessionId;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::{SessionError, io_error};
 use crate::store::Root;
@@ -25,7 +25,7 @@ pub struct Begun {
     /// How many there were before it.
     pub before: u64,
     /// When the one before it began.
-    pub last: Option<Wall>,
+    pub last: Option<UnixMs>,
 }
 
 /// Counts a turn of the session's agent that is held open, `anew` when the one before was not.
@@ -116,7 +116,7 @@ pub fn begin_turn(root: &Root, id: &SessionId) -> Result<Begun, SessionError> {
     let (counter, before) = counter(&dir, TURNS).map_err(io)?;
     let last = match before {
         0 => None,
-        _ => Some(Wall(file::written_at(&dir, TURNS).map_err(io)?)),
+        _ => Some(UnixMs(file::written_at(&dir, TURNS).map_err(io)?)),
     };
     let now = clock::wall();
     file::write_all_at(&counter, b".", before).map_err(io)?;

@@ -63,7 +63,7 @@ impl Environment {
         let host = directory("CLAUDE_CONFIG_DIR").or_else(|| in_home(".claude"));
         let user = directory("XDG_CONFIG_HOME").or_else(|| in_home(".config"));
         let variables =
-            Key::ALL.iter().filter_map(|key| Some((*key, set(&key.variable())?))).collect();
+            Key::ALL.iter().filter_map(|key| Some((*key, set(&key.env_var())?))).collect();
         Self {
             system_file: Some(PathBuf::from(SYSTEM_FILE)),
             host_file: host.map(|dir| dir.join("settings.json")),

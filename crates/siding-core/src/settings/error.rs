@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use siding_model::settings::Invalid;
+use siding_model::settings::InvalidSetting;
 
 use super::file::FILE_MAX;
 
@@ -13,7 +13,7 @@ use super::file::FILE_MAX;
 pub enum SettingsError {
     /// A key or value is not legal.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidSetting),
     /// A file is no TOML.
     #[error("`{path}` line {line} column {column}: {message}", path = path.display())]
     Syntax {

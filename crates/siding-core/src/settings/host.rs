@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use siding_model::settings::{HostKey, Invalid, Layer, Origin, RawValue, UnknownHostKey, Warning};
-use siding_model::span;
+use siding_model::duration;
+use siding_model::settings::{
+    HostKey, InvalidSetting, Layer, Origin, RawValue, SettingsWarning, UnknownHostKey,
+};
 
 use super::environment::Environment;
 use super::error::SettingsError;
@@ -33,7 +35,7 @@ pub(super) struct HostSettings {
     /// The files that exist, in the same order.
     pub(super) files: Vec<PathBuf>,
     /// Values and files that are not used.
-    pub(super) warnings: Vec<Warning>,
+    pub(super) warnings: Vec<SettingsWarning>,
     /// Keys that look like siding's and have no meaning.
     pub(super) unknown_keys: Vec<UnknownHostKey>,
 }
@@ -111,7 +113,7 @@ impl HostSettings {
             | SettingsError::NotText { .. }
             | SettingsError::NotTextVariable { .. } => (&name, error.to_string()),
         };
-        self.warnings.push(Warning::HostUnusable { path: path.clone(), why });
+        self.warnings.push(SettingsWarning::HostFileUnusable { path: path.clone(), why });
         self.files.push(path.clone());
     }
 
@@ -125,7 +127,7 @@ impl HostSettings {
             Ok(root) => self.add_values(&path, &root),
             Err(error) => {
                 let why = format!("not a JSON object: {error}");
-                self.warnings.push(Warning::HostUnusable { path: path.clone(), why });
+                self.warnings.push(SettingsWarning::HostFileUnusable { path: path.clone(), why });
             }
         }
         self.files.push(path);
@@ -137,23 +139,23 @@ impl HostSettings {
         let nested = root.get("bash").and_then(Value::as_object);
         // A second spelling gets a layer below, so that of two caps the lower one holds.
         let mut layers = [Layer::default(), Layer::default()];
-        for key in HostKey::ALL {
+        for key in HostKey::KNOWN_KEYS {
             let value = nested
                 .and_then(|bash| bash.get(key.short_name()))
                 .or_else(|| root.get(key.name()))
                 .filter(|value| !value.is_null());
             let Some(value) = value else { continue };
             let origin = Origin::Host { path: path.to_owned() };
-            let layer = &mut layers[usize::from(key.present() == *key)];
+            let layer = &mut layers[usize::from(key.current_spelling() == *key)];
             let set = layer.set(key.key(), &raw_value(*key, value), origin.into());
-            if let Err(Invalid::Value { why, .. }) = set {
+            if let Err(InvalidSetting::Value { why, .. }) = set {
                 let (path, name) = (path.to_owned(), key.name());
-                self.warnings.push(Warning::HostValue { path, name, why });
+                self.warnings.push(SettingsWarning::BadHostValue { path, name, why });
             }
         }
         self.layers.extend(layers);
         let nested_names = nested.into_iter().flat_map(Map::keys).map(String::as_str);
-        let dotted_names = root.keys().filter_map(|name| name.strip_prefix(HostKey::PREFIX));
+        let dotted_names = root.keys().filter_map(|name| name.strip_prefix(HostKey::KEY_PREFIX));
         let unknown = nested_names
             .chain(dotted_names)
             .filter_map(|name| UnknownHostKey::from_short_name(path, name));
@@ -172,7 +174,7 @@ fn raw_value(key: HostKey, value: &Value) -> RawValue {
             (Some(whole), _) => RawValue::Text(format!("{whole}s")),
             (None, Some(seconds)) if !is_signal => Duration::try_from_secs_f64(seconds)
                 .map_or(RawValue::Other("a number out of range"), |duration| {
-                    RawValue::Text(span::exact(duration))
+                    RawValue::Text(duration::format_duration_exact(duration))
                 }),
             (None, _) => RawValue::Other("a number with a fraction"),
         },

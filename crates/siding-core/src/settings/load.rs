@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use siding_model::settings::{Layer, Origin, Place, RawValue, Settings, UnknownHostKey, Warning};
+use siding_model::settings::{
+    Layer, Origin, RawValue, SettingSource, Settings, SettingsWarning, UnknownHostKey,
+};
 
 use super::environment::Environment;
 use super::error::SettingsError;
@@ -62,7 +64,7 @@ pub fn read(environment: &Environment) -> Reading {
 struct Sources {
     layers: Vec<Layer>,
     mistakes: Vec<SettingsError>,
-    warnings: Vec<Warning>,
+    warnings: Vec<SettingsWarning>,
     files: Vec<PathBuf>,
     unknown_host_keys: Vec<UnknownHostKey>,
 }
@@ -107,12 +109,12 @@ impl Sources {
     fn variables(&mut self, environment: &Environment) {
         let mut layer = Layer::default();
         for (key, value) in &environment.variables {
-            let name = key.variable();
+            let name = key.env_var();
             let Some(text) = value.to_str() else {
                 self.mistakes.push(SettingsError::NotTextVariable { name });
                 continue;
             };
-            let place = Place::from(Origin::Environment { name });
+            let place = SettingSource::from(Origin::Environment { name });
             let set = layer.set(*key, &RawValue::Text(text.to_owned()), place);
             self.mistakes.extend(set.err().map(SettingsError::from));
         }
@@ -132,7 +134,7 @@ impl Sources {
     fn merge(self) -> Reading {
         let mut settings = Settings::merge(self.layers);
         for warning in self.warnings {
-            settings.warn(warning);
+            settings.add_warning(warning);
         }
         Reading {
             settings,

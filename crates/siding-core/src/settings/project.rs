@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use siding_model::settings::Warning;
+use siding_model::settings::SettingsWarning;
 
 use super::environment::Environment;
 use super::error::SettingsError;
@@ -21,7 +21,7 @@ pub(super) struct Search {
     /// A file that cannot be read.
     pub(super) mistake: Option<SettingsError>,
     /// Files that were passed by.
-    pub(super) warnings: Vec<Warning>,
+    pub(super) warnings: Vec<SettingsWarning>,
 }
 
 /// Looks for the file of this name in the working directory and above it, up to and with the first directory
@@ -41,9 +41,9 @@ pub(super) fn search(environment: &Environment, name: &str) -> Search {
                 search.found = Some((path, content));
                 break;
             }
-            Ok(Some(content)) => {
-                search.warnings.push(Warning::ForeignProject { path, owner: content.owner })
-            }
+            Ok(Some(content)) => search
+                .warnings
+                .push(SettingsWarning::ProjectOfOtherUser { path, owner: content.owner }),
             Ok(None) => {}
             Err(mistake) => {
                 search.mistake = Some(mistake);

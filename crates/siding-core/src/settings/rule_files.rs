@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use siding_model::settings::{Origin, Warning};
+use siding_model::settings::{Origin, SettingsWarning};
 
 use super::environment::Environment;
 use super::error::SettingsError;
@@ -33,7 +33,7 @@ pub struct RuleFiles {
     /// Those that cannot, and whose they are.
     pub mistakes: Vec<(Origin, SettingsError)>,
     /// Those that were passed by.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<SettingsWarning>,
 }
 
 /// Reads `guard.toml` beside the administrator's and the user's settings, and the nearest

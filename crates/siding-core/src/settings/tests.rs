@@ -141,7 +141,7 @@ fn every_kind_of_value_is_read_from_a_file() {
     assert_eq!(settings.output_keep_tail, Bytes::mib(1));
     assert_eq!(settings.retention_tasks, 16);
     let shown = settings.entries().find(|entry| entry.key == Key::BlockingBudget).expect("shown");
-    assert_eq!((shown.value.to_string().as_str(), shown.place.line), ("20s", Some(2)));
+    assert_eq!((shown.value.to_string().as_str(), shown.source.line), ("20s", Some(2)));
 }
 
 #[test]

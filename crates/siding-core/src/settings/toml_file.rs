@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siding_model::settings::{Invalid, Layer, Origin, Place, RawValue};
+use siding_model::settings::{InvalidSetting, Layer, Origin, RawValue, SettingSource};
 use siding_model::text::one_line;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -32,7 +32,7 @@ pub(super) fn layer(path: &Path, bytes: &[u8], origin: Origin) -> (Layer, Vec<Se
                 let place = source.place(key.span().start);
                 match key.get_ref().as_ref() {
                     LOCKED => source.lock(&mut layer, value, &place),
-                    name => vec![layer.set_named(name, &raw(value.get_ref()), place)],
+                    name => vec![layer.set_by_name(name, &raw(value.get_ref()), place)],
                 }
             });
             results.filter_map(Result::err).map(SettingsError::from).collect()
@@ -69,8 +69,11 @@ fn line_of(bytes: &[u8], offset: usize) -> usize {
 }
 
 impl Source<'_> {
-    fn place(&self, offset: usize) -> Place {
-        Place { origin: self.origin.clone(), line: Some(line_of(self.text.as_bytes(), offset)) }
+    fn place(&self, offset: usize) -> SettingSource {
+        SettingSource {
+            origin: self.origin.clone(),
+            line: Some(line_of(self.text.as_bytes(), offset)),
+        }
     }
 
     /// Reads `locked`: an array of names, or a table of `name = true`.
@@ -78,12 +81,12 @@ impl Source<'_> {
         &self,
         layer: &mut Layer,
         value: &Spanned<DeValue<'_>>,
-        place: &Place,
-    ) -> Vec<Result<(), Invalid>> {
-        let misshapen = |offset| Err(Invalid::LockShape { place: self.place(offset) });
+        place: &SettingSource,
+    ) -> Vec<Result<(), InvalidSetting>> {
+        let misshapen = |offset| Err(InvalidSetting::BadLockList { place: self.place(offset) });
         // Said once for the whole of it, also when it is misshapen or empty.
         if !matches!(self.origin, Origin::System { .. }) {
-            return vec![Err(Invalid::LockNotAllowed { place: place.clone() })];
+            return vec![Err(InvalidSetting::LockNotAllowed { place: place.clone() })];
         }
         if let Some(names) = value.get_ref().as_array() {
             let lock = |name: &Spanned<DeValue<'_>>| match name.get_ref().as_str() {
@@ -104,7 +107,7 @@ impl Source<'_> {
             };
             return table.iter().map(lock).collect();
         }
-        vec![Err(Invalid::LockShape { place: place.clone() })]
+        vec![Err(InvalidSetting::BadLockList { place: place.clone() })]
     }
 }
 

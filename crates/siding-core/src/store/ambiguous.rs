@@ -39,7 +39,7 @@ impl AmbiguousId {
             latest.sort_unstable();
             listed.extend(latest);
         }
-        let line = |view| advice::line(&view, CHOICE_COLUMNS);
+        let line = |view| advice::format_task_line(&view, CHOICE_COLUMNS);
         let choices = match listing::views(root, &listed, line) {
             // A task that cannot be read, or was removed meanwhile, is still named.
             Ok(lines) => lines

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_model::id::TaskId;
-use siding_model::journal::{Folded, JournalError};
-use siding_model::notice::Story;
+use siding_model::journal::{JournalError, Replayed};
+use siding_model::notice::TaskNotices;
 
 use crate::journal_file::{self, ReadError};
 use crate::place::{self, Away};
@@ -89,7 +89,7 @@ impl TaskDir {
     /// # Errors
     ///
     /// [`ReadError`].
-    pub fn read(&self) -> Result<Folded, ReadError> {
+    pub fn read(&self) -> Result<Replayed, ReadError> {
         journal_file::read(&self.fd)
     }
 
@@ -98,7 +98,7 @@ impl TaskDir {
     /// # Errors
     ///
     /// [`ReadError`].
-    pub fn story(&self) -> Result<Story, ReadError> {
+    pub fn story(&self) -> Result<TaskNotices, ReadError> {
         journal_file::story(&self.fd)
     }
 

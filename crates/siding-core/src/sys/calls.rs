@@ -1,6 +1,6 @@
 //! System calls that can wait: their numbers on this architecture, and what they wait with.
 
-use siding_model::evidence::Call;
+use siding_model::evidence::BlockingCall;
 
 /// A system call, as far as a wait in it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Known {
     /// Its name.
     pub name: &'static str,
     /// Its kind.
-    pub call: Call,
+    pub call: BlockingCall,
     /// How its arguments tell what is waited for.
     pub shape: Shape,
 }
@@ -45,26 +45,28 @@ pub enum Shape {
     Restart,
 }
 
-const fn known(name: &'static str, call: Call, shape: Shape) -> Known {
+const fn known(name: &'static str, call: BlockingCall, shape: Shape) -> Known {
     Known { name, call, shape }
 }
 
 const fn reads(name: &'static str, at: usize) -> Known {
-    known(name, Call::Read, Shape::Descriptor { at, to_read: true })
+    known(name, BlockingCall::Read, Shape::Descriptor { at, to_read: true })
 }
 
 const fn writes(name: &'static str, at: usize) -> Known {
-    known(name, Call::Write, Shape::Descriptor { at, to_read: false })
+    known(name, BlockingCall::Write, Shape::Descriptor { at, to_read: false })
 }
 
-const fn with(name: &'static str, call: Call, to_read: bool) -> Known {
+const fn with(name: &'static str, call: BlockingCall, to_read: bool) -> Known {
     known(name, call, Shape::Descriptor { at: 0, to_read })
 }
 
 /// Returns what is known of a system call by its number.
 #[must_use]
 pub fn of_number(number: i64) -> Option<Known> {
-    use Call::{Accept, Child, Connect, Futex, Lock, Open, Poll, Signal, Sleep, Sync, Transfer};
+    use BlockingCall::{
+        Accept, Child, Connect, Futex, Lock, Open, Poll, Signal, Sleep, Sync, Transfer,
+    };
     #[cfg(target_arch = "x86_64")]
     if let Some(old) = of_old_number(number) {
         return Some(old);
@@ -97,8 +99,8 @@ pub fn of_number(number: i64) -> Option<Known> {
         libc::SYS_sendmsg => with("sendmsg", Transfer, false),
         libc::SYS_wait4 => known("wait4", Child, Shape::Plain),
         libc::SYS_waitid => known("waitid", Child, Shape::Plain),
-        libc::SYS_clone => known("clone", Call::Vfork, Shape::Plain),
-        libc::SYS_clone3 => known("clone3", Call::Vfork, Shape::Plain),
+        libc::SYS_clone => known("clone", BlockingCall::Vfork, Shape::Plain),
+        libc::SYS_clone3 => known("clone3", BlockingCall::Vfork, Shape::Plain),
         libc::SYS_nanosleep => known("nanosleep", Sleep, Shape::Plain),
         libc::SYS_clock_nanosleep => known("clock_nanosleep", Sleep, Shape::Plain),
         libc::SYS_futex => known("futex", Futex, Shape::Timeout(3)),
@@ -111,13 +113,13 @@ pub fn of_number(number: i64) -> Option<Known> {
         libc::SYS_fdatasync => with("fdatasync", Sync, false),
         libc::SYS_sync => known("sync", Sync, Shape::Plain),
         libc::SYS_syncfs => with("syncfs", Sync, false),
-        libc::SYS_restart_syscall => known("restart_syscall", Call::Other, Shape::Restart),
-        libc::SYS_io_getevents => known("io_getevents", Call::Other, Shape::Plain),
-        libc::SYS_io_uring_enter => known("io_uring_enter", Call::Other, Shape::Plain),
-        libc::SYS_msgrcv => known("msgrcv", Call::Other, Shape::Plain),
-        libc::SYS_semop => known("semop", Call::Other, Shape::Plain),
-        libc::SYS_semtimedop => known("semtimedop", Call::Other, Shape::Plain),
-        libc::SYS_mq_timedreceive => known("mq_timedreceive", Call::Other, Shape::Plain),
+        libc::SYS_restart_syscall => known("restart_syscall", BlockingCall::Other, Shape::Restart),
+        libc::SYS_io_getevents => known("io_getevents", BlockingCall::Other, Shape::Plain),
+        libc::SYS_io_uring_enter => known("io_uring_enter", BlockingCall::Other, Shape::Plain),
+        libc::SYS_msgrcv => known("msgrcv", BlockingCall::Other, Shape::Plain),
+        libc::SYS_semop => known("semop", BlockingCall::Other, Shape::Plain),
+        libc::SYS_semtimedop => known("semtimedop", BlockingCall::Other, Shape::Plain),
+        libc::SYS_mq_timedreceive => known("mq_timedreceive", BlockingCall::Other, Shape::Plain),
         _ => return None,
     })
 }
@@ -126,12 +128,14 @@ pub fn of_number(number: i64) -> Option<Known> {
 #[cfg(target_arch = "x86_64")]
 const fn of_old_number(number: i64) -> Option<Known> {
     Some(match number {
-        libc::SYS_poll => known("poll", Call::Poll, Shape::PollArray { by_pointer: false }),
-        libc::SYS_select => known("select", Call::Poll, Shape::Sets),
-        libc::SYS_epoll_wait => known("epoll_wait", Call::Poll, Shape::Epoll { by_pointer: false }),
-        libc::SYS_open => known("open", Call::Open, Shape::Plain),
-        libc::SYS_pause => known("pause", Call::Signal, Shape::Plain),
-        libc::SYS_vfork => known("vfork", Call::Vfork, Shape::Plain),
+        libc::SYS_poll => known("poll", BlockingCall::Poll, Shape::PollArray { by_pointer: false }),
+        libc::SYS_select => known("select", BlockingCall::Poll, Shape::Sets),
+        libc::SYS_epoll_wait => {
+            known("epoll_wait", BlockingCall::Poll, Shape::Epoll { by_pointer: false })
+        }
+        libc::SYS_open => known("open", BlockingCall::Open, Shape::Plain),
+        libc::SYS_pause => known("pause", BlockingCall::Signal, Shape::Plain),
+        libc::SYS_vfork => known("vfork", BlockingCall::Vfork, Shape::Plain),
         _ => return None,
     })
 }
@@ -142,22 +146,22 @@ const fn of_old_number(number: i64) -> Option<Known> {
 pub fn of_wait(wchan: &str) -> Option<Known> {
     let has = |part: &str| wchan.contains(part);
     Some(if has("nanosleep") {
-        known("nanosleep", Call::Sleep, Shape::Plain)
+        known("nanosleep", BlockingCall::Sleep, Shape::Plain)
     } else if has("poll") {
         // Of its family only this one is restarted so, with its arguments intact.
-        known("poll", Call::Poll, Shape::PollArray { by_pointer: false })
+        known("poll", BlockingCall::Poll, Shape::PollArray { by_pointer: false })
     } else if has("futex") {
-        known("futex", Call::Futex, Shape::Plain)
+        known("futex", BlockingCall::Futex, Shape::Plain)
     } else if has("do_wait") {
-        known("wait4", Call::Child, Shape::Plain)
+        known("wait4", BlockingCall::Child, Shape::Plain)
     } else if has("locks_lock") || has("flock_lock") {
-        known("flock", Call::Lock, Shape::Plain)
+        known("flock", BlockingCall::Lock, Shape::Plain)
     } else if has("csk_accept") || has("unix_accept") {
-        known("accept", Call::Accept, Shape::Plain)
+        known("accept", BlockingCall::Accept, Shape::Plain)
     } else if has("wait_for_partner") {
-        known("openat", Call::Open, Shape::Plain)
+        known("openat", BlockingCall::Open, Shape::Plain)
     } else if has("sigsuspend") || has("sigtimedwait") {
-        known("rt_sigsuspend", Call::Signal, Shape::Plain)
+        known("rt_sigsuspend", BlockingCall::Signal, Shape::Plain)
     } else {
         return None;
     })

@@ -1,13 +1,13 @@
 //! The clocks.
 
 use rustix::time::{ClockId, clock_gettime};
-use siding_model::process::{Mono, Wall};
+use siding_model::process::{MonotonicMs, UnixMs};
 
 /// Returns the awake time since boot.
 #[must_use]
-pub fn mono() -> Mono {
+pub fn mono() -> MonotonicMs {
     let now = clock_gettime(ClockId::Monotonic);
-    Mono(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
+    MonotonicMs(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
 }
 
 /// Returns the time since boot in milliseconds, asleep or awake: the clock of start times.
@@ -26,9 +26,9 @@ pub fn thread_cpu_us() -> u64 {
 
 /// Returns the time of day.
 #[must_use]
-pub fn wall() -> Wall {
+pub fn wall() -> UnixMs {
     let now = clock_gettime(ClockId::Realtime);
-    Wall(millis(now.tv_sec, now.tv_nsec))
+    UnixMs(millis(now.tv_sec, now.tv_nsec))
 }
 
 /// Returns how long all threads of a process have run, also those that have ended, in nanoseconds.

@@ -5,17 +5,17 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 /// Returns when a file or directory was last changed, by the wall clock of its file system.
 ///
 /// # Errors
 ///
 /// The operating system's.
-pub fn changed(fd: impl AsFd) -> io::Result<Wall> {
+pub fn changed(fd: impl AsFd) -> io::Result<UnixMs> {
     let stat = rustix::fs::fstat(fd)?;
     let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    Ok(Wall(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)))
+    Ok(UnixMs(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)))
 }
 
 /// Returns the magic number of the file system on which a file lies (statfs(2)).

@@ -15,7 +15,7 @@ use crate::sys::threads::Status;
 /// lowering its own limit.
 #[must_use]
 pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
-    is_of_another(root, own, pid) || own.task().is_some_and(|own| keeps_another(root, own, pid))
+    is_of_another(root, own, pid) || own.task_id().is_some_and(|own| keeps_another(root, own, pid))
 }
 
 /// The same of a process whose status was just read: its name need not be read again.
@@ -23,13 +23,13 @@ pub fn is_foreign(root: &Root, own: Birthmark, pid: i32) -> bool {
 pub fn is_foreign_by(root: &Root, own: Birthmark, pid: i32, status: &Status) -> bool {
     let is_shim = status.is_named(SHIM_NAME.to_bytes());
     is_of_another(root, own, pid)
-        || is_shim && own.task().is_some_and(|own| is_on_record(root, own, pid))
+        || is_shim && own.task_id().is_some_and(|own| is_on_record(root, own, pid))
 }
 
 fn is_of_another(root: &Root, own: Birthmark, pid: i32) -> bool {
     procfs::birthmark(pid)
         .filter(|mark| *mark != own)
-        .and_then(Birthmark::task)
+        .and_then(Birthmark::task_id)
         .is_some_and(|other| root.is_marked_live(other))
 }
 

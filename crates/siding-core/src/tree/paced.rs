@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::process::{Mono, ProcRef};
+use siding_model::process::{MonotonicMs, ProcRef};
 
 use super::{Grip, Marks, keeps_another, with_grouped};
 use crate::store::Root;
@@ -21,7 +21,7 @@ const PACE_MS: u64 = 3;
 pub struct PacedLook {
     tasks: RefCell<HashSet<TaskId>>,
     /// When the last look began, and what it found.
-    last: RefCell<Option<(Mono, Marks)>>,
+    last: RefCell<Option<(MonotonicMs, Marks)>>,
 }
 
 impl PacedLook {
@@ -61,7 +61,7 @@ impl PacedLook {
         task: &TaskState,
         except: i32,
         most: usize,
-    ) -> Result<Grip, Mono> {
+    ) -> Result<Grip, MonotonicMs> {
         let mut grip = self.by_mark(root, task.spec.task_id, except, most)?;
         grip.add_group(root, task, except, most);
         Ok(grip)
@@ -73,7 +73,7 @@ impl PacedLook {
         id: TaskId,
         except: i32,
         most: usize,
-    ) -> Result<Grip, Mono> {
+    ) -> Result<Grip, MonotonicMs> {
         let mut last = self.last.borrow_mut();
         let now = clock::mono();
         if let Some((looked, marks)) = &*last {
@@ -95,7 +95,7 @@ impl PacedLook {
     }
 
     /// Returns when the next look may be taken.
-    fn next(&self, looked: Mono) -> Mono {
+    fn next(&self, looked: MonotonicMs) -> MonotonicMs {
         looked.plus_ms(PACE_MS * self.tasks.borrow().len() as u64)
     }
 

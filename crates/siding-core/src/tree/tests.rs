@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 
 use super::*;
 
@@ -36,7 +36,7 @@ impl Drop for Marked {
 }
 
 fn id(number: u64) -> TaskId {
-    TaskId::new(Kind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+    TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
 }
 
 /// A state directory without a task.
@@ -111,7 +111,7 @@ fn what_a_shared_look_found_is_held_and_what_died_is_looked_for_again() {
         (Marked::new(id(82), "echo; read -r _"), Marked::new(id(83), "echo; read -r _"));
     let looks = PacedLook::default();
     [id(82), id(83)].into_iter().for_each(|id| looks.admit(id));
-    let held = |id: TaskId| -> Result<Vec<ProcRef>, Mono> {
+    let held = |id: TaskId| -> Result<Vec<ProcRef>, MonotonicMs> {
         Ok(looks.by_mark(&root, id, 0, 4)?.held.iter().map(|held| held.process).collect())
     };
     assert_eq!(held(id(82)), Ok(vec![stays.process()]));

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use siding_model::process::Mono;
-use siding_model::wait::{Pace, Patience, Url};
+use siding_model::process::MonotonicMs;
+use siding_model::wait::{CheckBackoff, HttpUrl, LongWaitBackoff};
 
 use crate::sys::clock;
 
@@ -41,7 +41,7 @@ impl Asking {
     /// # Errors
     ///
     /// The operating system's, for want of descriptors or threads.
-    pub(super) fn start(url: Url) -> io::Result<Self> {
+    pub(super) fn start(url: HttpUrl) -> io::Result<Self> {
         Self::with(url, Pauses::quick())
     }
 
@@ -50,11 +50,11 @@ impl Asking {
     /// # Errors
     ///
     /// As [`Self::start`].
-    pub(super) fn patiently(url: Url) -> io::Result<Self> {
-        Self::with(url, Pauses::Growing(Patience::new(clock::mono())))
+    pub(super) fn patiently(url: HttpUrl) -> io::Result<Self> {
+        Self::with(url, Pauses::Growing(LongWaitBackoff::new(clock::mono())))
     }
 
-    fn with(url: Url, pauses: Pauses) -> io::Result<Self> {
+    fn with(url: HttpUrl, pauses: Pauses) -> io::Result<Self> {
         let (found, tell) = io::pipe()?;
         let given_up = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&given_up);
@@ -88,38 +88,38 @@ enum Pauses {
     /// Of one who waits now.
     Quick {
         /// After a try that nobody answered.
-        refused: Pace,
+        refused: CheckBackoff,
         /// After an answer that says not yet.
-        answered: Pace,
+        answered: CheckBackoff,
     },
     /// Of one who waits as long as it takes.
-    Growing(Patience),
+    Growing(LongWaitBackoff),
 }
 
 impl Pauses {
     const fn quick() -> Self {
         Self::Quick {
-            refused: Pace::new(REFUSED_MS.0, REFUSED_MS.1),
-            answered: Pace::new(ANSWERED_MS.0, ANSWERED_MS.1),
+            refused: CheckBackoff::new(REFUSED_MS.0, REFUSED_MS.1),
+            answered: CheckBackoff::new(ANSWERED_MS.0, ANSWERED_MS.1),
         }
     }
 
     /// Returns when to try again.
-    fn next(&mut self, was_answered: bool, now: Mono) -> Mono {
+    fn next(&mut self, was_answered: bool, now: MonotonicMs) -> MonotonicMs {
         let pace = match self {
             Self::Quick { answered, .. } if was_answered => answered,
             Self::Quick { refused, .. } => refused,
             Self::Growing(patience) => {
-                patience.looked(now, now);
-                return patience.at();
+                patience.record_check(now, now);
+                return patience.next_check_at();
             }
         };
-        pace.looked(now, now);
-        pace.at()
+        pace.record_check(now, now);
+        pace.next_check_at()
     }
 }
 
-fn ask(url: &Url, mut pauses: Pauses, mut tell: PipeWriter, given_up: &AtomicBool) {
+fn ask(url: &HttpUrl, mut pauses: Pauses, mut tell: PipeWriter, given_up: &AtomicBool) {
     while !given_up.load(Ordering::Relaxed) {
         let tried = status(url);
         if let Ok(status @ 200..=399) = tried {
@@ -134,7 +134,7 @@ fn ask(url: &Url, mut pauses: Pauses, mut tell: PipeWriter, given_up: &AtomicBoo
 }
 
 /// Asks once and returns the status of the answer.
-fn status(url: &Url) -> io::Result<u16> {
+fn status(url: &HttpUrl) -> io::Result<u16> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (url.host(), url.port()).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT) {
@@ -145,10 +145,10 @@ fn status(url: &Url) -> io::Result<u16> {
     Err(last)
 }
 
-fn exchange(mut stream: TcpStream, url: &Url) -> io::Result<u16> {
+fn exchange(mut stream: TcpStream, url: &HttpUrl) -> io::Result<u16> {
     stream.set_write_timeout(Some(CONNECT))?;
     stream.set_read_timeout(Some(ANSWER))?;
-    stream.write_all(url.request().as_bytes())?;
+    stream.write_all(url.http_request().as_bytes())?;
     let mut line = Vec::new();
     let mut head = io::BufReader::new(stream.take(STATUS_LINE_MAX));
     io::BufRead::read_until(&mut head, b'\n', &mut line)?;

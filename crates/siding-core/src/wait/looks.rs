@@ -1,6 +1,6 @@
 //! Looking whether a condition holds.
 
-use siding_model::wait::{Condition, Event};
+use siding_model::wait::{Condition, WaitEvent};
 
 use super::file::Files;
 use super::port;
@@ -22,7 +22,7 @@ impl Waiter<'_> {
         one.over = true;
         let (dir, state) = one.watch.state()?;
         for condition in 0..self.conditions.len() {
-            if !self.wait.is_open(task, condition) {
+            if !self.wait.is_pending(task, condition) {
                 continue;
             }
             let detail = match &self.conditions[condition] {
@@ -43,14 +43,14 @@ impl Waiter<'_> {
                 self.holds(task, condition, detail);
             }
         }
-        self.step(Event::Ended { task });
+        self.step(WaitEvent::Ended { task });
         Ok(())
     }
 
     /// Looks at what a task has written since the last look.
     pub(super) fn look_at_output(&mut self, task: usize) -> Result<(), WaitError> {
         for condition in 0..self.conditions.len() {
-            if !self.wait.is_open(task, condition) {
+            if !self.wait.is_pending(task, condition) {
                 continue;
             }
             let one = &mut self.tasks[task];
@@ -80,7 +80,7 @@ impl Waiter<'_> {
     pub(super) fn look_at_ports(&mut self) -> Result<(), WaitError> {
         let from = clock::mono();
         let open = self.open(|one| matches!(one, Condition::Port(_)));
-        if from < self.ports.at() || open.is_empty() {
+        if from < self.ports.next_check_at() || open.is_empty() {
             return Ok(());
         }
         for (task, condition) in open {
@@ -91,7 +91,7 @@ impl Waiter<'_> {
                 self.holds(task, condition, found);
             }
         }
-        self.ports.looked(from, clock::mono());
+        self.ports.record_check(from, clock::mono());
         Ok(())
     }
 

@@ -2,10 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use siding_model::process::Mono;
-use siding_model::protocol::{Message, Request};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
-use siding_model::report::WaitDetail;
+use siding_model::task_view::WaitDetail;
 use siding_model::wait::Condition;
 
 use super::file::Files;
@@ -55,7 +55,7 @@ impl Waiter<'_> {
         }
         if self.files.as_ref().and_then(Files::source).is_some_and(poll::ready) {
             self.files.iter().for_each(Files::drain);
-            self.files_at = Mono(0);
+            self.files_at = MonotonicMs(0);
         }
         self.take_answers();
         Ok(())
@@ -63,10 +63,10 @@ impl Waiter<'_> {
 
     /// Returns when there is something to look at, whatever happens: at the latest the bound.
     #[must_use]
-    pub fn wake_at(&self) -> Mono {
+    pub fn wake_at(&self) -> MonotonicMs {
         let mut at = self.wait.wake_at();
         if !self.open(|one| matches!(one, Condition::Port(_))).is_empty() {
-            at = at.min(self.ports.at());
+            at = at.min(self.ports.next_check_at());
         }
         if self.files.is_some() {
             at = at.min(self.files_at);
@@ -74,7 +74,7 @@ impl Waiter<'_> {
         // One that has been found is looked at no more, so nothing would ever take its time away.
         let open = self.open(|one| matches!(one, Condition::Output(_)));
         let scans = open.iter().filter_map(|&(task, on)| self.tasks[task].scans[on].as_ref());
-        scans.filter_map(Scan::wake_at).fold(at, Mono::min)
+        scans.filter_map(Scan::wake_at).fold(at, MonotonicMs::min)
     }
 
     /// Takes in what a shim said.
@@ -85,19 +85,19 @@ impl Waiter<'_> {
         loop {
             match one.watch.take()? {
                 // Told once for each request, so that a slow reader is not flooded.
-                Some(Message::Output { .. }) => (grown, again) = (true, true),
+                Some(ShimMessage::Output { .. }) => (grown, again) = (true, true),
                 // What grew between that and the next request is seen when it is answered.
-                Some(Message::Done) => grown = true,
-                Some(Message::Record { record, .. }) => match record.as_deref() {
+                Some(ShimMessage::Done) => grown = true,
+                Some(ShimMessage::Record { record, .. }) => match record.as_deref() {
                     Some(Record::Closed(_)) => over = true,
                     Some(_) => {}
                     None => over |= !one.watch.state()?.1.is_live(),
                 },
                 Some(
-                    Message::Refused { .. }
-                    | Message::CannotStart { .. }
-                    | Message::Why { .. }
-                    | Message::Usage { .. },
+                    ShimMessage::Refused { .. }
+                    | ShimMessage::CannotStart { .. }
+                    | ShimMessage::Why { .. }
+                    | ShimMessage::Usage { .. },
                 ) => {}
                 None => break,
             }
@@ -107,7 +107,7 @@ impl Waiter<'_> {
             (grown, again) = (true, true);
         }
         if again && one.reads_output() {
-            one.watch.send(&Request::Subscribe { follow: true })?;
+            one.watch.send(&ShimRequest::Subscribe { follow: true })?;
         }
         if over {
             // It is on record. Nobody waits for the shim to tidy up.

@@ -4,8 +4,8 @@ use std::io;
 use std::ops::ControlFlow;
 
 use regex::Regex;
-use siding_model::process::Mono;
-use siding_model::report::WaitDetail;
+use siding_model::process::MonotonicMs;
+use siding_model::task_view::WaitDetail;
 use siding_model::text::cut_head;
 
 use crate::output::{Hit, Hits, Matching};
@@ -25,7 +25,7 @@ pub(super) struct Scan {
     matching: Matching<First>,
     next: u64,
     /// When the line that is not ended yet has settled.
-    settles_at: Option<Mono>,
+    settles_at: Option<MonotonicMs>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +52,11 @@ impl Scan {
     }
 
     /// Looks at what was added since. Returns the first line that matches.
-    pub(super) fn more(&mut self, dir: &TaskDir, now: Mono) -> io::Result<Option<WaitDetail>> {
+    pub(super) fn more(
+        &mut self,
+        dir: &TaskDir,
+        now: MonotonicMs,
+    ) -> io::Result<Option<WaitDetail>> {
         let before = self.next;
         self.next = self.matching.read(dir, before)?;
         if self.next > before {
@@ -62,12 +66,12 @@ impl Scan {
     }
 
     /// Returns when to call [`Self::settle`].
-    pub(super) const fn wake_at(&self) -> Option<Mono> {
+    pub(super) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }
 
     /// Looks at the line that is not ended, once nothing has come for a while.
-    pub(super) fn settle(&mut self, now: Mono) -> Option<WaitDetail> {
+    pub(super) fn settle(&mut self, now: MonotonicMs) -> Option<WaitDetail> {
         self.settles_at.take_if(|at| now >= *at)?;
         self.matching.unended_hit().map(|(from, text)| found(from, &text))
     }

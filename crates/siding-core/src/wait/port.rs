@@ -1,7 +1,7 @@
 //! Waiting for a port.
 
 use siding_model::journal::TaskState;
-use siding_model::report::WaitDetail;
+use siding_model::task_view::WaitDetail;
 
 use crate::store::Root;
 use crate::sys::sockets;

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use regex::Regex;
 use siding_model::journal::TaskState;
-use siding_model::process::Mono;
-use siding_model::report::WaitDetail;
+use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
-use siding_model::wait::{Condition, Met, Patience, Ready};
+use siding_model::task_view::WaitDetail;
+use siding_model::wait::{Condition, LongWaitBackoff, ReadyRecord, SatisfiedCondition};
 
 use super::file;
 use super::http::Asking;
@@ -24,7 +24,7 @@ use crate::sys::{clock, poll, sockets};
 #[derive(Debug)]
 pub struct Readiness {
     open: Vec<Open>,
-    patience: Patience,
+    patience: LongWaitBackoff,
 }
 
 /// One condition. What came true once counts, whatever becomes of it.
@@ -53,9 +53,9 @@ impl Readiness {
     /// # Errors
     ///
     /// `InvalidInput` when a pattern is no regular expression.
-    pub fn new(spec: &TaskSpec, now: Mono) -> io::Result<Option<Self>> {
+    pub fn new(spec: &TaskSpec, now: MonotonicMs) -> io::Result<Option<Self>> {
         let open = spec.wait_for.iter().map(Open::new).collect::<io::Result<Vec<_>>>()?;
-        Ok((!open.is_empty()).then(|| Self { open, patience: Patience::new(now) }))
+        Ok((!open.is_empty()).then(|| Self { open, patience: LongWaitBackoff::new(now) }))
     }
 
     /// Returns what becomes readable when an address has answered.
@@ -69,27 +69,27 @@ impl Readiness {
     /// Returns when to come back to [`Self::look`]; `None` while only output or an answer can bring
     /// something.
     #[must_use]
-    pub fn wake_at(&self) -> Option<Mono> {
+    pub fn wake_at(&self) -> Option<MonotonicMs> {
         let at = self.open.iter().filter_map(|one| match &one.look {
             Look::Output(scan) => scan.wake_at(),
-            Look::Paced => Some(self.patience.at()),
+            Look::Paced => Some(self.patience.next_check_at()),
             Look::Done(_) | Look::Asking(_) => None,
         });
         at.min()
     }
 
     /// Looks at what was written since the last look.
-    pub fn output_grown(&mut self, dir: &TaskDir, now: Mono) {
+    pub fn output_grown(&mut self, dir: &TaskDir, now: MonotonicMs) {
         // What cannot be read now is read with what follows it.
         self.each_scan(|scan| scan.more(dir, now).unwrap_or_default());
     }
 
     /// Looks at what is due. `members` gives the task's processes.
-    pub fn look(&mut self, spec: &TaskSpec, now: Mono, members: impl FnOnce() -> Vec<i32>) {
+    pub fn look(&mut self, spec: &TaskSpec, now: MonotonicMs, members: impl FnOnce() -> Vec<i32>) {
         self.each_scan(|scan| scan.settle(now));
         self.take_answers();
         let is_paced = |one: &Open| matches!(one.look, Look::Paced);
-        if now < self.patience.at() || !self.open.iter().any(is_paced) {
+        if now < self.patience.next_check_at() || !self.open.iter().any(is_paced) {
             return;
         }
         let from = clock::mono();
@@ -99,7 +99,7 @@ impl Readiness {
         for one in self.open.iter_mut().filter(|one| is_paced(one)) {
             one.look_now(spec, &members);
         }
-        self.patience.looked(from, clock::mono());
+        self.patience.record_check(from, clock::mono());
     }
 
     /// Looks for the last time, at what a task that has ended leaves: its output and its files. Who
@@ -115,15 +115,16 @@ impl Readiness {
 
     /// Returns what was seen, once all is there.
     #[must_use]
-    pub fn found(&self, at: Mono) -> Option<Ready> {
+    pub fn found(&self, at: MonotonicMs) -> Option<ReadyRecord> {
         let met = |one: &Open| match &one.look {
-            Look::Done(detail) => {
-                Some(Met { condition: one.condition.clone(), detail: detail.clone() })
-            }
+            Look::Done(detail) => Some(SatisfiedCondition {
+                condition: one.condition.clone(),
+                detail: detail.clone(),
+            }),
             Look::Output(_) | Look::Paced | Look::Asking(_) => None,
         };
         let by = self.open.iter().map(met).collect::<Option<Vec<_>>>()?;
-        Some(Ready { at, by })
+        Some(ReadyRecord { at, by })
     }
 
     fn each_scan(&mut self, mut look: impl FnMut(&mut Scan) -> Option<WaitDetail>) {
@@ -195,8 +196,8 @@ impl Open {
 /// Returns whether a task that ended while nobody kept it had become ready, as far as what it left
 /// tells.
 #[must_use]
-pub fn ready_after_all(dir: &TaskDir, state: &TaskState, at: Mono) -> Option<Ready> {
-    if !state.awaits_ready() {
+pub fn ready_after_all(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Option<ReadyRecord> {
+    if !state.is_waiting_for_ready() {
         return None;
     }
     let mut readiness = Readiness::new(&state.spec, at).ok()??;

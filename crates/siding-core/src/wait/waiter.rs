@@ -8,10 +8,10 @@ use regex::Regex;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::process::Mono;
-use siding_model::protocol::Request;
-use siding_model::report::{WaitDetail, WaitHit, WaitReason, WaitView};
-use siding_model::wait::{Condition, Event, Pace, Quantifier, Verdict, Wait};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
+use siding_model::task_view::{WaitDetail, WaitHit, WaitReason, WaitView};
+use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitState, WaitVerdict};
 
 use super::file::Files;
 use super::http::Asking;
@@ -68,7 +68,7 @@ pub struct Hit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Why it is over.
-    pub verdict: Verdict,
+    pub verdict: WaitVerdict,
     /// What came true, in the order of the tasks and of the conditions. Of a wait that was not
     /// satisfied also the `exit` of every task that has ended.
     pub hits: Vec<Hit>,
@@ -81,9 +81,9 @@ impl Answer {
     #[must_use]
     pub fn view(&self, bound_ms: u64) -> WaitView {
         let reason = match self.verdict {
-            Verdict::Satisfied => WaitReason::Satisfied,
-            Verdict::Ended => WaitReason::Ended,
-            Verdict::Timeout => WaitReason::Timeout,
+            WaitVerdict::Satisfied => WaitReason::Satisfied,
+            WaitVerdict::Ended => WaitReason::Ended,
+            WaitVerdict::Timeout => WaitReason::Timeout,
         };
         let by = self.hits.iter().map(|hit| WaitHit {
             task_id: hit.task_id,
@@ -106,14 +106,14 @@ pub struct Waiter<'r> {
     pub(super) root: &'r Root,
     pub(super) conditions: Vec<Condition>,
     pub(super) tasks: Vec<One<'r>>,
-    pub(super) wait: Wait,
-    began: Mono,
+    pub(super) wait: WaitState,
+    began: MonotonicMs,
     seen: Vec<Seen>,
     /// For each condition that is an address, who asks it.
     pub(super) asking: Vec<Option<Asking>>,
     pub(super) files: Option<Files>,
-    pub(super) files_at: Mono,
-    pub(super) ports: Pace,
+    pub(super) files_at: MonotonicMs,
+    pub(super) ports: CheckBackoff,
     /// Whether nothing was looked at yet.
     is_new: bool,
 }
@@ -160,7 +160,7 @@ impl<'r> Waiter<'r> {
         let has_files = conditions.iter().any(|one| matches!(one, Condition::File(_)));
         Ok(Self {
             root,
-            wait: Wait::new(quantifier, ids.len(), &conditions, began.plus_ms(bound_ms)),
+            wait: WaitState::new(quantifier, ids.len(), &conditions, began.plus_ms(bound_ms)),
             conditions,
             tasks,
             began,
@@ -168,7 +168,7 @@ impl<'r> Waiter<'r> {
             asking,
             files: has_files.then(Files::new),
             files_at: began,
-            ports: Pace::new(port::PAUSE_MS.0, port::PAUSE_MS.1),
+            ports: CheckBackoff::new(port::PAUSE_MS.0, port::PAUSE_MS.1),
             is_new: true,
         })
     }
@@ -207,18 +207,18 @@ impl<'r> Waiter<'r> {
         self.look_at_ports()?;
         self.look_at_files();
         self.settle();
-        self.step(Event::Woke).map(|verdict| self.answer(verdict)).transpose()
+        self.step(WaitEvent::TimerFired).map(|verdict| self.answer(verdict)).transpose()
     }
 
-    pub(super) fn step(&mut self, event: Event) -> Option<Verdict> {
+    pub(super) fn step(&mut self, event: WaitEvent) -> Option<WaitVerdict> {
         self.wait.step(event, clock::mono())
     }
 
     /// Takes in that a condition came true.
     pub(super) fn holds(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
-        if self.wait.verdict().is_none() && self.wait.is_open(task, condition) {
+        if self.wait.verdict().is_none() && self.wait.is_pending(task, condition) {
             self.seen.push(Seen { task, condition, detail });
-            self.step(Event::Holds { task, condition });
+            self.step(WaitEvent::Satisfied { task, condition });
         }
     }
 
@@ -229,10 +229,10 @@ impl<'r> Waiter<'r> {
         let open = (0..self.tasks.len())
             .filter(|task| !self.tasks[*task].over)
             .flat_map(|task| of_kind.iter().map(move |condition| (task, *condition)));
-        open.filter(|(task, condition)| self.wait.is_open(*task, *condition)).collect()
+        open.filter(|(task, condition)| self.wait.is_pending(*task, *condition)).collect()
     }
 
-    fn answer(&mut self, verdict: Verdict) -> Result<Answer, WaitError> {
+    fn answer(&mut self, verdict: WaitVerdict) -> Result<Answer, WaitError> {
         let waited_ms = clock::mono().ms_since(self.began);
         let mut seen = std::mem::take(&mut self.seen);
         seen.sort_by_key(|one| (one.task, one.condition));
@@ -248,7 +248,7 @@ impl<'r> Waiter<'r> {
                 });
             }
             let told = hits[from..].iter().any(|hit| hit.condition == Condition::Exit);
-            if verdict != Verdict::Satisfied && one.over && !told {
+            if verdict != WaitVerdict::Satisfied && one.over && !told {
                 let detail = outcome(&one.watch.state()?.1);
                 hits.push(Hit { task_id: one.watch.id(), condition: Condition::Exit, detail });
             }
@@ -268,7 +268,7 @@ impl<'r> One<'r> {
         let scans = patterns.iter().map(|pattern| pattern.clone().map(Scan::new)).collect();
         let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
         if patterns.iter().any(Option::is_some) {
-            watch.send(&Request::Subscribe { follow: true })?;
+            watch.send(&ShimRequest::Subscribe { follow: true })?;
         }
         Ok(Self { watch, over: false, cwd, scans })
     }
@@ -303,7 +303,7 @@ fn ask(condition: &Condition) -> Result<Option<Asking>, WaitError> {
 }
 
 pub(super) fn outcome(state: &TaskState) -> Option<WaitDetail> {
-    match state.life.phase() {
+    match state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(WaitDetail::Outcome(outcome.clone())),
         Phase::Starting { .. }
         | Phase::Running { .. }

@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, bail};
 use siding_core::launch::Shim;
 use siding_core::link::{Heard, Link};
 use siding_core::store::Root;
-use siding_model::id::{Kind, SessionId, TaskId};
+use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::{Event, Phase};
-use siding_model::outcome::{Outcome, Placement, Why};
+use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 use siding_model::process::ProcRef;
-use siding_model::protocol::Message;
+use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
 use siding_model::settings::Settings;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 /// Longest time to wait for any one thing, in milliseconds. Far above anything measured.
 const PATIENCE_MS: u64 = 120_000;
@@ -49,13 +49,13 @@ pub(super) struct Task {
 }
 
 /// Returns a text for bash.
-pub(super) fn shell(text: impl Into<String>) -> Command {
-    Command::Shell { text: text.into(), shell: "bash".to_owned() }
+pub(super) fn shell(text: impl Into<String>) -> TaskCommand {
+    TaskCommand::Shell { text: text.into(), shell: "bash".to_owned() }
 }
 
 /// Returns a program with its arguments.
-pub(super) fn argv<const N: usize>(words: [&str; N]) -> Command {
-    Command::Argv { argv: words.map(str::to_owned).to_vec() }
+pub(super) fn argv<const N: usize>(words: [&str; N]) -> TaskCommand {
+    TaskCommand::Argv { argv: words.map(str::to_owned).to_vec() }
 }
 
 impl Client {
@@ -75,7 +75,7 @@ impl Client {
         })
     }
 
-    fn spec(&self, task_id: TaskId, command: Command) -> TaskSpec {
+    fn spec(&self, task_id: TaskId, command: TaskCommand) -> TaskSpec {
         let settings = &self.settings;
         TaskSpec {
             task_id,
@@ -84,9 +84,9 @@ impl Client {
             name: None,
             command,
             cwd: self.cwd.clone(),
-            stdin: Stdin::Null,
+            stdin: StdinMode::Null,
             placement: if self.is_background {
-                Placement::Background { why: Why::Asked }
+                Placement::Background { why: BackgroundReason::Asked }
             } else {
                 Placement::Foreground
             },
@@ -104,9 +104,9 @@ impl Client {
             keep_tail: self.keep_tail.unwrap_or(settings.output_keep_tail.0),
             stall_after_ms: 45_000,
             deadline_notice_ms: settings.deadline_notice.as_millis() as u64,
-            watch: settings.thresholds(),
+            watch: settings.watchdog_thresholds(),
             limits: siding_model::limits::Limits::default(),
-            net: siding_model::net::NetPolicy::Host,
+            net: siding_model::net::NetPolicy::Unrestricted,
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
             monitor: None,
@@ -115,9 +115,9 @@ impl Client {
     }
 
     /// Starts a task: everything that `siding run` does about it, without its settings.
-    pub(super) fn start(&self, command: Command) -> Result<Task> {
+    pub(super) fn start(&self, command: TaskCommand) -> Result<Task> {
         let shim = Shim::start(&self.program).context("could not start a shim")?;
-        let id = self.root.new_id(Kind::LocalBash)?;
+        let id = self.root.new_id(TaskKind::LocalBash)?;
         let mut spec = self.spec(id, command);
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;
@@ -129,7 +129,7 @@ impl Client {
     /// Runs a task to its end; returns how long it took until the end was known.
     ///
     /// Returns only when the shim has left: its last work must not fall into somebody else's turn.
-    pub(super) fn run(&self, command: Command) -> Result<Ran> {
+    pub(super) fn run(&self, command: TaskCommand) -> Result<Ran> {
         let started = std::time::Instant::now();
         let task = self.start(command)?;
         task.until_closed()?;
@@ -166,10 +166,10 @@ impl Client {
     /// Makes sure that a task has ended well.
     pub(super) fn succeeded(&self, id: TaskId) -> Result<()> {
         let state = self.state(id)?;
-        if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.life.phase() {
+        if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.lifecycle.phase() {
             return Ok(());
         }
-        bail!("task {id} did not end well: {:?}", state.life.phase())
+        bail!("task {id} did not end well: {:?}", state.lifecycle.phase())
     }
 
     /// Returns the directory of a task.
@@ -196,7 +196,9 @@ pub(super) struct Ran {
 impl Task {
     /// Waits until the command runs.
     pub(super) fn until_running(&self) -> Result<()> {
-        self.until(|record| matches!(record, Record::Event { event: Event::Spawned { .. }, .. }))
+        self.until(|record| {
+            matches!(record, Record::Event { event: TaskEvent::Spawned { .. }, .. })
+        })
     }
 
     /// Waits until the end is known, with everything that is known about it.
@@ -207,10 +209,12 @@ impl Task {
     fn until(&self, wanted: impl Fn(&Record) -> bool) -> Result<()> {
         loop {
             match self.link.hear(Some(PATIENCE_MS))? {
-                Heard::Message(Message::Record { record: Some(record), .. }) if wanted(&record) => {
+                Heard::Message(ShimMessage::Record { record: Some(record), .. })
+                    if wanted(&record) =>
+                {
                     return Ok(());
                 }
-                Heard::Message(Message::CannotStart { doing, .. }) => bail!(doing),
+                Heard::Message(ShimMessage::CannotStart { doing, .. }) => bail!(doing),
                 Heard::Message(_) => {}
                 Heard::Nothing => bail!("task {} was silent for two minutes", self.id),
                 Heard::Gone => bail!("the shim of task {} left too early", self.id),
@@ -232,7 +236,7 @@ impl Task {
     /// Takes what is there to be heard within `ms`; returns whether the task is closed by that.
     pub(super) fn closes_within(&self, ms: u64) -> Result<bool> {
         match self.link.hear(Some(ms))? {
-            Heard::Message(Message::Record { record: Some(record), .. }) => {
+            Heard::Message(ShimMessage::Record { record: Some(record), .. }) => {
                 Ok(matches!(*record, Record::Closed(_)))
             }
             Heard::Message(_) | Heard::Nothing => Ok(false),

@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context as _, Result};
 use siding_core::sys::{clock, procfs};
-use siding_model::id::{Kind, SessionId, TaskId};
-use siding_model::lifecycle::{Event, Tree};
-use siding_model::outcome::{LeaderEnd, Placement, Why};
+use siding_model::id::{SessionId, TaskId, TaskKind};
+use siding_model::lifecycle::{TaskEvent, TreeLiveness};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, Placement};
 use siding_model::process::{BootId, ProcRef};
-use siding_model::record::{self, Accepted, Closed, FORMAT, OutputTotals, Record};
+use siding_model::record::{self, AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
 use siding_model::settings::Settings;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use super::stage::Place;
 
@@ -32,7 +32,7 @@ pub(super) fn tasks(place: &Place, count: usize, past: Past) -> Result<()> {
     // Scattered over the ids as real ones are, and never twice the same.
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
-        let id = TaskId::draw(Kind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
+        let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
         task(place, id.context("there are ids enough")?, number, &boot, past)?;
     }
     Ok(())
@@ -60,8 +60,8 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let nobody = |start_ticks| ProcRef { pid, start_ticks };
     let at = clock::mono();
-    let accepted = Accepted {
-        format: FORMAT,
+    let accepted = AcceptedTask {
+        format: BASE_FORMAT,
         boot: boot.clone(),
         at,
         wall: clock::wall(),
@@ -70,18 +70,18 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
         adopted: None,
         spec: spec(place, id, number),
     };
-    let spawned = Event::Spawned { leader: nobody(2).into() };
+    let spawned = TaskEvent::Spawned { leader: nobody(2).into() };
     let mut records =
         vec![Record::Accepted(Box::new(accepted)), Record::Event { at, event: spawned }];
     if past == Past::Ended {
-        let ended = Event::LeaderEnded {
+        let ended = TaskEvent::LeaderEnded {
             end: LeaderEnd::Exited { code: 0 },
-            tree: Tree::Empty,
+            tree: TreeLiveness::Empty,
             final_cwd: Some(place.work.display().to_string()),
             pipeline: None,
         };
         records.push(Record::Event { at, event: ended });
-        records.push(Record::Closed(Box::new(Closed {
+        records.push(Record::Closed(Box::new(CloseSummary {
             wall: clock::wall(),
             at,
             report: None,
@@ -100,13 +100,13 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         session_id: SessionId::implicit(),
         parent_task: None,
         name: None,
-        command: Command::Shell {
+        command: TaskCommand::Shell {
             text: format!("cargo build --package part-{number} 2>&1 | tail -n 20"),
             shell: "bash".to_owned(),
         },
         cwd: place.work.display().to_string(),
-        stdin: Stdin::Null,
-        placement: Placement::Background { why: Why::Asked },
+        stdin: StdinMode::Null,
+        placement: Placement::Background { why: BackgroundReason::Asked },
         deadline_ms: settings.max_elapsed.as_millis() as u64,
         cap_ms: settings.max_elapsed_hard_cap.as_millis() as u64,
         signal: settings.kill_signal,
@@ -120,7 +120,7 @@ fn spec(place: &Place, task_id: TaskId, number: u64) -> TaskSpec {
         deadline_notice_ms: 0,
         watch: siding_model::limits::Thresholds::default(),
         limits: siding_model::limits::Limits::default(),
-        net: siding_model::net::NetPolicy::Host,
+        net: siding_model::net::NetPolicy::Unrestricted,
         same_key: format!("{number:016x}"),
         duplicate_of: None,
         monitor: None,

@@ -3,7 +3,7 @@
 //! It knows what siding may send, and panics at everything else: that is text of others which was not
 //! made safe, or a sequence that not every terminal has.
 
-use siding_model::text::width;
+use siding_model::text::display_width;
 
 /// Stands behind a wide character.
 const BEHIND: char = '\0';
@@ -71,7 +71,7 @@ impl Shown {
 
     fn put(&mut self, c: char) {
         assert!(!c.is_control(), "{c:?} reached the terminal:\n{}", self.all());
-        let wide = width(c.encode_utf8(&mut [0; 4]));
+        let wide = display_width(c.encode_utf8(&mut [0; 4]));
         if self.column + wide > self.columns {
             self.column = 0;
             self.feed_line();

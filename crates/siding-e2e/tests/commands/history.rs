@@ -60,7 +60,7 @@ fn peak_memory_is_remembered() {
     assert_eq!(stats(&sandbox).iter().map(peak).max(), Some(large));
     for command in ["history", "stats"] {
         let text = ok(&sandbox, &[command]).out();
-        let size = siding_model::size::human(large);
+        let size = siding_model::size::format_size(large);
         assert!(text.contains("MEMORY") && text.contains(&format!(" {size}  ")), "{text}");
     }
 }

@@ -22,7 +22,7 @@ fn records(sandbox: &Sandbox, id: &str) -> Vec<Record> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let bytes = std::fs::read(path).expect("a journal");
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map_while(|line| record::read_line(line).ok()).map(|(_, record)| record).collect()
+    lines.map_while(|line| record::parse_line(line).ok()).map(|(_, record)| record).collect()
 }
 
 fn told(sandbox: &Sandbox, id: &str) -> Vec<Told> {

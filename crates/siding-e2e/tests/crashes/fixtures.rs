@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use siding_e2e::{Process, Running, Sandbox, eventually, words};
-use siding_model::lifecycle::Event;
+use siding_model::lifecycle::TaskEvent;
 use siding_model::outcome::Outcome;
-use siding_model::process::{BootId, LeaderRef, Mono, ProcRef};
+use siding_model::process::{BootId, LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::{self, Record};
 
 use crate::state;
@@ -35,7 +35,7 @@ fn forge(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String {
     let mut forged = vec![];
     // Only the acceptance and the start, so that the task seems to run.
     for line in bytes.split(|&byte| byte == b'\n').take(2) {
-        let (seq, mut record) = record::read_line(line).expect("siding's own record");
+        let (seq, mut record) = record::parse_line(line).expect("siding's own record");
         change(&mut record);
         record::write_line(&mut forged, seq, &record);
     }
@@ -53,13 +53,13 @@ fn name(record: &mut Record, shim: ProcRef, of_boot: Option<BootId>) {
             accepted.shim = shim;
             if let Some(boot) = of_boot {
                 accepted.boot = boot;
-                accepted.at = Mono(1_000);
+                accepted.at = MonotonicMs(1_000);
             }
         }
-        Record::Event { event: Event::Spawned { leader }, at } => {
+        Record::Event { event: TaskEvent::Spawned { leader }, at } => {
             *leader = shim.into();
             if of_boot.is_some() {
-                *at = Mono(1_500);
+                *at = MonotonicMs(1_500);
             }
         }
         Record::Event { .. }
@@ -92,7 +92,7 @@ fn a_task_of_another_boot_is_lost_and_nobody_is_signalled() {
         assert!(why.contains("restarted"), "{why}");
         assert!(innocent.process().alive(), "{done}");
         let state = state::journal(&sandbox, &id).expect("recorded").state;
-        let lived = state.elapsed_ms(state.last_at);
+        let lived = state.elapsed_ms(state.last_event_at);
         assert_eq!(lived, 500, "the clocks of two boots were compared");
     }
 }
@@ -111,8 +111,8 @@ fn a_leader_of_which_only_the_number_is_known_is_found_again() {
     let bytes = std::fs::read(&path).expect("it is on record");
     let mut changed = vec![];
     for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let (seq, mut record) = record::read_line(line).expect("siding's own record");
-        if let Record::Event { event: Event::Spawned { leader }, .. } = &mut record {
+        let (seq, mut record) = record::parse_line(line).expect("siding's own record");
+        if let Record::Event { event: TaskEvent::Spawned { leader }, .. } = &mut record {
             *leader = LeaderRef::Unidentified { pid: leader.pid() };
         }
         record::write_line(&mut changed, seq, &record);

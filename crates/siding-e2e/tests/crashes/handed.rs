@@ -52,7 +52,7 @@ fn two_hundred_that_lose_their_shims_at_once_are_all_kept_to_their_end() {
         let code = u8::try_from(task).expect("an exit code");
         assert!(state::is_true_or_lost(&outcome, code), "task {task}: {outcome}");
         assert_eq!(state::output(&sandbox, id), format!("one {task}\ntwo\n"));
-        assert_eq!(state::journal(&sandbox, id).expect("recorded").state.rescues, 1);
+        assert_eq!(state::journal(&sandbox, id).expect("recorded").state.takeovers, 1);
     }
 }
 

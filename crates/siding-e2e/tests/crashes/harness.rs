@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, processes};
-use siding_model::outcome::{Outcome, Placement, Why};
+use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 
 use crate::state;
 use crate::tasks::{GRACE, Kind, Task};
@@ -67,14 +67,14 @@ fn only_task(sandbox: &Sandbox) -> String {
 /// Checks that the task goes on by itself, and ends it.
 fn goes_on(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
     let id = only_task(sandbox);
-    let background = Placement::Background { why: Why::User };
+    let background = Placement::Background { why: BackgroundReason::User };
     eventually("the task is known to have nobody who waits", || {
         let state = state::journal(sandbox, &id).expect("recorded").state;
-        state.life.placement() == background
+        state.lifecycle.placement() == background
     });
     assert!(shim.alive());
     assert!(task.iter().all(|process| process.alive()));
-    assert_eq!(state::journal(sandbox, &id).expect("recorded").state.rescues, 0);
+    assert_eq!(state::journal(sandbox, &id).expect("recorded").state.takeovers, 0);
     let _stopped = sandbox.siding(&["stop", "--grace", GRACE, &id]).run().expect_code(0);
     assert_eq!(state::assert_over(sandbox, &id), Outcome::Stopped { by: "user".to_owned() });
 }

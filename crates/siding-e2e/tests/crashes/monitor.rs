@@ -48,7 +48,7 @@ fn a_rescuer_goes_on_where_the_dead_shim_left_off() {
     let _over = sandbox.siding(&["wait", "--timeout", "20s", &id]).run().expect_code(0);
     state::assert_over(&sandbox, &id);
     let state = state::journal(&sandbox, &id).expect("recorded").state;
-    assert_eq!((state.matched.lines, state.rescues), (50, 1));
+    assert_eq!((state.matched.lines, state.takeovers), (50, 1));
 }
 
 /// The task ended while nobody kept it: its last lines are told by whoever finds that.

@@ -95,7 +95,7 @@ impl History {
         let mut rescues = 0;
         for id in state::tasks(&self.sandbox) {
             if let Some(folded) = state::journal(&self.sandbox, &id) {
-                rescues += folded.state.rescues;
+                rescues += folded.state.takeovers;
                 state::assert_over(&self.sandbox, &id);
             } else {
                 assert_eq!(processes::with_birthmark(&id), [], "{id} runs without a record");

@@ -55,7 +55,7 @@ fn forty_lines_are_kept_over_two_kills() {
     let output = state::output(&sandbox, &id);
     assert_eq!(output.lines().collect::<Vec<_>>(), lines);
     let state = state::journal(&sandbox, &id).expect("recorded").state;
-    assert_eq!(state.rescues, 2);
+    assert_eq!(state.takeovers, 2);
     let bytes = state.closed.expect("closed").output.bytes;
     assert_eq!(bytes, output.len() as u64);
 }
@@ -99,7 +99,7 @@ fn a_stream_is_whole_over_twenty_kills() {
         }
     }
     assert_eq!(
-        state::journal(&sandbox, &id).expect("recorded").state.rescues,
+        state::journal(&sandbox, &id).expect("recorded").state.takeovers,
         u32::try_from(KILLS).expect("fits")
     );
 }
@@ -136,7 +136,7 @@ fn a_flood_is_whole_over_ten_kills() {
         assert_eq!(line, number.to_string());
     }
     assert!(output.lines().count().is_multiple_of(50_000), "it ends with a whole round");
-    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.rescues, KILLS);
+    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.takeovers, KILLS);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_deadline_goes_on() {
     assert_eq!(state::ended(&sandbox, &id), Outcome::Deadline { limit_ms: 700 });
     state::assert_over(&sandbox, &id);
     let state = state::journal(&sandbox, &id).expect("recorded").state;
-    let lived = state.elapsed_ms(state.last_at);
+    let lived = state.elapsed_ms(state.last_event_at);
     assert!((700..5_000).contains(&lived), "lived {lived} ms");
     let output = state::output(&sandbox, &id);
     assert!(output.contains("[siding] stopped at its deadline"), "{output}");
@@ -187,7 +187,7 @@ fn an_extension_holds_and_can_be_given_under_a_new_shim() {
     task.stands(&sandbox);
     let deadline_ms = || {
         let state = state::journal(&sandbox, &id).expect("recorded").state;
-        state.life.deadline().ms_since(state.started)
+        state.lifecycle.deadline().ms_since(state.started)
     };
     let _moved = sandbox.siding(&["extend", &id, "--to", "15m"]).run().expect_code(0);
     state::kill(state::keeper(&sandbox, &id));
@@ -220,7 +220,7 @@ fn many_commands_at_once_give_one_rescuer() {
         assert_eq!(done.json()["satisfied"], true, "{done}");
     }
     assert_eq!(state::assert_over(&sandbox, &id), Outcome::Stopped { by: "user".to_owned() });
-    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.rescues, 1);
+    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.takeovers, 1);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_stopped_shim_is_continued_by_whoever_needs_it() {
         assert!(!state::stands(shim));
     }
     state::assert_over(&sandbox, &id);
-    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.rescues, 0);
+    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.takeovers, 0);
 }
 
 #[test]

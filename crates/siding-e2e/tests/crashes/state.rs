@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
-use siding_model::journal::{self, Folded, JournalError};
+use siding_model::journal::{self, JournalError, Replayed};
 use siding_model::lifecycle::Phase;
-use siding_model::notice::{News, Story};
+use siding_model::notice::{NoticeEvent, TaskNotices};
 use siding_model::outcome::Outcome;
 
 /// Name that every shim gives itself.
@@ -27,9 +27,9 @@ pub(crate) fn dir(sandbox: &Sandbox, id: &str) -> PathBuf {
 ///
 /// When it is damaged: no crash may do that.
 #[track_caller]
-pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Folded> {
+pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Replayed> {
     let bytes = std::fs::read(dir(sandbox, id).join("journal")).ok()?;
-    match journal::fold(&bytes) {
+    match journal::replay(&bytes) {
         Ok(folded) => Some(folded),
         Err(JournalError::Empty) => None,
         Err(error) => panic!("{id}: {error}\n{}", String::from_utf8_lossy(&bytes)),
@@ -40,15 +40,16 @@ pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Folded> {
 #[track_caller]
 pub(crate) fn end(sandbox: &Sandbox, id: &str) -> Option<String> {
     let bytes = std::fs::read(dir(sandbox, id).join("journal")).ok()?;
-    let story = Story::read(&bytes).expect("no crash damages a journal");
-    let mut ends = story.notices.into_iter().filter(|one| matches!(one.news, News::Ended { .. }));
+    let story = TaskNotices::from_journal(&bytes).expect("no crash damages a journal");
+    let mut ends =
+        story.notices.into_iter().filter(|one| matches!(one.event, NoticeEvent::Ended { .. }));
     ends.next().map(|one| one.id.to_string())
 }
 
 /// How a task ended; `None` while it has not.
 #[track_caller]
 pub(crate) fn outcome(sandbox: &Sandbox, id: &str) -> Option<Outcome> {
-    match journal(sandbox, id)?.state.life.phase() {
+    match journal(sandbox, id)?.state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome.clone()),
         Phase::Starting { .. }
         | Phase::Running { .. }

@@ -29,7 +29,7 @@ fn a_leader_that_ended_unseen_leaves_a_task_that_lingers() {
     assert!(stray.alive());
     eventually("it is known to linger", || {
         let state = state::journal(&sandbox, &id).expect("recorded").state;
-        matches!(state.life.phase(), Phase::Lingering { .. })
+        matches!(state.lifecycle.phase(), Phase::Lingering { .. })
     });
     assert_eq!(shown[0]["outcome"], serde_json::Value::Null);
     let stopped = sandbox.siding(&["stop", "--json", "--grace", GRACE, &id]).run().expect_code(0);

@@ -7,9 +7,9 @@ use siding_core::launch::Shim;
 use siding_core::store::Root;
 use siding_e2e::fill::Shape;
 use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
-use siding_model::spec::{Command, TaskSpec};
+use siding_model::spec::{TaskCommand, TaskSpec};
 
 use crate::{
     Task, assert_gone, assert_refused, assert_same, assert_sane, entries_at_rest, perform, shell,
@@ -155,13 +155,13 @@ fn the_end_of_a_talkative_monitor_is_recorded_on_a_full_disk() {
     let root = Root::open(&sandbox.state_dir()).expect("own directory");
     let quiet = Task::of(&quiet).id().parse().expect("an id");
     let quiet = root.task(quiet).expect("it is there").read().expect("it is recorded");
-    let task_id = root.new_id(Kind::LocalBash).expect("an id");
+    let task_id = root.new_id(TaskKind::LocalBash).expect("an id");
     let line = "x".repeat(400);
     let fill = sandbox.puppet_line(&["--quiet", "fill", "2M", "--line", "400"]);
     let text = format!("{fill}; for n in {{1..3000}}; do echo {line}; done; exit 5");
     let spec = TaskSpec {
         task_id,
-        command: Command::Shell { text, shell: "bash".to_owned() },
+        command: TaskCommand::Shell { text, shell: "bash".to_owned() },
         monitor: Some(Monitor { pattern: None, burst: 1000, every_ms: 1 }),
         ..quiet.state.spec
     };

@@ -118,7 +118,7 @@ fn a_newer_journal_is_told_and_left_alone() {
     for live in [false, true] {
         let scene = Scene::new();
         let mut newer = vec![];
-        let newest = siding_model::record::NEWEST;
+        let newest = siding_model::record::NEWEST_FORMAT;
         let first = json!({"record": "accepted", "format": newest + 1, "unheard": {"of": [1, 2]}});
         siding_model::record::write_line(&mut newer, 0, &first);
         siding_model::record::write_line(&mut newer, 1, &json!({"record": "dreamt", "at": 7}));
@@ -233,7 +233,7 @@ fn journals_of_every_released_format_are_shown() {
     for fixture in released() {
         let bytes = std::fs::read(&fixture).expect("a fixture");
         let first = bytes.split(|byte| *byte == b'\n').next().expect("a line");
-        let (_, body) = siding_model::record::frame(first).expect("a whole line");
+        let (_, body) = siding_model::record::parse_frame(first).expect("a whole line");
         let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         let named = accepted["spec"]["task_id"].as_str().expect("an id");
         // Several fixtures may tell of the same task: each gets a directory of its own.

@@ -134,7 +134,7 @@ fn starting_and_lost_tasks_are_as_promised() {
     let dir = sandbox.state_dir().join("tasks").join(task.id());
     let journal = std::fs::read(dir.join("journal")).expect("own file");
     let first = journal.split(|byte| *byte == b'\n').next().expect("a line");
-    let (seq, mut accepted) = record::read_line(first).expect("siding's own line");
+    let (seq, mut accepted) = record::parse_line(first).expect("siding's own line");
     let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
     inner.shim = ProcRef { pid, start_ticks: me.start };
     let write = |accepted: &Record| {

@@ -1,10 +1,10 @@
 //! Prompts are told from what looks like them.
 
 use siding_e2e::corpus::{self, Sample};
-use siding_model::evidence::prompt::Tail;
+use siding_model::evidence::prompt::OutputTail;
 
 fn is_prompt(sample: &Sample) -> bool {
-    Tail::read(sample.text.as_bytes()).prompt.is_some()
+    OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some()
 }
 
 /// PAINS E7, E9: choices, passwords and chevrons are prompts.

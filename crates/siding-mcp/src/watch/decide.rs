@@ -1,7 +1,7 @@
 //! When a server is asked again, when it is started again, and what is said of it. Pure.
 
 use regex::Regex;
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::text::one_line;
 
 use super::difference::{COLUMNS, difference, summary};
@@ -70,7 +70,7 @@ pub(super) struct Watching {
     /// Ends of the server, one soon after the other.
     losses: u32,
     /// Since when it stands.
-    since: Option<Mono>,
+    since: Option<MonotonicMs>,
 }
 
 impl Watching {
@@ -87,7 +87,7 @@ impl Watching {
     }
 
     /// Takes in what has happened at `now`. Returns what is to be said, and what to do next.
-    pub(super) fn step(&mut self, event: Event, now: Mono) -> (Vec<String>, Next) {
+    pub(super) fn step(&mut self, event: Event, now: MonotonicMs) -> (Vec<String>, Next) {
         match event {
             Event::Up { is_subscribed } => {
                 self.since = Some(now);
@@ -175,10 +175,10 @@ mod tests {
     #[test]
     fn the_first_reading_is_shown_and_each_change_is_told() {
         let mut server = watching(10_000, 5, None);
-        let up = server.step(Event::Up { is_subscribed: false }, Mono(0));
+        let up = server.step(Event::Up { is_subscribed: false }, MonotonicMs(0));
         assert_eq!(up, (vec![], Next::Ask { after_ms: 0 }));
         let mut said = |text: &str| {
-            let (lines, next) = server.step(read(text), Mono(0));
+            let (lines, next) = server.step(read(text), MonotonicMs(0));
             assert_eq!(next, Next::Ask { after_ms: 10_000 });
             lines
         };
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_does_not_match_is_kept_and_not_told() {
         let mut server = watching(10_000, 5, Some("FAIL"));
-        let mut said = |text: &str| server.step(read(text), Mono(0)).0.concat();
+        let mut said = |text: &str| server.step(read(text), MonotonicMs(0)).0.concat();
         let _first = said("");
         assert_eq!(said("ok 1\n"), "= 1 line more: ok 1");
         assert_eq!(said("ok 1\nFAIL 2\nok 3\n"), "* 2 lines more, 1 matches: FAIL 2");
@@ -201,12 +201,12 @@ mod tests {
     fn trouble_is_told_once_and_its_end_too() {
         let mut server = watching(1_000, 5, None);
         let refused = |why: &str| Event::Refused(why.to_owned());
-        assert_eq!(server.step(refused("no\nsuch"), Mono(0)).0, ["! no\\nsuch"]);
-        let (lines, next) = server.step(refused("still"), Mono(0));
+        assert_eq!(server.step(refused("no\nsuch"), MonotonicMs(0)).0, ["! no\\nsuch"]);
+        let (lines, next) = server.step(refused("still"), MonotonicMs(0));
         assert_eq!((lines, next), (vec!["= still".to_owned()], Next::Ask { after_ms: 2_000 }));
-        assert_eq!(server.step(gone(), Mono(0)).0, ["= it ended"]);
-        let _up = server.step(Event::Up { is_subscribed: true }, Mono(0));
-        let (lines, next) = server.step(read("x"), Mono(0));
+        assert_eq!(server.step(gone(), MonotonicMs(0)).0, ["= it ended"]);
+        let _up = server.step(Event::Up { is_subscribed: true }, MonotonicMs(0));
+        let (lines, next) = server.step(read("x"), MonotonicMs(0));
         assert_eq!(lines, ["* it answers again", "= first: 1 line, 1 byte: x"]);
         assert_eq!(next, Next::Ask { after_ms: RECHECK_MS });
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_server_that_stood_long_enough_begins_anew() {
         let mut server = watching(1_000, 1, None);
-        let mut now = Mono(0);
+        let mut now = MonotonicMs(0);
         for _ in 0..9 {
             let _up = server.step(Event::Up { is_subscribed: false }, now);
             now = now.plus_ms(STABLE_MS);
@@ -244,8 +244,8 @@ mod tests {
             restarts in 0_u32..4,
         ) {
             let mut server = watching(every_ms, restarts, None);
-            let (mut now, mut last, mut in_trouble) = (Mono(0), None::<String>, false);
-            let (mut losses, mut since) = (0, None::<Mono>);
+            let (mut now, mut last, mut in_trouble) = (MonotonicMs(0), None::<String>, false);
+            let (mut losses, mut since) = (0, None::<MonotonicMs>);
             for (event, passed) in events {
                 now = now.plus_ms(passed);
                 let (lines, next) = server.step(event.clone(), now);

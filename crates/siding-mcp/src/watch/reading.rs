@@ -67,8 +67,8 @@ fn content(content: &ResourceContents) -> String {
     match content {
         ResourceContents::TextResourceContents { text, .. } => text.clone(),
         ResourceContents::BlobResourceContents { uri, blob, .. } => {
-            let hash = Fnv1a::default().with(blob.as_bytes());
-            format!("{uri}: {}, {} characters of base64", hash.hex(), blob.len())
+            let hash = Fnv1a::default().with_bytes(blob.as_bytes());
+            format!("{uri}: {}, {} characters of base64", hash.to_hex(), blob.len())
         }
         _ => String::new(),
     }

@@ -5,16 +5,19 @@
 //! never looks itself, and nothing in it ends a task: silence is no crime.
 
 mod advice;
-mod class;
-mod facts;
-mod judge;
+mod classify;
+mod diagnose;
 pub mod prompt;
+mod sample;
+mod silence_watch;
 mod verdict;
 mod view;
-mod watch;
 
-pub use facts::{Asleep, Call, Doing, Object, ProcessFacts, Sample, ThreadFacts, Waited};
-pub use judge::{Judgement, is_suspicious, judge};
-pub use verdict::{Certainty, Evidence, Link, Stalled, Verdict, WaitingOn};
+pub use diagnose::{Diagnosis, diagnose, is_suspicious};
+pub use sample::{
+    BlockedOn, BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts,
+    ThreadState,
+};
+pub use silence_watch::{FIRST_SAMPLE_DELAY_MS, SampleResult, SilenceWatch};
+pub use verdict::{Certainty, ChainLink, Evidence, StallRecord, WaitingOn, WhyVerdict};
 pub use view::{AttentionView, WhyView};
-pub use watch::{FIRST_LOOK_MS, Found, Watch};

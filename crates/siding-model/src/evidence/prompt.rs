@@ -7,20 +7,20 @@
 mod patterns;
 
 use patterns::{
-    has_choice, is_command, is_log, is_menu, is_password, is_progress, is_question, is_sure,
-    wants_key,
+    ends_with_choice, is_confirmation, is_interpreter_prompt, is_key_prompt, is_log_line, is_menu,
+    is_password_prompt, is_progress_line, is_question,
 };
 
-use crate::text::{self, FoldOptions};
+use crate::text::{self, RenderOptions};
 
 /// Bytes of output that are looked at.
-pub const TAIL_BYTES: usize = 1024;
+pub const MAX_TAIL_BYTES: usize = 1024;
 /// Longest line that can be a prompt, in characters. Who asks is brief.
-const LONGEST: usize = 200;
+const MAX_PROMPT_CHARS: usize = 200;
 /// Columns of the last line that are told.
-const TOLD: usize = 200;
+const LAST_LINE_COLUMNS: usize = 200;
 /// Lines above the last one that can belong to a menu.
-const MENU_LINES: usize = 14;
+const MAX_MENU_LINES: usize = 14;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,28 +39,29 @@ pub enum Prompt {
 
 /// The end of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tail {
+pub struct OutputTail {
     /// The last line with text, readable, not longer than a few lines of a screen.
     pub line: String,
     /// What it asks; `None` when it does not look like a prompt.
     pub prompt: Option<Prompt>,
-    is_open: bool,
+    is_unterminated: bool,
 }
 
-impl Tail {
+impl OutputTail {
     /// Reads the last bytes of a task's output; more than [`TAIL_BYTES`] are not needed.
     #[must_use]
-    pub fn read(bytes: &[u8]) -> Self {
-        let text = text::fold(bytes, FoldOptions::default());
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let text = text::render_output(bytes, RenderOptions::default());
         let is_open = !text.is_empty() && !text.ends_with('\n') && last_line(&text).is_some();
-        let line = last_line(&text).map_or_else(String::new, |line| text::one_line(line, TOLD));
-        Self { line, prompt: find(&text), is_open }
+        let line = last_line(&text)
+            .map_or_else(String::new, |line| text::one_line(line, LAST_LINE_COLUMNS));
+        Self { line, prompt: detect_prompt(&text), is_unterminated: is_open }
     }
 
     /// Whether the last line has no end, so that more is to come on it.
     #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.is_open
+    pub const fn is_unterminated(&self) -> bool {
+        self.is_unterminated
     }
 }
 
@@ -69,38 +70,38 @@ fn last_line(text: &str) -> Option<&str> {
 }
 
 /// Returns what a folded text asks at its end.
-fn find(text: &str) -> Option<Prompt> {
+fn detect_prompt(text: &str) -> Option<Prompt> {
     let mut lines = text.lines().rev().skip_while(|line| line.trim().is_empty());
     let line = lines.next()?;
-    if line.chars().count() > LONGEST {
+    if line.chars().count() > MAX_PROMPT_CHARS {
         return None;
     }
-    let above: Vec<&str> = lines.take(MENU_LINES).collect();
+    let above: Vec<&str> = lines.take(MAX_MENU_LINES).collect();
     if is_menu(line, &above) {
         return Some(Prompt::Menu);
     }
     let is_open = !text.ends_with('\n');
     let line = line.trim();
-    if is_log(line) || is_progress(line) {
+    if is_log_line(line) || is_progress_line(line) {
         return None;
     }
-    let small = line.to_lowercase();
+    let lowercase = line.to_lowercase();
     // These are asked in whole lines too.
-    if has_choice(&small) || is_sure(&small) {
+    if ends_with_choice(&lowercase) || is_confirmation(&lowercase) {
         return Some(Prompt::Question);
     }
-    if wants_key(&small) {
+    if is_key_prompt(&lowercase) {
         return Some(Prompt::Key);
     }
     // All others leave the cursor behind the question.
     if !is_open {
         return None;
     }
-    if is_password(&small) {
+    if is_password_prompt(&lowercase) {
         Some(Prompt::Password)
-    } else if is_question(line, &small) {
+    } else if is_question(line, &lowercase) {
         Some(Prompt::Question)
     } else {
-        is_command(line).then_some(Prompt::Command)
+        is_interpreter_prompt(line).then_some(Prompt::Command)
     }
 }

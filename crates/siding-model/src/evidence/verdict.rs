@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
-use crate::process::Mono;
+use crate::process::MonotonicMs;
 
 /// What a quiet task does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum WhyVerdict {
     /// A process is blocked reading the task's input or a terminal.
     InputWait,
     /// An event loop has the input in its set and the output ends like a question.
@@ -32,7 +32,7 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl WhyVerdict {
     /// Returns the word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -116,7 +116,7 @@ impl Certainty {
 /// One process between the leader and the one that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Link {
+pub struct ChainLink {
     /// Process number.
     pub pid: i32,
     /// Its command line, shortened.
@@ -139,7 +139,7 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// What the task does.
-    pub verdict: Verdict,
+    pub verdict: WhyVerdict,
     /// On what it waits, with [`Verdict::Waiting`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingOn>,
@@ -152,7 +152,7 @@ pub struct Evidence {
     /// Processor time of the tree between the samples, in thousandths of one core.
     pub cpu_permille: u32,
     /// From the leader to the process that waits.
-    pub chain: Vec<Link>,
+    pub chain: Vec<ChainLink>,
     /// Last line of the output, readable, without escape sequences.
     pub tail: String,
     /// What whoever looks after the task can do.
@@ -161,18 +161,19 @@ pub struct Evidence {
 
 impl Evidence {
     /// Steps that are named one by one.
-    const STEPS: usize = 3;
+    const MAX_NAMED_STEPS: usize = 3;
 
     /// Returns what was found of a workflow of which these steps run. What carries it out waits for their
     /// shims, which looks like a wait for the network.
     #[must_use]
-    pub fn of_workflow(mut self, steps: &[TaskId]) -> Self {
-        let Some(first) = steps.first().filter(|_| self.verdict == Verdict::Waiting) else {
+    pub fn for_workflow(mut self, steps: &[TaskId]) -> Self {
+        let Some(first) = steps.first().filter(|_| self.verdict == WhyVerdict::Waiting) else {
             return self;
         };
         self.waiting_on = Some(WaitingOn::Child);
-        let named: Vec<_> = steps.iter().take(Self::STEPS).map(ToString::to_string).collect();
-        let more = match steps.len().saturating_sub(Self::STEPS) {
+        let named: Vec<_> =
+            steps.iter().take(Self::MAX_NAMED_STEPS).map(ToString::to_string).collect();
+        let more = match steps.len().saturating_sub(Self::MAX_NAMED_STEPS) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -186,9 +187,9 @@ impl Evidence {
 
 /// A stall on record. Holds all that a notice says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stalled {
+pub struct StallRecord {
     /// When it was found.
-    pub at: Mono,
+    pub at: MonotonicMs,
     /// Output when it was found, in bytes. The stall is over once there is more.
     pub output_bytes: u64,
     /// What was found.

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::verdict::{Certainty, Evidence, Link, Stalled, Verdict, WaitingOn};
+use super::verdict::{Certainty, ChainLink, Evidence, StallRecord, WaitingOn, WhyVerdict};
 use crate::id::TaskId;
-use crate::process::Mono;
+use crate::process::MonotonicMs;
 
 /// Why a task is quiet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -14,7 +14,7 @@ pub struct WhyView {
     /// Name of the task.
     pub task_id: TaskId,
     /// What it does.
-    pub verdict: Verdict,
+    pub verdict: WhyVerdict,
     /// On what it waits; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
     /// How sure that is.
@@ -26,7 +26,7 @@ pub struct WhyView {
     /// Processor time of its tree while it was looked at, in percent of one core.
     pub cpu_percent: f64,
     /// From the leader to the process that waits.
-    pub chain: Vec<Link>,
+    pub chain: Vec<ChainLink>,
     /// Last line of its output.
     pub tail: String,
     /// What can be done.
@@ -69,7 +69,7 @@ impl WhyView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttentionView {
     /// What it did when that was found.
-    pub verdict: Verdict,
+    pub verdict: WhyVerdict,
     /// On what it waited; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
     /// How sure that is.
@@ -83,7 +83,7 @@ pub struct AttentionView {
 impl AttentionView {
     /// Returns how a stall that still lasts is shown.
     #[must_use]
-    pub fn new(stalled: &Stalled, now: Mono) -> Self {
+    pub fn new(stalled: &StallRecord, now: MonotonicMs) -> Self {
         let evidence = &stalled.evidence;
         Self {
             verdict: evidence.verdict,

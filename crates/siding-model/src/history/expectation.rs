@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::quantile::{Quantile, Sample, quantile};
-use super::run::{Length, Run};
-use crate::process::Wall;
+use super::quantile::{Quantile, RunSample, quantile};
+use super::run::{Run, RunLength};
+use crate::process::UnixMs;
 
 /// Fewer runs than this say nothing: of two lengths neither is usual.
-pub const RUNS_MIN: usize = 3;
+pub const MIN_RUNS: usize = 3;
 
 /// After this long a run counts half as much as one that ends now.
 ///
 /// A command takes another time as the code it works on grows; a month is how long a project
 /// stays much the same. What counts is the age against the newest run, so a command that was not
 /// run for a year is remembered as it was then.
-pub const HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+pub const RUN_HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long a command usually takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,24 +31,24 @@ impl Expectation {
     /// Returns what is usual for a command with these runs, `None` when there are fewer than
     /// [`RUNS_MIN`] that say something.
     #[must_use]
-    pub fn of<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<Self> {
-        let lengths: Vec<(Wall, Length)> =
+    pub fn from_runs<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<Self> {
+        let lengths: Vec<(UnixMs, RunLength)> =
             runs.into_iter().map(|run| (run.ended, run.length())).collect();
-        Self::of_lengths(&lengths)
+        Self::from_lengths(&lengths)
     }
 
-    fn of_lengths(lengths: &[(Wall, Length)]) -> Option<Self> {
+    fn from_lengths(lengths: &[(UnixMs, RunLength)]) -> Option<Self> {
         let newest = lengths.iter().map(|(ended, _)| *ended).max()?;
-        let sample = |(ended, length): &(Wall, Length)| {
-            let weight = weight(*ended, newest);
+        let sample = |(ended, length): &(UnixMs, RunLength)| {
+            let weight = run_weight(*ended, newest);
             match *length {
-                Length::Whole(ms) => Some(Sample { ms, whole: true, weight }),
-                Length::AtLeast(ms) => Some(Sample { ms, whole: false, weight }),
-                Length::Unknown => None,
+                RunLength::Complete(ms) => Some(RunSample { ms, is_complete: true, weight }),
+                RunLength::AtLeast(ms) => Some(RunSample { ms, is_complete: false, weight }),
+                RunLength::Unknown => None,
             }
         };
         let samples: Vec<_> = lengths.iter().filter_map(sample).collect();
-        if samples.len() < RUNS_MIN {
+        if samples.len() < MIN_RUNS {
             return None;
         }
         let (median, p90) = (quantile(&samples, 0.5)?, quantile(&samples, 0.9)?);
@@ -57,9 +57,9 @@ impl Expectation {
 }
 
 /// Returns how much a run counts against the newest one: one half for each half-life between.
-fn weight(ended: Wall, newest: Wall) -> f64 {
+fn run_weight(ended: UnixMs, newest: UnixMs) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a weight needs no milliseconds")]
-    let age = newest.0.saturating_sub(ended.0) as f64 / HALF_LIFE.as_millis() as f64;
+    let age = newest.0.saturating_sub(ended.0) as f64 / RUN_HALF_LIFE.as_millis() as f64;
     // So old that it counts nothing is still more than zero.
     0.5_f64.powf(age.min(500.0))
 }
@@ -71,49 +71,52 @@ mod tests {
     use super::*;
 
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-    const NOW: Wall = Wall(20_000 * DAY_MS);
+    const NOW: UnixMs = UnixMs(20_000 * DAY_MS);
 
-    fn days_ago(days: i64, ms: u64) -> (Wall, Length) {
-        (Wall(NOW.0 - days * DAY_MS), Length::Whole(ms))
+    fn days_ago(days: i64, ms: u64) -> (UnixMs, RunLength) {
+        (UnixMs(NOW.0 - days * DAY_MS), RunLength::Complete(ms))
     }
 
-    fn median(lengths: &[(Wall, Length)]) -> Option<u64> {
-        Expectation::of_lengths(lengths)?.median.known()
+    fn median(lengths: &[(UnixMs, RunLength)]) -> Option<u64> {
+        Expectation::from_lengths(lengths)?.median.exact_ms()
     }
 
     #[test]
-    fn few_runs_say_nothing() {
-        let runs = [days_ago(0, 5), days_ago(1, 6), (NOW, Length::Unknown)];
-        assert_eq!(Expectation::of_lengths(&runs), None);
+    fn too_few_runs_give_no_expectation() {
+        let runs = [days_ago(0, 5), days_ago(1, 6), (NOW, RunLength::Unknown)];
+        assert_eq!(Expectation::from_lengths(&runs), None);
         let runs = [days_ago(0, 5), days_ago(1, 6), days_ago(2, 7)];
-        let found = Expectation::of_lengths(&runs).expect("three say something");
-        assert_eq!((found.runs, found.median), (3, Quantile::At(6)));
+        let found = Expectation::from_lengths(&runs).expect("three say something");
+        assert_eq!((found.runs, found.median), (3, Quantile::Exact(6)));
     }
 
     #[test]
-    fn old_runs_fade() {
+    fn old_runs_have_less_weight() {
         let old = [90, 91, 92, 93, 94].map(|days| days_ago(days, 1_000));
         let new = [0, 1, 2].map(|days| days_ago(days, 60_000));
         assert_eq!(median(&[&old[..], &new[..]].concat()), Some(60_000));
         // All of one age count the same, however old they are.
-        let once = old.map(|(ended, length)| (Wall(ended.0 - 3_000 * DAY_MS), length));
+        let once = old.map(|(ended, length)| (UnixMs(ended.0 - 3_000 * DAY_MS), length));
         assert_eq!(median(&once), Some(1_000));
         // A clock that was set back makes nobody fail.
-        let odd = [(Wall(i64::MIN), Length::Whole(1)), (Wall(i64::MAX), Length::Whole(2))];
+        let odd = [
+            (UnixMs(i64::MIN), RunLength::Complete(1)),
+            (UnixMs(i64::MAX), RunLength::Complete(2)),
+        ];
         assert_eq!(median(&[odd[0], odd[1], odd[1]]), Some(2));
     }
 
     proptest! {
         #[test]
-        fn a_run_of_the_same_moment_counts_the_same(
-            lengths in prop::collection::vec((0_i64..200, 1_u64..1000), RUNS_MIN..20),
+        fn shifting_all_runs_in_time_changes_nothing(
+            lengths in prop::collection::vec((0_i64..200, 1_u64..1000), MIN_RUNS..20),
             shift in 0_i64..2_000,
         ) {
             let at = |shift: i64| -> Vec<_> {
                 lengths.iter().map(|(days, ms)| days_ago(days + shift, *ms)).collect()
             };
             prop_assert_eq!(
-                Expectation::of_lengths(&at(0)), Expectation::of_lengths(&at(shift))
+                Expectation::from_lengths(&at(0)), Expectation::from_lengths(&at(shift))
             );
         }
     }

@@ -5,11 +5,11 @@ use super::run::Run;
 use crate::outcome::Outcome;
 
 /// Lengths that are shown one by one.
-pub const RECENT: usize = 10;
+pub const MAX_RECENT_RUNS: usize = 10;
 
 /// All remembered runs of one command in one directory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
+pub struct RunSummary {
     /// Runs, whatever came of them.
     pub runs: usize,
     /// Those that exited with 0.
@@ -26,20 +26,21 @@ pub struct Summary {
     pub last: Run,
 }
 
-impl Summary {
+impl RunSummary {
     /// Returns the summary of runs, the newest first, `None` when there are none.
     #[must_use]
-    pub fn of(runs: &[Run]) -> Option<Self> {
+    pub fn from_runs(runs: &[Run]) -> Option<Self> {
         let last = runs.first()?.clone();
         let count =
             |wanted: fn(&Outcome) -> bool| runs.iter().filter(|run| wanted(&run.outcome)).count();
-        let mut recent: Vec<u64> = runs.iter().filter_map(|run| run.ran_ms).take(RECENT).collect();
+        let mut recent: Vec<u64> =
+            runs.iter().filter_map(|run| run.ran_ms).take(MAX_RECENT_RUNS).collect();
         recent.reverse();
         Some(Self {
             runs: runs.len(),
-            succeeded: count(succeeded),
-            failed: count(failed),
-            expectation: Expectation::of(runs),
+            succeeded: count(is_success),
+            failed: count(is_failure),
+            expectation: Expectation::from_runs(runs),
             recent,
             peak_memory: runs.iter().filter_map(|run| run.peak_memory).max(),
             last,
@@ -56,11 +57,11 @@ impl Summary {
     }
 }
 
-const fn succeeded(outcome: &Outcome) -> bool {
+const fn is_success(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Exited { code: 0 })
 }
 
-const fn failed(outcome: &Outcome) -> bool {
+const fn is_failure(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Exited { code } => *code != 0,
         Outcome::Signaled { .. } | Outcome::Deadline { .. } | Outcome::Limit { .. } => true,
@@ -74,16 +75,16 @@ const fn failed(outcome: &Outcome) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Wall;
+    use crate::process::UnixMs;
 
     const EXITED: Outcome = Outcome::Exited { code: 0 };
 
-    fn run(ended: i64, ran_ms: u64, outcome: Outcome) -> Run {
+    fn run_with(ended: i64, ran_ms: u64, outcome: Outcome) -> Run {
         Run {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
             command: "make".to_owned(),
             cwd: "/".to_owned(),
-            ended: Wall(ended),
+            ended: UnixMs(ended),
             ran_ms: Some(ran_ms),
             outcome,
             peak_memory: None,
@@ -91,28 +92,32 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_neither_succeeds_nor_fails() {
+    fn a_stopped_run_is_neither_success_nor_failure() {
         let stopped = || Outcome::Stopped { by: "user".to_owned() };
         let runs = [
-            run(9, 50, Outcome::Exited { code: 0 }),
-            run(8, 40, stopped()),
-            run(7, 30, Outcome::Exited { code: 2 }),
-            run(6, 20, Outcome::Deadline { limit_ms: 20 }),
-            run(5, 10, Outcome::Exited { code: 0 }),
+            run_with(9, 50, Outcome::Exited { code: 0 }),
+            run_with(8, 40, stopped()),
+            run_with(7, 30, Outcome::Exited { code: 2 }),
+            run_with(6, 20, Outcome::Deadline { limit_ms: 20 }),
+            run_with(5, 10, Outcome::Exited { code: 0 }),
         ];
-        let found = Summary::of(&runs).expect("there are runs");
+        let found = RunSummary::from_runs(&runs).expect("there are runs");
         assert_eq!((found.runs, found.succeeded, found.failed), (5, 2, 2));
         assert_eq!(found.success_rate(), Some(0.5));
         assert_eq!(found.recent, [10, 20, 30, 40, 50]);
-        assert_eq!(found.last.ended, Wall(9));
-        assert_eq!(Summary::of(&[run(1, 1, stopped())]).and_then(|s| s.success_rate()), None);
-        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(found.last.ended, UnixMs(9));
+        assert_eq!(
+            RunSummary::from_runs(&[run_with(1, 1, stopped())]).and_then(|s| s.success_rate()),
+            None
+        );
+        assert_eq!(RunSummary::from_runs(&[]), None);
     }
     #[test]
-    fn the_peak_is_that_of_the_largest_run_somebody_saw() {
+    fn the_peak_memory_is_the_largest_observed_peak() {
         let of = |peaks: &[Option<u64>]| {
-            let runs = peaks.iter().map(|peak| Run { peak_memory: *peak, ..run(1, 1, EXITED) });
-            Summary::of(&runs.collect::<Vec<_>>()).expect("there are runs").peak_memory
+            let runs =
+                peaks.iter().map(|peak| Run { peak_memory: *peak, ..run_with(1, 1, EXITED) });
+            RunSummary::from_runs(&runs.collect::<Vec<_>>()).expect("there are runs").peak_memory
         };
         assert_eq!(of(&[Some(7), None, Some(9), Some(8)]), Some(9));
         assert_eq!(of(&[None, None]), None);

@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use super::quantile::Quantile;
-use super::run::{Length, Run};
-use super::summary::Summary;
+use super::run::{Run, RunLength};
+use super::summary::RunSummary;
 use crate::id::TaskId;
 use crate::outcome::Outcome;
 
@@ -37,7 +37,7 @@ pub struct RunView {
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         Self {
-            cut_short: matches!(run.length(), Length::AtLeast(_)),
+            cut_short: matches!(run.length(), RunLength::AtLeast(_)),
             task_id: run.task_id,
             command: run.command,
             cwd: run.cwd,
@@ -82,16 +82,16 @@ pub struct StatsView {
     pub peak_memory_bytes: Option<u64>,
 }
 
-impl From<Summary> for StatsView {
-    fn from(summary: Summary) -> Self {
+impl From<RunSummary> for StatsView {
+    fn from(summary: RunSummary) -> Self {
         let expectation = summary.expectation;
         Self {
             runs: summary.runs,
             succeeded: summary.succeeded,
             failed: summary.failed,
             success_rate: summary.success_rate(),
-            median_ms: expectation.map(|found| found.median).and_then(Quantile::known),
-            p90_ms: expectation.map(|found| found.p90).and_then(Quantile::known),
+            median_ms: expectation.map(|found| found.median).and_then(Quantile::exact_ms),
+            p90_ms: expectation.map(|found| found.p90).and_then(Quantile::exact_ms),
             last_ended_at: summary.last.ended.rfc3339(),
             last_outcome: summary.last.outcome,
             recent_ms: summary.recent,

@@ -8,18 +8,21 @@
 
 use std::collections::HashMap;
 
-use crate::adopt::{command_of, hosts_command, hosts_shell, is_between, is_shell_with_text};
+use crate::adopt::{
+    command_from_argv, find_host_command, host_shell_command, is_shell_with_dash_c,
+    is_wrapper_program,
+};
 use crate::process::ProcRef;
-use crate::spec::Command;
+use crate::spec::TaskCommand;
 
 /// Programs that put another program into a sandbox.
-const SANDBOXES: [&str; 1] = ["bwrap"];
+const SANDBOX_PROGRAMS: [&str; 1] = ["bwrap"];
 /// Most processes between a sandbox and its host.
-const BETWEEN_MOST: usize = 16;
+const MAX_ANCESTOR_DEPTH: usize = 16;
 
 /// A process that carries a host's mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marked {
+pub struct MarkedProcess {
     /// Which one.
     pub process: ProcRef,
     /// The process above it.
@@ -38,7 +41,7 @@ pub struct SandboxedCommand {
     /// Program of the sandbox.
     pub sandbox: &'static str,
     /// What runs in it.
-    pub command: Command,
+    pub command: TaskCommand,
     /// The shell that runs it, where it was found: its directory is the command's.
     pub shell: Option<ProcRef>,
 }
@@ -51,22 +54,24 @@ pub struct SandboxedCommand {
 #[must_use]
 pub fn sandboxed_commands(
     host: i32,
-    marked: &[Marked],
+    marked: &[MarkedProcess],
     commands_since: Option<u64>,
 ) -> Vec<SandboxedCommand> {
-    let by_pid: HashMap<i32, &Marked> = marked.iter().map(|one| (one.process.pid, one)).collect();
-    let sandbox = |one: &Marked| SANDBOXES.iter().find(|name| **name == one.program).copied();
+    let by_pid: HashMap<i32, &MarkedProcess> =
+        marked.iter().map(|one| (one.process.pid, one)).collect();
+    let sandbox =
+        |one: &MarkedProcess| SANDBOX_PROGRAMS.iter().find(|name| **name == one.program).copied();
     let mut found: Vec<SandboxedCommand> = Vec::new();
     for one in marked {
         let Some(sandbox) = sandbox(one) else { continue };
-        let Some(leader) = topmost(host, one, &by_pid) else { continue };
+        let Some(leader) = topmost_below_host(host, one, &by_pid) else { continue };
         // The sandbox's program starts itself once more, inside.
         if found.iter().any(|known| known.leader == leader.process) {
             continue;
         }
-        let below = below(one.process.pid, marked);
+        let below = descendants(one.process.pid, marked);
         let is_later = commands_since.is_some_and(|since| leader.process.start_ticks >= since);
-        let Some((command, shell)) = command_among(one, &below, is_later) else { continue };
+        let Some((command, shell)) = find_command(one, &below, is_later) else { continue };
         found.push(SandboxedCommand { leader: leader.process, sandbox, command, shell });
     }
     found
@@ -74,30 +79,31 @@ pub fn sandboxed_commands(
 
 /// Returns the process right below the host from which only shells and starters lead to `one`;
 /// `None` where another program is in between, whose business the sandbox is then.
-fn topmost<'m>(
+fn topmost_below_host<'m>(
     host: i32,
-    one: &'m Marked,
-    by_pid: &HashMap<i32, &'m Marked>,
-) -> Option<&'m Marked> {
+    one: &'m MarkedProcess,
+    by_pid: &HashMap<i32, &'m MarkedProcess>,
+) -> Option<&'m MarkedProcess> {
     let mut top = one;
-    for _ in 0..BETWEEN_MOST {
+    for _ in 0..MAX_ANCESTOR_DEPTH {
         if top.parent == host {
             return Some(top);
         }
-        top = by_pid.get(&top.parent).copied().filter(|above| is_between(&above.program))?;
+        top =
+            by_pid.get(&top.parent).copied().filter(|above| is_wrapper_program(&above.program))?;
     }
     None
 }
 
 /// Returns what is below a process, each before what is below it.
-fn below(top: i32, marked: &[Marked]) -> Vec<&Marked> {
-    let mut found: Vec<&Marked> = Vec::new();
+fn descendants(top: i32, marked: &[MarkedProcess]) -> Vec<&MarkedProcess> {
+    let mut found: Vec<&MarkedProcess> = Vec::new();
     let mut next = 0;
     let mut parent = top;
     loop {
         let children = marked.iter().filter(|one| one.parent == parent);
         // A number that was reused meanwhile may make a loop.
-        let new: Vec<&Marked> = children
+        let new: Vec<&MarkedProcess> = children
             .filter(|child| found.iter().all(|known| known.process.pid != child.process.pid))
             .collect();
         found.extend(new);
@@ -108,28 +114,28 @@ fn below(top: i32, marked: &[Marked]) -> Vec<&Marked> {
 }
 
 /// Returns what is run in a sandbox, and the shell that runs it. `below` is what is below its program.
-fn command_among(
-    sandbox: &Marked,
-    below: &[&Marked],
+fn find_command(
+    sandbox: &MarkedProcess,
+    below: &[&MarkedProcess],
     is_later: bool,
-) -> Option<(Command, Option<ProcRef>)> {
+) -> Option<(TaskCommand, Option<ProcRef>)> {
     let known = below.iter().copied().find_map(|one| {
-        let is_shell = is_shell_with_text(&one.words);
-        is_shell.then(|| Some((hosts_shell(&one.words)?, one.process))).flatten()
+        let is_shell = is_shell_with_dash_c(&one.words);
+        is_shell.then(|| Some((host_shell_command(&one.words)?, one.process))).flatten()
     });
     if let Some((command, shell)) = known {
         return Some((command, Some(shell)));
     }
     // The host's shell may not have been started yet.
-    if let Some(command) = hosts_command(&sandbox.words) {
+    if let Some(command) = find_host_command(&sandbox.words) {
         return Some((command, None));
     }
     if !is_later {
         return None;
     }
-    let is_inside = |one: &&&Marked| !SANDBOXES.contains(&one.program.as_str());
-    let shell = below.iter().filter(is_inside).find(|one| is_shell_with_text(&one.words))?;
-    Some((command_of(&shell.words), Some(shell.process)))
+    let is_inside = |one: &&&MarkedProcess| !SANDBOX_PROGRAMS.contains(&one.program.as_str());
+    let shell = below.iter().filter(is_inside).find(|one| is_shell_with_dash_c(&one.words))?;
+    Some((command_from_argv(&shell.words), Some(shell.process)))
 }
 
 #[cfg(test)]
@@ -138,15 +144,15 @@ mod tests {
 
     const HOST: i32 = 10;
 
-    fn marked(pid: i32, parent: i32, words: &[&str]) -> Marked {
+    fn marked(pid: i32, parent: i32, words: &[&str]) -> MarkedProcess {
         let program = words[0].rsplit('/').next().unwrap_or_default().to_owned();
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let start_ticks = u64::try_from(pid).expect("positive");
-        Marked { process: ProcRef { pid, start_ticks }, parent, program, words }
+        MarkedProcess { process: ProcRef { pid, start_ticks }, parent, program, words }
     }
 
     /// As Claude Code 2.1.330 runs a command, with what it has around it.
-    fn claude() -> Vec<Marked> {
+    fn claude_process_tree() -> Vec<MarkedProcess> {
         let inner = "exec 3<&- || exit 126; source /h/s.sh 2>/dev/null || true && export TMPDIR=/tmp \
                      && \\builtin shopt -u extglob 2>/dev/null || true && eval 'sleep 300' < /dev/null \
                      && pwd -P >| /tmp/cwd-0bdc";
@@ -169,26 +175,26 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_found_from_the_wrapper_down_and_named_as_the_model_wrote_it() {
-        let found = sandboxed_commands(HOST, &claude(), None);
+    fn a_sandboxed_command_is_found_with_its_original_text() {
+        let found = sandboxed_commands(HOST, &claude_process_tree(), None);
         let [command] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((command.leader.pid, command.sandbox), (20, "bwrap"));
-        assert_eq!(command.command.display(), "sleep 300");
+        assert_eq!(command.command.display_text(), "sleep 300");
         assert_eq!(command.shell.map(|shell| shell.pid), Some(27));
     }
 
     #[test]
-    fn a_command_whose_shell_does_not_run_yet_is_named_by_the_sandboxs_words() {
-        let mut early = claude();
+    fn a_command_without_a_running_shell_is_read_from_the_sandbox_argv() {
+        let mut early = claude_process_tree();
         early.truncate(6);
         let found = sandboxed_commands(HOST, &early, None);
         let [command] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((command.leader.pid, command.shell), (20, None));
-        assert_eq!(command.command.display(), "sleep 300");
+        assert_eq!(command.command.display_text(), "sleep 300");
     }
 
     #[test]
-    fn a_servers_sandbox_is_no_command() {
+    fn a_sandboxed_server_is_not_a_command() {
         let server = [
             marked(30, HOST, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(31, 30, &["bwrap", "--", "sh", "-c", "npx server"]),
@@ -203,11 +209,14 @@ mod tests {
         // Of another version of the host, whose words nobody knows, after the first command.
         let found = sandboxed_commands(HOST, &server, Some(30));
         let [command] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!((command.leader.pid, command.command.display().as_str()), (30, "npx server"));
+        assert_eq!(
+            (command.leader.pid, command.command.display_text().as_str()),
+            (30, "npx server")
+        );
     }
 
     #[test]
-    fn a_loop_of_parents_ends() {
+    fn a_parent_cycle_terminates() {
         let mad = [marked(40, 41, &["bwrap"]), marked(41, 40, &["sh"])];
         assert_eq!(sandboxed_commands(HOST, &mad, Some(0)), []);
     }

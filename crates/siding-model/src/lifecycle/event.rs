@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{LeaderEnd, Limit, Why};
-use crate::process::{LeaderRef, Mono};
+use crate::outcome::{BackgroundReason, LeaderEnd, LimitKind};
+use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 
 /// Whether anything of the task's tree still lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tree {
+pub enum TreeLiveness {
     /// Proven empty.
     Empty,
     /// Something lives.
@@ -19,7 +19,7 @@ pub enum Tree {
 /// What happened. The serialized form is the journal's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum TaskEvent {
     /// The leader's exec worked.
     Spawned {
         /// The leader.
@@ -37,7 +37,7 @@ pub enum Event {
         /// How.
         end: LeaderEnd,
         /// What is left.
-        tree: Tree,
+        tree: TreeLiveness,
         /// Its last working directory, where the shell told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         final_cwd: Option<String>,
@@ -63,20 +63,20 @@ pub enum Event {
     /// A limit was passed at which the task is to be stopped.
     LimitPassed {
         /// Which.
-        which: Limit,
+        which: LimitKind,
     },
     /// The grace is over.
     GraceOver,
     /// The deadline was moved.
     Extended {
         /// New deadline; what lies beyond the cap is cut.
-        deadline: Mono,
+        deadline: MonotonicMs,
     },
     /// The task went to the background.
     Placed {
         /// Why.
         #[serde(flatten, with = "placed")]
-        why: Why,
+        why: BackgroundReason,
     },
     /// The kill is done: all are gone but these many.
     Swept {
@@ -102,34 +102,41 @@ pub enum Event {
 mod placed {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::outcome::Why;
+    use crate::outcome::BackgroundReason;
 
     #[derive(Serialize, Deserialize)]
     struct Fields {
-        why: Why,
+        why: BackgroundReason,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         timeout: bool,
     }
 
-    pub(super) fn serialize<S: Serializer>(why: &Why, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        why: &BackgroundReason,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         let fields = match why {
-            Why::Timeout => Fields { why: Why::Budget, timeout: true },
-            Why::Asked | Why::Budget | Why::Known | Why::Heuristic | Why::User => {
-                Fields { why: *why, timeout: false }
-            }
+            BackgroundReason::Timeout => Fields { why: BackgroundReason::Budget, timeout: true },
+            BackgroundReason::Asked
+            | BackgroundReason::Budget
+            | BackgroundReason::Known
+            | BackgroundReason::Heuristic
+            | BackgroundReason::User => Fields { why: *why, timeout: false },
         };
         fields.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Why, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BackgroundReason, D::Error> {
         let fields = Fields::deserialize(from)?;
-        Ok(if fields.timeout { Why::Timeout } else { fields.why })
+        Ok(if fields.timeout { BackgroundReason::Timeout } else { fields.why })
     }
 }
 
 /// What the shell around this function must do, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum LifecycleEffect {
     /// Write the event to the journal. Always first.
     Record,
     /// Send a signal to the whole tree, then SIGCONT, since a stopped process takes nothing else.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{LeaderEnd, Limit, Outcome};
-use crate::process::{LeaderRef, Mono};
+use crate::outcome::{LeaderEnd, LimitKind, Outcome};
+use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 
 /// Where a task stands.
@@ -14,7 +14,7 @@ pub enum Phase {
     /// Recorded; the leader may or may not exist yet.
     Starting {
         /// A stop that was asked for before the leader was known.
-        stop: Option<Intent>,
+        stop: Option<StopIntent>,
     },
     /// The leader runs.
     Running {
@@ -29,16 +29,16 @@ pub enum Phase {
     /// Everything was asked to end.
     Stopping {
         /// Why, and who asked.
-        intent: Intent,
+        intent: StopIntent,
         /// How the leader ended, if it has.
         ended: Option<LeaderEnd>,
         /// When asking is over.
-        kill_at: Mono,
+        kill_at: MonotonicMs,
     },
     /// Everything is being killed.
     Killing {
         /// Why, and who asked.
-        intent: Intent,
+        intent: StopIntent,
         /// How the leader ended, if it has.
         ended: Option<LeaderEnd>,
     },
@@ -53,21 +53,21 @@ pub enum Phase {
 
 /// A decision to end a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intent {
+pub struct StopIntent {
     /// Why.
-    pub reason: Reason,
+    pub reason: StopReason,
     /// First signal sent.
     pub signal: Signal,
     /// Time between that signal and the kill.
     pub grace: Duration,
     /// The leader's own end, when it came before the decision. It stays the outcome.
-    pub natural: Option<LeaderEnd>,
+    pub earlier_leader_end: Option<LeaderEnd>,
 }
 
 /// Why a task is ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Reason {
+pub enum StopReason {
     /// The deadline passed.
     Deadline {
         /// The limit in force, in milliseconds since the start.
@@ -83,21 +83,21 @@ pub enum Reason {
     /// A limit was passed.
     Limit {
         /// Which.
-        which: Limit,
+        which: LimitKind,
     },
 }
 
-impl Intent {
-    pub(super) fn outcome(self, ended: Option<LeaderEnd>) -> Outcome {
-        if let Some(natural) = self.natural {
+impl StopIntent {
+    pub(super) fn into_outcome(self, ended: Option<LeaderEnd>) -> Outcome {
+        if let Some(natural) = self.earlier_leader_end {
             return natural.into();
         }
         match self.reason {
-            Reason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
-            Reason::Stop { by } => Outcome::Stopped { by },
-            Reason::Limit { which } => Outcome::Limit { which },
+            StopReason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
+            StopReason::Stop { by } => Outcome::Stopped { by },
+            StopReason::Limit { which } => Outcome::Limit { which },
             // Decided only after the leader's end, so `natural` was there; kept total all the same.
-            Reason::LeaderExit => ended.map_or_else(
+            StopReason::LeaderExit => ended.map_or_else(
                 || Outcome::Lost { why: "the leader's end was not seen".to_owned() },
                 Outcome::from,
             ),

@@ -1,22 +1,22 @@
 //! Deduplication of breaches: one for each time a limit is passed.
 
 use super::breach::Breach;
-use crate::outcome::Limit;
+use crate::outcome::LimitKind;
 
 /// How far a value must have come back before a limit counts as kept again, in percent of it.
-pub(super) const BACK_PERCENT: u64 = 90;
+pub(super) const RECOVERY_PERCENT: u64 = 90;
 /// Breaches of one limit that are told of one task. A value that swings around its limit for hours
 /// must not fill the journal.
-pub(super) const MAX_TOLD: u8 = 16;
+pub(super) const MAX_BREACHES_PER_LIMIT: u8 = 16;
 
 /// The recorded breaches of one task, and those that still hold.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Episodes {
     /// Limits that are passed now.
-    over: Vec<Limit>,
+    exceeded: Vec<LimitKind>,
     /// Remotes with a recorded breach, for limits that count once for each remote.
-    remotes: Vec<(Limit, String)>,
-    told: [u8; Limit::ALL.len()],
+    remotes: Vec<(LimitKind, String)>,
+    breach_counts: [u8; LimitKind::ALL.len()],
 }
 
 impl Episodes {
@@ -24,7 +24,7 @@ impl Episodes {
     /// each remote.
     pub(super) fn new<'b>(
         on_record: impl Iterator<Item = &'b Breach>,
-        is_for_each_remote: impl Fn(Limit) -> bool,
+        is_for_each_remote: impl Fn(LimitKind) -> bool,
     ) -> Self {
         let mut episodes = Self::default();
         for breach in on_record {
@@ -32,38 +32,38 @@ impl Episodes {
                 Some(remote) if is_for_each_remote(breach.which) => {
                     episodes.remotes.push((breach.which, remote.clone()));
                 }
-                Some(_) | None => episodes.over.push(breach.which),
+                Some(_) | None => episodes.exceeded.push(breach.which),
             }
         }
         episodes
     }
 
     /// Whether a limit is newly passed. Notes it.
-    pub(super) fn is_news(&mut self, which: Limit, value: u64, limit: u64) -> bool {
+    pub(super) fn is_newly_exceeded(&mut self, which: LimitKind, value: u64, limit: u64) -> bool {
         if value <= limit {
-            if value < share(limit, BACK_PERCENT) {
-                self.over.retain(|over| *over != which);
+            if value < percent_of(limit, RECOVERY_PERCENT) {
+                self.exceeded.retain(|over| *over != which);
             }
             return false;
         }
-        if self.over.contains(&which) || !self.has_room(which) {
+        if self.exceeded.contains(&which) || !self.count_breach(which) {
             return false;
         }
-        self.over.push(which);
+        self.exceeded.push(which);
         true
     }
 
     /// Whether a limit is newly passed with a remote. Notes it.
-    pub(super) fn is_new_remote(
+    pub(super) fn is_newly_exceeded_by_remote(
         &mut self,
-        which: Limit,
+        which: LimitKind,
         remote: &str,
         value: u64,
         limit: u64,
     ) -> bool {
         let is_told =
             || self.remotes.iter().any(|(told, other)| (*told, other.as_str()) == (which, remote));
-        if value <= limit || is_told() || !self.has_room(which) {
+        if value <= limit || is_told() || !self.count_breach(which) {
             return false;
         }
         self.remotes.push((which, remote.to_owned()));
@@ -71,15 +71,15 @@ impl Episodes {
     }
 
     /// Counts one more breach of a limit, unless [`MAX_TOLD`] are recorded.
-    fn has_room(&mut self, which: Limit) -> bool {
-        let told = &mut self.told[which as usize];
-        let has_room = *told < MAX_TOLD;
-        *told += u8::from(has_room);
+    fn count_breach(&mut self, which: LimitKind) -> bool {
+        let count = &mut self.breach_counts[which as usize];
+        let has_room = *count < MAX_BREACHES_PER_LIMIT;
+        *count += u8::from(has_room);
         has_room
     }
 }
 
 /// Returns so many percent of a number.
-pub(super) const fn share(of: u64, percent: u64) -> u64 {
+pub(super) const fn percent_of(of: u64, percent: u64) -> u64 {
     of / 100 * percent + of % 100 * percent / 100
 }

@@ -6,20 +6,20 @@
 //! only a task that was told to stop at it is ended. What no limit was set for is watched all the same
 //! ([`Watchdog`]): from a high threshold on it is told, and nothing is ended for it.
 
-mod asked;
+mod backoff;
 mod breach;
+mod connections;
 mod episodes;
-mod gauges;
-mod ledger;
-mod machine;
-mod pace;
+mod memory_pressure;
+mod spec;
+mod tracker;
 mod usage;
 mod watchdog;
 
-pub use asked::{Limits, OnLimit};
+pub use backoff::SampleSchedule;
 pub use breach::Breach;
-pub use gauges::{Gauges, Reading};
-pub use ledger::Ledger;
-pub use pace::Pace;
-pub use usage::{Connection, Peaks, ProcessUse, Sent, Usage};
-pub use watchdog::{Thresholds, WATCHED, Watchdog};
+pub use connections::ConnectionLog;
+pub use spec::{Limits, OnLimit};
+pub use tracker::{LimitReading, LimitTracker};
+pub use usage::{Connection, PeakUsage, ProcessUsage, SentToRemote, Usage};
+pub use watchdog::{Thresholds, WATCHED_LIMITS, Watchdog};

@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::process::{Mono, ProcRef};
+use crate::process::{MonotonicMs, ProcRef};
 
 /// One look at everything a task uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
     /// When.
-    pub at: Mono,
+    pub at: MonotonicMs,
     /// Its living processes.
-    pub processes: Vec<ProcessUse>,
+    pub processes: Vec<ProcessUsage>,
     /// Memory in which what processes share counts once, in bytes: what the task's control group
     /// counts, else the proportional sizes (PSS), which are asked for only when the sum of the
     /// resident sizes is over the limit. `None` when nobody asked, or it could not be had.
@@ -31,7 +31,7 @@ pub struct Usage {
 
 /// What one process uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessUse {
+pub struct ProcessUsage {
     /// Which one.
     pub process: ProcRef,
     /// Its resident memory, in bytes.
@@ -67,7 +67,7 @@ pub struct Connection {
 /// Bytes sent to one remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Sent {
+pub struct SentToRemote {
     /// Its address.
     pub remote: String,
     /// How many, as far as they were seen.
@@ -78,7 +78,7 @@ pub struct Sent {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct Peaks {
+pub struct PeakUsage {
     /// Most memory in bytes: the most that a look found in the whole tree, in which what processes
     /// share may count for each of them, or the largest single process that has ended, whichever
     /// is more.
@@ -90,7 +90,7 @@ pub struct Peaks {
     /// Most open descriptors at once.
     pub fds: Option<u64>,
     /// Bytes sent over TCP to each remote, the largest first.
-    pub sent: Vec<Sent>,
+    pub sent: Vec<SentToRemote>,
 }
 
 impl Usage {
@@ -120,18 +120,18 @@ impl Usage {
 
     /// Returns how many processes there are.
     #[must_use]
-    pub fn count(&self) -> u64 {
+    pub fn process_count(&self) -> u64 {
         u64::try_from(self.processes.len()).unwrap_or(u64::MAX)
     }
 }
 
-impl Peaks {
+impl PeakUsage {
     /// Takes in one look.
-    pub fn see(&mut self, usage: &Usage) {
+    pub fn record_usage(&mut self, usage: &Usage) {
         let raise = |peak: &mut Option<u64>, now: u64| *peak = Some(peak.unwrap_or(0).max(now));
         raise(&mut self.memory_bytes, usage.memory_bytes());
         raise(&mut self.cpu_ms, usage.cpu_ms());
-        raise(&mut self.processes, usage.count());
+        raise(&mut self.processes, usage.process_count());
         raise(&mut self.fds, usage.fds());
     }
 }

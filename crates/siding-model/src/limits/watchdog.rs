@@ -11,21 +11,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::asked::Limits;
-use super::breach::{Breach, Part};
-use super::episodes::{BACK_PERCENT, Episodes, share};
-use super::ledger::Ledger;
-use super::usage::{ProcessUse, Usage};
-use crate::outcome::Limit;
-use crate::process::Mono;
+use super::breach::{Breach, BreachSource};
+use super::connections::ConnectionLog;
+use super::episodes::{Episodes, RECOVERY_PERCENT, percent_of};
+use super::spec::Limits;
+use super::usage::{ProcessUsage, Usage};
+use crate::outcome::LimitKind;
+use crate::process::MonotonicMs;
 use crate::settings::Key;
 
 /// The watched resources, each with the setting of its threshold.
-pub const WATCHED: [(Limit, Key); 4] = [
-    (Limit::CpuSpin, Key::WatchCpuSpin),
-    (Limit::Fds, Key::WatchFds),
-    (Limit::ConnectionAge, Key::WatchConnectionAge),
-    (Limit::Sent, Key::WatchSent),
+pub const WATCHED_LIMITS: [(LimitKind, Key); 4] = [
+    (LimitKind::CpuSpin, Key::WatchCpuSpin),
+    (LimitKind::Fds, Key::WatchFds),
+    (LimitKind::ConnectionAge, Key::WatchConnectionAge),
+    (LimitKind::Sent, Key::WatchSent),
 ];
 
 /// Share of a core at which a tree counts as spinning, in percent.
@@ -39,18 +39,18 @@ const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
 /// Only processes that have one part in this many of the threshold count: a tree of many processes,
 /// such as a browser's, has thousands of descriptors without a leak.
-const CROWD: u64 = 16;
+const LEAK_SHARE_DIVISOR: u64 = 16;
 /// Shortest interval of an active task, and longest of an idle one, in milliseconds.
-const QUICK_MS: u64 = 60_000;
-const SLOW_MS: u64 = 240_000;
+const ACTIVE_INTERVAL_MS: u64 = 60_000;
+const MAX_IDLE_INTERVAL_MS: u64 = 240_000;
 /// Shortest interval where a threshold is low or near, in milliseconds.
-const MIN_STEP_MS: u64 = 1_000;
+const MIN_INTERVAL_MS: u64 = 1_000;
 /// Samples within the time of a threshold.
 const SAMPLES_PER_THRESHOLD: u64 = 5;
 /// Processor time after which connections are sampled sooner, in milliseconds: sending a GiB takes
 /// more. And the interval then.
 const BUSY_CPU_MS: u64 = 100;
-const BUSY_MS: u64 = 10_000;
+const BUSY_INTERVAL_MS: u64 = 10_000;
 
 /// Thresholds of the watchdogs of one task. Zero disarms one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -76,20 +76,20 @@ impl Thresholds {
     /// Disarms the watchdogs that a limit replaces.
     #[must_use]
     pub fn without_limited(self, limits: &Limits) -> Self {
-        let unless = |which, threshold| if limits.of(which).is_some() { 0 } else { threshold };
+        let unless = |which, threshold| if limits.get(which).is_some() { 0 } else { threshold };
         Self {
-            cpu_spin_ms: unless(Limit::CpuSpin, self.cpu_spin_ms),
-            fds: unless(Limit::Fds, self.fds),
-            connection_age_ms: unless(Limit::ConnectionAge, self.connection_age_ms),
-            sent: unless(Limit::Sent, self.sent),
+            cpu_spin_ms: unless(LimitKind::CpuSpin, self.cpu_spin_ms),
+            fds: unless(LimitKind::Fds, self.fds),
+            connection_age_ms: unless(LimitKind::ConnectionAge, self.connection_age_ms),
+            sent: unless(LimitKind::Sent, self.sent),
         }
     }
 
     /// Returns the interval of an active task, in milliseconds.
-    fn quick_ms(&self) -> u64 {
+    fn active_interval_ms(&self) -> u64 {
         let times = [self.cpu_spin_ms, self.connection_age_ms];
         let shortest = times.into_iter().filter(|time| *time > 0).min().unwrap_or(u64::MAX);
-        (shortest / SAMPLES_PER_THRESHOLD).clamp(MIN_STEP_MS, QUICK_MS)
+        (shortest / SAMPLES_PER_THRESHOLD).clamp(MIN_INTERVAL_MS, ACTIVE_INTERVAL_MS)
     }
 }
 
@@ -99,22 +99,22 @@ pub struct Watchdog {
     thresholds: Thresholds,
     episodes: Episodes,
     /// The previous sample; `None` before the first.
-    before: Option<Baseline>,
+    previous: Option<Baseline>,
     /// When the task was last active.
-    active: Mono,
+    last_active: MonotonicMs,
     /// When the next sample is due.
-    due: Mono,
+    next_sample: MonotonicMs,
     /// The last sample with connections, and the processor time used by then; the start before the
     /// first.
-    thorough: (Mono, u64),
+    last_thorough_sample: (MonotonicMs, u64),
     /// Set while the task seems to spin.
-    suspicion: Option<Suspicion>,
+    suspected_spin: Option<SuspectedSpin>,
 }
 
 /// The numbers of a sample that the next one is compared with.
 #[derive(Debug, Clone, Copy)]
 struct Baseline {
-    at: Mono,
+    at: MonotonicMs,
     cpu_ms: u64,
     output_bytes: u64,
     fds: u64,
@@ -124,72 +124,72 @@ struct Baseline {
 
 /// A tree that seems to spin.
 #[derive(Debug, Clone)]
-struct Suspicion {
-    processes: Vec<ProcessUse>,
+struct SuspectedSpin {
+    processes: Vec<ProcessUsage>,
     written_bytes: Option<u64>,
     /// Start of the spin, once two samples agree.
-    since: Option<Mono>,
+    since: Option<MonotonicMs>,
 }
 
 impl Watchdog {
     /// Arms the watchdogs. `told` are the recorded breaches.
     #[must_use]
-    pub fn new(thresholds: Thresholds, now: Mono, told: &[Breach]) -> Self {
-        let own = told.iter().filter(|breach| breach.watchdog);
+    pub fn new(thresholds: Thresholds, now: MonotonicMs, recorded: &[Breach]) -> Self {
+        let own = recorded.iter().filter(|breach| breach.watchdog);
         Self {
             thresholds,
             episodes: Episodes::new(own, |_| true),
-            before: None,
-            active: now,
-            due: now.plus_ms(thresholds.quick_ms()),
-            thorough: (now, 0),
-            suspicion: None,
+            previous: None,
+            last_active: now,
+            next_sample: now.plus_ms(thresholds.active_interval_ms()),
+            last_thorough_sample: (now, 0),
+            suspected_spin: None,
         }
     }
 
     /// Returns when the next sample is due.
     #[must_use]
-    pub const fn due(&self) -> Mono {
-        self.due
+    pub const fn next_sample_at(&self) -> MonotonicMs {
+        self.next_sample
     }
 
     /// Whether the next sample is to include connections and descriptors. `cpu_ms` is the processor
     /// time of the tree: a task that used none opened and sent nothing.
     #[must_use]
-    pub fn is_thorough_look_due(&self, now: Mono, cpu_ms: u64) -> bool {
-        let (at, cpu_before) = self.thorough;
+    pub fn is_thorough_sample_due(&self, now: MonotonicMs, cpu_ms: u64) -> bool {
+        let (at, cpu_before) = self.last_thorough_sample;
         let (elapsed, used) = (now.ms_since(at), cpu_ms.saturating_sub(cpu_before));
-        let quick_ms = self.thresholds.quick_ms();
-        let is_first = self.before.is_none();
-        used >= BUSY_CPU_MS && (is_first || elapsed >= BUSY_MS.min(quick_ms))
+        let quick_ms = self.thresholds.active_interval_ms();
+        let is_first = self.previous.is_none();
+        used >= BUSY_CPU_MS && (is_first || elapsed >= BUSY_INTERVAL_MS.min(quick_ms))
             || used > 0 && elapsed >= quick_ms
     }
 
     /// Whether the task seems to spin. Then the sample is to include the bytes that its processes
     /// wrote.
     #[must_use]
-    pub fn suspects_spin(&self, now: Mono, cpu_ms: u64, output_bytes: u64) -> bool {
+    pub fn suspects_spin(&self, now: MonotonicMs, cpu_ms: u64, output_bytes: u64) -> bool {
         self.thresholds.cpu_spin_ms > 0
-            && self.before.is_some_and(|before| {
+            && self.previous.is_some_and(|before| {
                 let elapsed = now.ms_since(before.at);
                 let used = cpu_ms.saturating_sub(before.cpu_ms);
                 output_bytes == before.output_bytes
-                    && used >= share(elapsed, SUSPICIOUS_PERCENT).max(1)
+                    && used >= percent_of(elapsed, SUSPICIOUS_PERCENT).max(1)
             })
     }
 
     /// Whether the next sample is to include the time for which each process was runnable.
     #[must_use]
-    pub const fn wants_runnable(&self) -> bool {
-        self.suspicion.is_some()
+    pub const fn wants_runnable_time(&self) -> bool {
+        self.suspected_spin.is_some()
     }
 
     /// Judges one sample, which the ledger holds already. `name` returns the name of a process.
     /// Returns the breaches to record.
-    pub fn read(
+    pub fn record_usage(
         &mut self,
         usage: &Usage,
-        ledger: &Ledger,
+        ledger: &ConnectionLog,
         name: &dyn Fn(i32) -> String,
     ) -> Vec<Breach> {
         let now = usage.at;
@@ -197,29 +197,31 @@ impl Watchdog {
         let sent = ledger.sent_to_others().map(|(_, bytes)| bytes).max().unwrap_or(0);
         self.schedule(usage, ledger, sent);
         let mut breaches = Vec::new();
-        for (which, setting) in WATCHED {
+        for (which, setting) in WATCHED_LIMITS {
             let found = match which {
-                Limit::CpuSpin => vec![spin.clone()],
-                Limit::Fds => self.descriptors(usage).into_iter().collect(),
-                Limit::ConnectionAge => uploads(usage, ledger),
-                Limit::Sent => self.sent(usage, ledger),
-                Limit::Memory | Limit::Processes | Limit::OutputRate => Vec::new(),
+                LimitKind::CpuSpin => vec![spin.clone()],
+                LimitKind::Fds => self.measure_descriptors(usage).into_iter().collect(),
+                LimitKind::ConnectionAge => measure_uploads(usage, ledger),
+                LimitKind::Sent => self.measure_sent(usage, ledger),
+                LimitKind::Memory | LimitKind::Processes | LimitKind::OutputRate => Vec::new(),
             };
             let threshold = self.threshold(which);
             for Finding { value, remote, part } in found {
-                if threshold == 0 || !self.is_news(which, value, remote.as_deref(), threshold) {
+                if threshold == 0
+                    || !self.is_newly_exceeded(which, value, remote.as_deref(), threshold)
+                {
                     continue;
                 }
-                let part = part.map(|part| Part { command: name(part.pid), ..part });
+                let part = part.map(|part| BreachSource { command: name(part.pid), ..part });
                 let numbers = (value, threshold);
                 let about = (which, setting);
-                breaches.push(Breach::of_watchdog(now, about, numbers, remote, part.as_ref()));
+                breaches.push(Breach::from_watchdog(now, about, numbers, remote, part.as_ref()));
             }
         }
         if usage.connections.is_some() {
-            self.thorough = (now, usage.cpu_ms());
+            self.last_thorough_sample = (now, usage.cpu_ms());
         }
-        self.before = Some(Baseline {
+        self.previous = Some(Baseline {
             at: now,
             cpu_ms: usage.cpu_ms(),
             output_bytes: usage.output_bytes,
@@ -229,20 +231,28 @@ impl Watchdog {
         breaches
     }
 
-    const fn threshold(&self, which: Limit) -> u64 {
+    const fn threshold(&self, which: LimitKind) -> u64 {
         match which {
-            Limit::CpuSpin => self.thresholds.cpu_spin_ms,
-            Limit::Fds => self.thresholds.fds,
-            Limit::ConnectionAge => self.thresholds.connection_age_ms,
-            Limit::Sent => self.thresholds.sent,
-            Limit::Memory | Limit::Processes | Limit::OutputRate => 0,
+            LimitKind::CpuSpin => self.thresholds.cpu_spin_ms,
+            LimitKind::Fds => self.thresholds.fds,
+            LimitKind::ConnectionAge => self.thresholds.connection_age_ms,
+            LimitKind::Sent => self.thresholds.sent,
+            LimitKind::Memory | LimitKind::Processes | LimitKind::OutputRate => 0,
         }
     }
 
-    fn is_news(&mut self, which: Limit, value: u64, remote: Option<&str>, threshold: u64) -> bool {
+    fn is_newly_exceeded(
+        &mut self,
+        which: LimitKind,
+        value: u64,
+        remote: Option<&str>,
+        threshold: u64,
+    ) -> bool {
         match remote {
-            Some(remote) => self.episodes.is_new_remote(which, remote, value, threshold),
-            None => self.episodes.is_news(which, value, threshold),
+            Some(remote) => {
+                self.episodes.is_newly_exceeded_by_remote(which, remote, value, threshold)
+            }
+            None => self.episodes.is_newly_exceeded(which, value, threshold),
         }
     }
 
@@ -252,23 +262,23 @@ impl Watchdog {
     /// files does not spin: a build may write to a log, and compilers write object files.
     fn measure_spin(&mut self, usage: &Usage) -> Finding {
         let suspected = self.suspects_spin(usage.at, usage.cpu_ms(), usage.output_bytes);
-        let before = self.suspicion.take();
-        let Some(baseline) = self.before.filter(|_| suspected) else { return Finding::default() };
+        let before = self.suspected_spin.take();
+        let Some(baseline) = self.previous.filter(|_| suspected) else { return Finding::default() };
         let elapsed = usage.at.ms_since(baseline.at);
         let used = usage.cpu_ms().saturating_sub(baseline.cpu_ms);
         let processes = before.as_ref().map_or(&[][..], |before| &before.processes);
-        let computed = used.max(could_run_ms(processes, &usage.processes));
-        let written = |before: &Suspicion| before.written_bytes.zip(usage.written_bytes);
+        let computed = used.max(max_runnable_ms(processes, &usage.processes));
+        let written = |before: &SuspectedSpin| before.written_bytes.zip(usage.written_bytes);
         let has_written = before.as_ref().and_then(written).is_some_and(|(was, is)| is != was);
-        let spins = computed >= share(elapsed, SPIN_PERCENT) && !has_written;
+        let spins = computed >= percent_of(elapsed, SPIN_PERCENT) && !has_written;
         let since = match &before {
             Some(before) if spins => before.since.or(Some(baseline.at)),
             // How much it wrote before this sample is unknown.
             None if spins => Some(usage.at),
             Some(_) | None => None,
         };
-        let part = busiest(processes, &usage.processes);
-        self.suspicion = Some(Suspicion {
+        let part = busiest_process(processes, &usage.processes);
+        self.suspected_spin = Some(SuspectedSpin {
             processes: usage.processes.clone(),
             written_bytes: usage.written_bytes,
             since,
@@ -277,14 +287,14 @@ impl Watchdog {
     }
 
     /// Returns the descriptors of the processes that have many.
-    fn descriptors(&self, usage: &Usage) -> Option<Finding> {
+    fn measure_descriptors(&self, usage: &Usage) -> Option<Finding> {
         // Zero means that they were not counted: every process has some.
         if usage.fds() == 0 {
             return None;
         }
-        let least = self.thresholds.fds / CROWD;
+        let least = self.thresholds.fds / LEAK_SHARE_DIVISOR;
         let many = || usage.processes.iter().filter(|one| one.fds >= least);
-        let part = many().max_by_key(|one| one.fds).map(|one| Part {
+        let part = many().max_by_key(|one| one.fds).map(|one| BreachSource {
             share: Some(one.fds),
             pid: one.process.pid,
             command: String::new(),
@@ -293,38 +303,42 @@ impl Watchdog {
     }
 
     /// Returns the bytes sent to each remote that are near the threshold or above.
-    fn sent(&self, usage: &Usage, ledger: &Ledger) -> Vec<Finding> {
-        let near = share(self.thresholds.sent, BACK_PERCENT);
+    fn measure_sent(&self, usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
+        let near = percent_of(self.thresholds.sent, RECOVERY_PERCENT);
         let all = ledger.sent_to_others().filter(|(_, bytes)| *bytes >= near);
         all.map(|(remote, value)| {
             let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
             let part = held.filter(|one| one.remote == remote).map(|one| one.pid).next();
-            Finding { value, remote: Some(remote.to_owned()), part: part.map(Part::by) }
+            Finding {
+                value,
+                remote: Some(remote.to_owned()),
+                part: part.map(BreachSource::from_pid),
+            }
         })
         .collect()
     }
 
     /// Sets the time of the next sample: soon while the task is active, sooner where it would pass a
     /// threshold before, and at doubling intervals while it is idle.
-    fn schedule(&mut self, usage: &Usage, ledger: &Ledger, sent: u64) {
+    fn schedule(&mut self, usage: &Usage, ledger: &ConnectionLog, sent: u64) {
         let now = usage.at;
-        let quick_ms = self.thresholds.quick_ms();
-        let Some(before) = self.before else {
-            self.active = now;
-            self.due = now.plus_ms(quick_ms);
+        let quick_ms = self.thresholds.active_interval_ms();
+        let Some(before) = self.previous else {
+            self.last_active = now;
+            self.next_sample = now.plus_ms(quick_ms);
             return;
         };
         let elapsed = now.ms_since(before.at);
         let used = usage.cpu_ms().saturating_sub(before.cpu_ms);
         let uploads = usage.connections.iter().flatten().any(|one| ledger.is_upload(one.cookie));
         let grows = usage.fds() > before.fds && before.fds > 0;
-        if used >= share(elapsed, ACTIVE_PERCENT).max(ACTIVE_CPU_MS) || grows || uploads {
-            self.active = now;
+        if used >= percent_of(elapsed, ACTIVE_PERCENT).max(ACTIVE_CPU_MS) || grows || uploads {
+            self.last_active = now;
         }
-        let step_ms = now.ms_since(self.active).clamp(quick_ms, SLOW_MS);
-        let soonest_ms = time_until(self.thresholds.sent, (before.sent, sent), elapsed)
-            .min(time_until(self.thresholds.fds, (before.fds, usage.fds()), elapsed));
-        self.due = now.plus_ms(step_ms.min(soonest_ms / 2).max(MIN_STEP_MS));
+        let step_ms = now.ms_since(self.last_active).clamp(quick_ms, MAX_IDLE_INTERVAL_MS);
+        let soonest_ms = ms_until_threshold(self.thresholds.sent, (before.sent, sent), elapsed)
+            .min(ms_until_threshold(self.thresholds.fds, (before.fds, usage.fds()), elapsed));
+        self.next_sample = now.plus_ms(step_ms.min(soonest_ms / 2).max(MIN_INTERVAL_MS));
     }
 }
 
@@ -333,25 +347,25 @@ impl Watchdog {
 struct Finding {
     value: u64,
     remote: Option<String>,
-    part: Option<Part>,
+    part: Option<BreachSource>,
 }
 
 /// Returns the uploading connections with their ages. Accepted connections serve a client, and data
 /// on internal ones does not leave the task.
-fn uploads(usage: &Usage, ledger: &Ledger) -> Vec<Finding> {
+fn measure_uploads(usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
     let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
     held.filter(|one| !one.is_accepted && !one.is_internal && ledger.is_upload(one.cookie))
         .map(|one| Finding {
             value: ledger.age_ms(one.cookie, usage.at),
             remote: Some(one.remote.clone()),
-            part: Some(Part::by(one.pid)),
+            part: Some(BreachSource::from_pid(one.pid)),
         })
         .collect()
 }
 
 /// Returns the longest time for which a process was runnable between two samples.
-fn could_run_ms(before: &[ProcessUse], now: &[ProcessUse]) -> u64 {
-    let of = |one: &ProcessUse| {
+fn max_runnable_ms(before: &[ProcessUsage], now: &[ProcessUsage]) -> u64 {
+    let of = |one: &ProcessUsage| {
         let known = before.iter().find(|known| known.process == one.process)?;
         // Zero means that it was not asked for.
         (known.runnable_ms > 0).then(|| one.runnable_ms.saturating_sub(known.runnable_ms))
@@ -360,16 +374,16 @@ fn could_run_ms(before: &[ProcessUse], now: &[ProcessUse]) -> u64 {
 }
 
 /// Returns the process that used most processor time between two samples.
-fn busiest(before: &[ProcessUse], now: &[ProcessUse]) -> Option<Part> {
-    let used = |one: &&ProcessUse| {
+fn busiest_process(before: &[ProcessUsage], now: &[ProcessUsage]) -> Option<BreachSource> {
+    let used = |one: &&ProcessUsage| {
         let known = before.iter().find(|known| known.process == one.process);
         one.cpu_ms.saturating_sub(known.map_or(0, |known| known.cpu_ms))
     };
-    now.iter().max_by_key(used).map(|one| Part::by(one.process.pid))
+    now.iter().max_by_key(used).map(|one| BreachSource::from_pid(one.process.pid))
 }
 
 /// Returns the time until a value passes its threshold at its present growth, in milliseconds.
-fn time_until(threshold: u64, (before, now): (u64, u64), elapsed: u64) -> u64 {
+fn ms_until_threshold(threshold: u64, (before, now): (u64, u64), elapsed: u64) -> u64 {
     let (grown, missing) = (now.saturating_sub(before), threshold.saturating_sub(now));
     if threshold == 0 || grown == 0 || missing == 0 {
         return u64::MAX;

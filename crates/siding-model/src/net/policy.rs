@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::hosts::Hosts;
 use super::ports::Ports;
+use super::remote_hosts::RemoteHosts;
 use crate::text::one_line;
 
 /// What of the network a task may reach.
@@ -15,7 +15,7 @@ use crate::text::one_line;
 pub enum NetPolicy {
     /// All that its starter reaches.
     #[default]
-    Host,
+    Unrestricted,
     /// Nothing, not even itself.
     None,
     /// Itself: a loopback of its own.
@@ -23,13 +23,13 @@ pub enum NetPolicy {
     /// TCP connections to these ports, wherever they are.
     Ports(Ports),
     /// HTTP and tunnels to these hosts, through a proxy.
-    Allow(Hosts),
+    Allow(RemoteHosts),
 }
 
 /// A text that is no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadPolicy {
+pub enum BadNetPolicy {
     /// No such kind.
     #[error("`{found}` is no network policy; write {}", NetPolicy::ALLOWED)]
     Kind {
@@ -49,31 +49,34 @@ pub enum BadPolicy {
         "`{found}` is no host; write names and addresses, each perhaps with a port, as in \
          `allow:example.org,*.example.org:443,[::1]:8080`"
     )]
-    Host {
+    Hostname {
         /// What was given, made safe to print.
         found: String,
     },
     /// More hosts than are kept.
-    #[error("{count} hosts are too many: name at most {}, or use `*.example.org`", Hosts::MOST)]
+    #[error(
+        "{count} hosts are too many: name at most {}, or use `*.example.org`",
+        RemoteHosts::MAX_HOSTS
+    )]
     TooManyHosts {
         /// How many.
         count: usize,
     },
     /// More ports than the kernel is told.
-    #[error("{count} ports are too many: name at most {}, or use `host`", Ports::MOST)]
+    #[error("{count} ports are too many: name at most {}, or use `host`", Ports::MAX_PORTS)]
     TooManyPorts {
         /// How many.
         count: usize,
     },
 }
 
-impl BadPolicy {
-    pub(super) fn port(found: &str) -> Self {
+impl BadNetPolicy {
+    pub(super) fn bad_port(found: &str) -> Self {
         Self::Port { found: one_line(found, 60) }
     }
 
-    pub(super) fn host(found: &str) -> Self {
-        Self::Host { found: one_line(found, 60) }
+    pub(super) fn bad_host(found: &str) -> Self {
+        Self::Hostname { found: one_line(found, 60) }
     }
 }
 
@@ -85,37 +88,37 @@ impl NetPolicy {
     /// Whether nothing is held back.
     #[must_use]
     pub const fn is_host(&self) -> bool {
-        matches!(self, Self::Host)
+        matches!(self, Self::Unrestricted)
     }
 
     /// Whether all that this one lets through the other lets through too.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
-            (_, Self::Host) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
+            (_, Self::Unrestricted) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
             // A loopback of its own is nothing of what others reach.
             (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
-            (Self::Ports(own), Self::Ports(others)) => own.are_within(others),
-            (Self::Allow(own), Self::Allow(others)) => own.are_within(others),
-            (Self::Host | Self::Loopback | Self::Ports(_) | Self::Allow(_), _) => false,
+            (Self::Ports(own), Self::Ports(others)) => own.is_subset_of(others),
+            (Self::Allow(own), Self::Allow(others)) => own.is_subset_of(others),
+            (Self::Unrestricted | Self::Loopback | Self::Ports(_) | Self::Allow(_), _) => false,
         }
     }
 }
 
 impl FromStr for NetPolicy {
-    type Err = BadPolicy;
+    type Err = BadNetPolicy;
 
-    fn from_str(text: &str) -> Result<Self, BadPolicy> {
+    fn from_str(text: &str) -> Result<Self, BadNetPolicy> {
         let text = text.trim();
         let (kind, list) =
             text.split_once(':').map_or((text, None), |(kind, list)| (kind, Some(list)));
         match (kind.trim(), list) {
-            ("host", None) => Ok(Self::Host),
+            ("host", None) => Ok(Self::Unrestricted),
             ("none", None) => Ok(Self::None),
             ("loopback", None) => Ok(Self::Loopback),
             ("ports", Some(list)) => Ports::parse(list).map(Self::Ports),
-            ("allow", Some(list)) => Hosts::parse(list).map(Self::Allow),
-            _ => Err(BadPolicy::Kind { found: one_line(text, 60) }),
+            ("allow", Some(list)) => RemoteHosts::parse(list).map(Self::Allow),
+            _ => Err(BadNetPolicy::Kind { found: one_line(text, 60) }),
         }
     }
 }
@@ -123,7 +126,7 @@ impl FromStr for NetPolicy {
 impl fmt::Display for NetPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host => f.write_str("host"),
+            Self::Unrestricted => f.write_str("host"),
             Self::None => f.write_str("none"),
             Self::Loopback => f.write_str("loopback"),
             Self::Ports(ports) => write!(f, "ports:{ports}"),
@@ -133,9 +136,9 @@ impl fmt::Display for NetPolicy {
 }
 
 impl TryFrom<String> for NetPolicy {
-    type Error = BadPolicy;
+    type Error = BadNetPolicy;
 
-    fn try_from(text: String) -> Result<Self, BadPolicy> {
+    fn try_from(text: String) -> Result<Self, BadNetPolicy> {
         text.parse()
     }
 }
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_written_as_it_is_read() {
+    fn a_policy_round_trips_through_text() {
         for (given, shown) in [
             ("host", "host"),
             (" none ", "none"),
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_is_within_the_looser() {
+    fn a_stricter_policy_is_within_a_looser_one() {
         let ladder = ["none", "loopback", "ports:443", "ports:80-90,443", "host"];
         for (low, strict) in ladder.iter().enumerate() {
             for (high, loose) in ladder.iter().enumerate() {
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_admitted_by_its_name_and_port() {
+    fn a_hostname_is_admitted_by_name_and_port() {
         let NetPolicy::Allow(hosts) = policy("allow:example.org,*.example.net:443,192.0.2.1")
         else {
             panic!("another kind")
@@ -244,12 +247,12 @@ mod tests {
             ("", 443, false),
             ("example.org\0", 443, false),
         ] {
-            assert_eq!(hosts.admit(host, port), admitted, "{host}:{port}");
+            assert_eq!(hosts.admits(host, port), admitted, "{host}:{port}");
         }
     }
 
     #[test]
-    fn a_host_is_named_on_whatever_port() {
+    fn contains_name_ignores_the_port() {
         let NetPolicy::Allow(hosts) = policy("allow:localhost:80,*.example.net:443,[::1]:8080")
         else {
             panic!("another kind")
@@ -263,13 +266,13 @@ mod tests {
             ("example.net", false),
             ("", false),
         ] {
-            assert_eq!(hosts.name(host), named, "{host}");
+            assert_eq!(hosts.contains_name(host), named, "{host}");
         }
     }
 
     proptest! {
         #[test]
-        fn ports_are_those_that_were_named(
+        fn a_port_set_contains_exactly_the_listed_ports(
             named in prop::collection::vec((1_u16..2_000, 0_u16..40), 1..8),
         ) {
             let text: Vec<_> = named.iter().map(|(at, more)| format!("{at}-{}", at + more)).collect();

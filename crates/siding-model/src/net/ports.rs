@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::policy::BadPolicy;
+use super::policy::BadNetPolicy;
 
 /// TCP ports, as ranges that neither overlap nor touch, the lowest first. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,14 +11,14 @@ pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
     /// Most ports of a set. The kernel is told each of them by itself, at about a microsecond.
-    pub const MOST: usize = 1_024;
+    pub const MAX_PORTS: usize = 1_024;
 
     /// The port on which names are asked for.
-    pub const DNS: u16 = 53;
+    pub const DNS_PORT: u16 = 53;
 
     /// Reads `443,80-90`.
-    pub(super) fn parse(text: &str) -> Result<Self, BadPolicy> {
-        let mut ranges = text.split(',').map(range).collect::<Result<Vec<_>, _>>()?;
+    pub(super) fn parse(text: &str) -> Result<Self, BadNetPolicy> {
+        let mut ranges = text.split(',').map(parse_range).collect::<Result<Vec<_>, _>>()?;
         ranges.sort_by_key(|range| *range.start());
         let mut merged: Vec<RangeInclusive<u16>> = Vec::new();
         for range in ranges {
@@ -31,7 +31,7 @@ impl Ports {
         }
         let ports = Self(merged);
         let count = ports.iter().count();
-        if count > Self::MOST { Err(BadPolicy::TooManyPorts { count }) } else { Ok(ports) }
+        if count > Self::MAX_PORTS { Err(BadNetPolicy::TooManyPorts { count }) } else { Ok(ports) }
     }
 
     /// Returns each of them.
@@ -46,20 +46,20 @@ impl Ports {
     }
 
     /// Whether all of them are in another set.
-    pub(super) fn are_within(&self, other: &Self) -> bool {
+    pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|one| {
             other.0.iter().any(|range| range.contains(one.start()) && range.contains(one.end()))
         })
     }
 }
 
-fn range(text: &str) -> Result<RangeInclusive<u16>, BadPolicy> {
+fn parse_range(text: &str) -> Result<RangeInclusive<u16>, BadNetPolicy> {
     let text = text.trim();
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let port = |number: &str| number.trim().parse().ok().filter(|port| *port > 0);
     match (port(first), port(last)) {
         (Some(first), Some(last)) if first <= last => Ok(first..=last),
-        _ => Err(BadPolicy::port(text)),
+        _ => Err(BadNetPolicy::bad_port(text)),
     }
 }
 

@@ -80,7 +80,7 @@ pub struct Consumer(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` cannot name a consumer; use 1 to {} of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`",
-    SessionId::MAX
+    SessionId::MAX_BYTES
 )]
 pub struct BadConsumer {
     /// What was given.

@@ -8,24 +8,24 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::NoticeId;
-use super::order::Priority;
-use super::story::{Kind, News, Notice};
+use super::extract::{Notice, NoticeEvent, NoticeKind};
+use super::priority::Priority;
+use crate::duration::format_duration;
 use crate::id::{self, SessionId, TaskId};
 use crate::journal::TaskState;
 use crate::monitor::Monitor;
 use crate::outcome::{LeaderEnd, Outcome};
 use crate::settings::Key;
-use crate::span::human;
-use crate::text::{cut_head, cut_tail, visible};
+use crate::text::{cut_head, cut_tail, make_visible};
 
 /// Longest summary, in bytes.
-pub const SUMMARY_MAX: usize = 2 << 10;
+pub const MAX_SUMMARY_BYTES: usize = 2 << 10;
 /// Longest command and name, in bytes. A command may have two megabytes; what it was is known.
-const COMMAND_MAX: usize = 1 << 10;
-const NAME_MAX: usize = 128;
+const MAX_COMMAND_BYTES: usize = 1 << 10;
+const MAX_NAME_BYTES: usize = 128;
 /// Longest line of siding's own before the output, in bytes. What somebody wanted to know of a
 /// task's output comes on top.
-const HEAD_MAX: usize = 512;
+const MAX_HEADLINE_BYTES: usize = 512;
 
 /// One notice, as `siding notices --json` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,9 +39,9 @@ pub struct NoticeView {
     /// Session that owns it.
     pub session_id: SessionId,
     /// What kind of news.
-    pub kind: Kind,
+    pub kind: NoticeKind,
     /// How the task stands, in one word.
-    pub status: Status,
+    pub status: NoticeStatus,
     /// How soon it is wanted.
     pub priority: Priority,
     /// When it happened, RFC 3339.
@@ -88,7 +88,7 @@ pub struct NoticeOutput {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "NoticeStatus"))]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum NoticeStatus {
     /// It exited with 0.
     Completed,
     /// It exited with another code, died of a signal, or could not be started.
@@ -115,7 +115,7 @@ pub enum Status {
     Expiring,
 }
 
-impl Status {
+impl NoticeStatus {
     /// Returns the word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -136,28 +136,28 @@ impl Status {
     }
 }
 
-impl News {
+impl NoticeEvent {
     /// Returns how the task stands, in one word.
     #[must_use]
-    pub const fn status(&self) -> Status {
+    pub const fn status(&self) -> NoticeStatus {
         match self {
             Self::Ended { outcome, .. } => match outcome {
-                Outcome::Exited { code: 0 } => Status::Completed,
+                Outcome::Exited { code: 0 } => NoticeStatus::Completed,
                 Outcome::Exited { .. }
                 | Outcome::Signaled { .. }
-                | Outcome::FailedToStart { .. } => Status::Failed,
-                Outcome::Deadline { .. } => Status::TimedOut,
-                Outcome::Stopped { .. } => Status::Stopped,
-                Outcome::Limit { .. } => Status::Limit,
-                Outcome::Released { .. } => Status::Released,
-                Outcome::Lost { .. } => Status::Lost,
+                | Outcome::FailedToStart { .. } => NoticeStatus::Failed,
+                Outcome::Deadline { .. } => NoticeStatus::TimedOut,
+                Outcome::Stopped { .. } => NoticeStatus::Stopped,
+                Outcome::Limit { .. } => NoticeStatus::Limit,
+                Outcome::Released { .. } => NoticeStatus::Released,
+                Outcome::Lost { .. } => NoticeStatus::Lost,
             },
-            Self::Lingering { .. } => Status::Lingering,
-            Self::Stalled { .. } => Status::Stalled,
-            Self::Limit { .. } | Self::Denied { .. } => Status::Limit,
-            Self::Matched { .. } => Status::Matched,
-            Self::Ready { .. } => Status::Ready,
-            Self::Expiring { .. } => Status::Expiring,
+            Self::Lingering { .. } => NoticeStatus::Lingering,
+            Self::Stalled { .. } => NoticeStatus::Stalled,
+            Self::Limit { .. } | Self::Denied { .. } => NoticeStatus::Limit,
+            Self::Matched { .. } => NoticeStatus::Matched,
+            Self::Ready { .. } => NoticeStatus::Ready,
+            Self::Expiring { .. } => NoticeStatus::Expiring,
         }
     }
 
@@ -196,7 +196,7 @@ impl News {
     fn limit(&self) -> Option<String> {
         match self {
             Self::Ended { outcome: Outcome::Deadline { limit_ms }, .. } => {
-                Some(human(Duration::from_millis(*limit_ms)))
+                Some(format_duration(Duration::from_millis(*limit_ms)))
             }
             Self::Ended { outcome: Outcome::Limit { which }, .. } | Self::Limit { which, .. } => {
                 Some(which.as_str().to_owned())
@@ -212,9 +212,9 @@ impl News {
     }
 
     /// Returns a line of siding's own that the other fields do not say.
-    fn head(&self) -> Option<String> {
+    fn headline(&self) -> Option<String> {
         match self {
-            Self::Ended { outcome, unready } => {
+            Self::Ended { outcome, readiness_note: unready } => {
                 let says = match outcome {
                     Outcome::FailedToStart { .. }
                     | Outcome::Released { .. }
@@ -225,18 +225,18 @@ impl News {
                     | Outcome::Deadline { .. }
                     | Outcome::Limit { .. } => None,
                 };
-                let said: Vec<String> = says.into_iter().chain(unready.clone()).collect();
-                (!said.is_empty()).then(|| said.join("; "))
+                let sentences: Vec<String> = says.into_iter().chain(unready.clone()).collect();
+                (!sentences.is_empty()).then(|| sentences.join("; "))
             }
             Self::Lingering { .. } => {
                 Some("its shell has ended; processes that it started still run".to_owned())
             }
-            Self::Stalled { says, .. }
-            | Self::Limit { says, .. }
-            | Self::Denied { says }
-            | Self::Matched { says }
-            | Self::Ready { says, .. }
-            | Self::Expiring { says, .. } => Some(says.clone()),
+            Self::Stalled { text: says, .. }
+            | Self::Limit { text: says, .. }
+            | Self::Denied { text: says }
+            | Self::Matched { text: says }
+            | Self::Ready { text: says, .. }
+            | Self::Expiring { text: says, .. } => Some(says.clone()),
         }
     }
 }
@@ -246,7 +246,7 @@ impl NoticeView {
     #[must_use]
     pub fn new(state: &TaskState, notice: &Notice, output: NoticeOutput, summary: &str) -> Self {
         let spec = &state.spec;
-        let news = &notice.news;
+        let news = &notice.event;
         Self {
             notice_id: notice.id,
             task_id: spec.task_id,
@@ -258,47 +258,47 @@ impl NoticeView {
             exit_code: news.exit_code(),
             signal: news.signal(),
             limit: news.limit(),
-            name: spec.name.as_deref().map(|name| short(name, NAME_MAX)),
-            command: short(&spec.command_text(), COMMAND_MAX),
+            name: spec.name.as_deref().map(|name| shorten_text(name, MAX_NAME_BYTES)),
+            command: shorten_text(&spec.command_text(), MAX_COMMAND_BYTES),
             elapsed_ms: notice.elapsed_ms,
             output,
-            summary: self::summary(spec.task_id, news, summary),
+            summary: self::build_summary(spec.task_id, news, summary),
             evidence: match news {
-                News::Stalled { evidence, .. }
-                | News::Ready { evidence, .. }
-                | News::Expiring { evidence, .. } => Some(evidence.clone()),
-                News::Ended { .. }
-                | News::Lingering { .. }
-                | News::Limit { .. }
-                | News::Denied { .. }
-                | News::Matched { .. } => None,
+                NoticeEvent::Stalled { evidence, .. }
+                | NoticeEvent::Ready { evidence, .. }
+                | NoticeEvent::Expiring { evidence, .. } => Some(evidence.clone()),
+                NoticeEvent::Ended { .. }
+                | NoticeEvent::Lingering { .. }
+                | NoticeEvent::Limit { .. }
+                | NoticeEvent::Denied { .. }
+                | NoticeEvent::Matched { .. } => None,
             },
-            pipeline_statuses: masked(state, news),
+            pipeline_statuses: masked_pipeline_statuses(state, news),
         }
     }
 }
 
 /// Returns the stages of a pipeline of which the exit code hides a failure.
-fn masked(state: &TaskState, news: &News) -> Option<Vec<i32>> {
+fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec<i32>> {
     let stages = state.pipeline.as_ref()?;
     let hides = news.exit_code() == Some(0) && stages.iter().any(|status| *status != 0);
     hides.then(|| stages.clone())
 }
 
-fn summary(task: TaskId, news: &News, output: &str) -> String {
-    let is_told = news.kind() == Kind::Matched;
-    let room = HEAD_MAX + if is_told { Monitor::TEXT_MAX } else { 0 };
+fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
+    let is_told = news.kind() == NoticeKind::Matched;
+    let room = MAX_HEADLINE_BYTES + if is_told { Monitor::MAX_TEXT_BYTES } else { 0 };
     // A monitor tells the lines that were asked for, and no others. What an agent elsewhere asks for may
     // stand in what it has said before.
-    let is_all = is_told && task.kind() != id::Kind::RemoteAgent;
+    let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
     let output = if is_all { "" } else { output };
-    let mut text = news.head().map(|head| short(&head, room)).unwrap_or_default();
-    let output = visible(output.trim_end_matches('\n'));
+    let mut text = news.headline().map(|head| shorten_text(&head, room)).unwrap_or_default();
+    let output = make_visible(output.trim_end_matches('\n'));
     if !text.is_empty() && !output.is_empty() {
         text.push('\n');
     }
     // The head of it has the errors, the end says how it went.
-    let room = SUMMARY_MAX - text.len();
+    let room = MAX_SUMMARY_BYTES - text.len();
     if output.len() <= room {
         text.push_str(&output);
     } else {
@@ -311,8 +311,8 @@ fn summary(task: TaskId, news: &News, output: &str) -> String {
 }
 
 /// Returns a foreign text, safe to show, cut to a size. An escape may be cut, a character is not.
-fn short(text: &str, max: usize) -> String {
-    let shown = visible(cut_head(text, max));
+fn shorten_text(text: &str, max: usize) -> String {
+    let shown = make_visible(cut_head(text, max));
     if shown.len() <= max && text.len() <= max {
         return shown;
     }

@@ -3,17 +3,17 @@
 use crate::signal::Signal;
 
 /// Refuses nothing.
-pub(super) fn any<V>(_: &V) -> Result<(), &'static str> {
+pub(super) fn accept_any<V>(_: &V) -> Result<(), &'static str> {
     Ok(())
 }
 
 /// Refuses zero.
-pub(super) fn above_zero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
+pub(super) fn require_nonzero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
     if *value == V::default() { Err("more than zero") } else { Ok(()) }
 }
 
 /// Refuses the signal that would stop processes where they are, unable to end.
-pub(super) fn ending(signal: &Signal) -> Result<(), &'static str> {
+pub(super) fn require_terminating_signal(signal: &Signal) -> Result<(), &'static str> {
     if *signal == Signal::STOP {
         Err("a signal that lets a process end, such as `TERM`")
     } else {
@@ -22,7 +22,7 @@ pub(super) fn ending(signal: &Signal) -> Result<(), &'static str> {
 }
 
 /// Refuses what cannot be the name of a program.
-pub(super) fn program<S: AsRef<str>>(name: &S) -> Result<(), &'static str> {
+pub(super) fn require_program_name<S: AsRef<str>>(name: &S) -> Result<(), &'static str> {
     let name = name.as_ref();
     if name.trim().is_empty() || name.contains('\0') {
         Err("the name or path of a shell, such as `bash`")

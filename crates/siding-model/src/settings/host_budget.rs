@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::value::{RawValue, Value, ValueError, shown};
-use crate::span;
+use super::value::{RawValue, Value, ValueError, printable};
+use crate::duration;
 
 /// The word for no budget.
-const OFF: &str = "off";
+const OFF_WORD: &str = "off";
 
 /// How long a host waits for its own shell calls before it moves them to the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,7 +23,7 @@ pub enum HostBudget {
 impl HostBudget {
     const ALLOWED: &'static str = "`off` or a duration of at least a second, such as `15s`";
     /// The shortest budget. A shorter one would send most commands away before they print anything.
-    const SHORTEST: Duration = Duration::from_secs(1);
+    const MIN_BUDGET: Duration = Duration::from_secs(1);
 
     /// Returns the budget; `None` for no budget.
     #[must_use]
@@ -40,12 +40,12 @@ impl FromStr for HostBudget {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
-        if text == OFF {
+        if text == OFF_WORD {
             return Ok(Self::Off);
         }
-        let budget = span::parse(&shown(text))?;
-        if budget < Self::SHORTEST {
-            return Err(ValueError::NotAllowed { found: shown(text), allowed: Self::ALLOWED });
+        let budget = duration::parse(&printable(text))?;
+        if budget < Self::MIN_BUDGET {
+            return Err(ValueError::NotAllowed { found: printable(text), allowed: Self::ALLOWED });
         }
         Ok(Self::After(budget))
     }
@@ -54,8 +54,8 @@ impl FromStr for HostBudget {
 impl fmt::Display for HostBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Off => f.write_str(OFF),
-            Self::After(budget) => f.write_str(&span::exact(*budget)),
+            Self::Off => f.write_str(OFF_WORD),
+            Self::After(budget) => f.write_str(&duration::format_duration_exact(*budget)),
         }
     }
 }

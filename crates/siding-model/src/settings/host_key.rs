@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::keys::Key;
-use super::nearest::nearest_name;
-use super::value::shown;
+use super::suggest::nearest_name;
+use super::value::printable;
 
 /// A key of a host's settings file, written `{"bash": {"NAME": …}}` or `{"bash.NAME": …}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum HostKey {
 
 impl HostKey {
     /// Every key.
-    pub const ALL: &'static [Self] = &[
+    pub const KNOWN_KEYS: &'static [Self] = &[
         Self::MaxElapsedSeconds,
         Self::MaxElapsedSecondsHardCap,
         Self::MaxElapsedHardCap,
@@ -33,7 +33,7 @@ impl HostKey {
     ];
 
     /// The object that holds the keys, as the dotted form writes it.
-    pub const PREFIX: &'static str = "bash.";
+    pub const KEY_PREFIX: &'static str = "bash.";
 
     /// Returns the dotted name, such as `bash.backgroundKillSignal`.
     #[must_use]
@@ -50,7 +50,7 @@ impl HostKey {
     /// Returns the name inside the `bash` object.
     #[must_use]
     pub fn short_name(self) -> &'static str {
-        self.name().strip_prefix(Self::PREFIX).unwrap_or_default()
+        self.name().strip_prefix(Self::KEY_PREFIX).unwrap_or_default()
     }
 
     /// Returns the setting that it sets.
@@ -66,7 +66,7 @@ impl HostKey {
 
     /// Returns the key under its present name.
     #[must_use]
-    pub const fn present(self) -> Self {
+    pub const fn current_spelling(self) -> Self {
         match self {
             Self::MaxElapsedHardCap => Self::MaxElapsedSecondsHardCap,
             Self::MaxElapsedSeconds
@@ -93,23 +93,23 @@ impl UnknownHostKey {
     /// names that do not begin with `background`, which belong to the host.
     #[must_use]
     pub fn from_short_name(path: &Path, name: &str) -> Option<Self> {
-        let is_known = HostKey::ALL.iter().any(|key| key.short_name() == name);
+        let is_known = HostKey::KNOWN_KEYS.iter().any(|key| key.short_name() == name);
         let begins_alike = name
-            .get(..BEGINNING.len())
-            .is_some_and(|beginning| beginning.eq_ignore_ascii_case(BEGINNING));
+            .get(..SHORT_NAME_PREFIX.len())
+            .is_some_and(|beginning| beginning.eq_ignore_ascii_case(SHORT_NAME_PREFIX));
         if is_known || !begins_alike {
             return None;
         }
-        let nearest = nearest_name(name, HostKey::ALL.iter().map(|key| key.short_name()))?;
-        let key = HostKey::ALL.iter().find(|key| key.short_name() == nearest)?;
-        let nearest = key.present().name();
-        let name = shown(&format!("{}{name}", HostKey::PREFIX));
+        let nearest = nearest_name(name, HostKey::KNOWN_KEYS.iter().map(|key| key.short_name()))?;
+        let key = HostKey::KNOWN_KEYS.iter().find(|key| key.short_name() == nearest)?;
+        let nearest = key.current_spelling().name();
+        let name = printable(&format!("{}{name}", HostKey::KEY_PREFIX));
         Some(Self { path: path.to_owned(), name, nearest })
     }
 }
 
 /// The beginning of every key's short name.
-const BEGINNING: &str = "background";
+const SHORT_NAME_PREFIX: &str = "background";
 
 impl fmt::Display for UnknownHostKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn every_known_key_is_accepted_and_sets_a_setting() {
-        for key in HostKey::ALL {
-            assert!(key.short_name().starts_with(BEGINNING), "{key:?}");
+    fn every_known_host_key_is_accepted() {
+        for key in HostKey::KNOWN_KEYS {
+            assert!(key.short_name().starts_with(SHORT_NAME_PREFIX), "{key:?}");
             assert_eq!(finding(key.short_name()), None, "{key:?}");
         }
     }
 
     #[test]
-    fn an_unknown_background_key_names_the_nearest_known_one() {
+    fn an_unknown_background_key_suggests_the_nearest_one() {
         for (name, nearest) in [
             ("backgroundMaxElapsedHardcap", "bash.backgroundMaxElapsedSecondsHardCap"),
             ("backgroundMaxElapsed", "bash.backgroundMaxElapsedSeconds"),

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::value::{RawValue, Value, ValueError};
-use crate::foreign::{BadRule, Rule};
-use crate::watched::{self, SocketPattern};
+use crate::socket_patterns::{self, SocketPattern};
+use crate::unowned::{BadOrphanRule, OrphanRule};
 
 /// What stands between the items of a list that is given as one text, as in a variable.
-const SEPARATOR: char = ',';
+const LIST_SEPARATOR: char = ',';
 
-const PATTERNS: &str = "a list of texts, each an absolute path with `*` or `?` in its last part \
+const SOCKET_PATTERNS_ALLOWED: &str = "a list of texts, each an absolute path with `*` or `?` in its last part \
     only, such as `[\"/tmp/claude-http-*.sock\"]`";
-const PROGRAMS: &str = "a list of names of programs, without `/` or a comma, such as \
+const PROGRAMS_ALLOWED: &str = "a list of names of programs, without `/` or a comma, such as \
     `[\"editors\", \"browsers\", \"gimp\"]`; `[]` for none";
-const RULES: &str = "rules: tables `[[reap_foreign]]` with `name`, `pattern`, `hosts` and perhaps \
+const RULES_ALLOWED: &str = "rules: tables `[[reap_foreign]]` with `name`, `pattern`, `hosts` and perhaps \
     `min_age`, or with the `name` of a built-in rule alone";
-const RULE_KEYS: &str = "`name`, `pattern`, `hosts` and `min_age`";
+const RULE_KEYS_ALLOWED: &str = "`name`, `pattern`, `hosts` and `min_age`";
 
 /// Returns the items of a list, also of one that is written as a text. `None` for anything else.
-fn items(raw: &RawValue) -> Option<Vec<RawValue>> {
+fn list_items(raw: &RawValue) -> Option<Vec<RawValue>> {
     match raw {
         RawValue::List(items) => Some(items.clone()),
         RawValue::Text(text) => {
-            let items = text.split(SEPARATOR).map(str::trim).filter(|item| !item.is_empty());
+            let items = text.split(LIST_SEPARATOR).map(str::trim).filter(|item| !item.is_empty());
             Some(items.map(|item| RawValue::Text(item.to_owned())).collect())
         }
         RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Table(_) | RawValue::Other(_) => {
@@ -34,10 +34,12 @@ fn items(raw: &RawValue) -> Option<Vec<RawValue>> {
 
 impl Value for Vec<SocketPattern> {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        let items = items(raw).ok_or_else(|| ValueError::not_allowed(raw, PATTERNS))?;
+        let items =
+            list_items(raw).ok_or_else(|| ValueError::not_allowed(raw, SOCKET_PATTERNS_ALLOWED))?;
         let read = |item: &RawValue| {
-            let text = text_of(item).ok_or_else(|| ValueError::not_allowed(item, PATTERNS))?;
-            let refused = || ValueError::not_allowed(item, watched::ALLOWED);
+            let text = as_text(item)
+                .ok_or_else(|| ValueError::not_allowed(item, SOCKET_PATTERNS_ALLOWED))?;
+            let refused = || ValueError::not_allowed(item, socket_patterns::ALLOWED_PATTERN);
             SocketPattern::parse(&text).ok_or_else(refused)
         };
         items.iter().map(read).collect()
@@ -58,10 +60,13 @@ impl Value for Vec<SocketPattern> {
 
 impl Value for Vec<String> {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        let items = items(raw).ok_or_else(|| ValueError::not_allowed(raw, PROGRAMS))?;
+        let items =
+            list_items(raw).ok_or_else(|| ValueError::not_allowed(raw, PROGRAMS_ALLOWED))?;
         let is_name = |name: &String| !name.is_empty() && !name.contains(['/', ',', '\0']);
         let read = |item: &RawValue| {
-            text_of(item).filter(is_name).ok_or_else(|| ValueError::not_allowed(item, PROGRAMS))
+            as_text(item)
+                .filter(is_name)
+                .ok_or_else(|| ValueError::not_allowed(item, PROGRAMS_ALLOWED))
         };
         items.iter().map(read).collect()
     }
@@ -79,14 +84,14 @@ impl Value for Vec<String> {
     }
 }
 
-impl Value for Vec<Rule> {
+impl Value for Vec<OrphanRule> {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        let items = items(raw).ok_or_else(|| ValueError::not_allowed(raw, RULES))?;
-        items.iter().map(rule).collect()
+        let items = list_items(raw).ok_or_else(|| ValueError::not_allowed(raw, RULES_ALLOWED))?;
+        items.iter().map(read_rule).collect()
     }
 
     fn raw(&self) -> RawValue {
-        RawValue::List(self.iter().map(raw_rule).collect())
+        RawValue::List(self.iter().map(rule_to_raw).collect())
     }
 
     #[cfg(feature = "schema")]
@@ -113,31 +118,31 @@ impl Value for Vec<Rule> {
 }
 
 /// Reads one rule: a table, or the name of a built-in one.
-fn rule(raw: &RawValue) -> Result<Rule, ValueError> {
+fn read_rule(raw: &RawValue) -> Result<OrphanRule, ValueError> {
     let built_in = |name: &RawValue| {
-        let found = text_of(name).and_then(|name| Rule::named(&name));
-        found.ok_or_else(|| ValueError::not_allowed(name, RULES))
+        let found = as_text(name).and_then(|name| OrphanRule::built_in_named(&name));
+        found.ok_or_else(|| ValueError::not_allowed(name, RULES_ALLOWED))
     };
     let RawValue::Table(table) = raw else { return built_in(raw) };
     let known = |key: &&String| !["name", "pattern", "hosts", "min_age"].contains(&key.as_str());
     if let Some(key) = table.keys().find(known) {
-        return Err(ValueError::not_allowed(&RawValue::Text(key.clone()), RULE_KEYS));
+        return Err(ValueError::not_allowed(&RawValue::Text(key.clone()), RULE_KEYS_ALLOWED));
     }
     if let (1, Some(name)) = (table.len(), table.get("name")) {
         return built_in(name);
     }
-    let text = |key: &str| table.get(key).and_then(text_of);
-    let name = text("name").ok_or(BadRule::Name)?;
-    let pattern = text("pattern").ok_or_else(|| ValueError::not_allowed(raw, RULES))?;
+    let text = |key: &str| table.get(key).and_then(as_text);
+    let name = text("name").ok_or(BadOrphanRule::Name)?;
+    let pattern = text("pattern").ok_or_else(|| ValueError::not_allowed(raw, RULES_ALLOWED))?;
     let min_age = table.get("min_age").map(<Duration as Value>::read).transpose()?;
     let hosts = match table.get("hosts") {
-        Some(RawValue::List(hosts)) => hosts.iter().map(text_of).collect::<Option<Vec<_>>>(),
+        Some(RawValue::List(hosts)) => hosts.iter().map(as_text).collect::<Option<Vec<_>>>(),
         _ => None,
     };
-    Ok(Rule::new(&name, &pattern, min_age, &hosts.ok_or(BadRule::Hosts)?)?)
+    Ok(OrphanRule::new(&name, &pattern, min_age, &hosts.ok_or(BadOrphanRule::Hosts)?)?)
 }
 
-fn raw_rule(rule: &Rule) -> RawValue {
+fn rule_to_raw(rule: &OrphanRule) -> RawValue {
     let text = |text: &String| RawValue::Text(text.clone());
     let mut table = BTreeMap::from([
         ("name".to_owned(), text(&rule.name)),
@@ -150,7 +155,7 @@ fn raw_rule(rule: &Rule) -> RawValue {
     RawValue::Table(table)
 }
 
-fn text_of(raw: &RawValue) -> Option<String> {
+fn as_text(raw: &RawValue) -> Option<String> {
     if let RawValue::Text(text) = raw { Some(text.clone()) } else { None }
 }
 
@@ -172,24 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_read_and_written_back() {
+    fn a_rule_round_trips() {
         let whole = [
             ("name", text("relays")),
             ("pattern", text("^socat ")),
             ("hosts", list(&["claude", "codex"])),
             ("min_age", text("2h")),
         ];
-        let rules = <Vec<Rule>>::read(&table(&whole)).expect("legal");
+        let rules = <Vec<OrphanRule>>::read(&table(&whole)).expect("legal");
         assert_eq!(rules[0].min_age, Some(Duration::from_secs(7200)));
         assert_eq!(rules[0].hosts, ["claude", "codex"]);
         assert_eq!(rules.raw(), table(&whole));
-        let named = <Vec<Rule>>::read(&table(&[("name", text("claude-sandbox"))]));
-        assert_eq!(named, Ok(Rule::built_in()));
-        assert_eq!(<Vec<Rule>>::read(&RawValue::List(Vec::new())), Ok(Vec::new()));
+        let named = <Vec<OrphanRule>>::read(&table(&[("name", text("claude-sandbox"))]));
+        assert_eq!(named, Ok(OrphanRule::built_in()));
+        assert_eq!(<Vec<OrphanRule>>::read(&RawValue::List(Vec::new())), Ok(Vec::new()));
     }
 
     #[test]
-    fn a_bad_rule_says_what_is_wrong() {
+    fn a_bad_rule_error_says_what_is_wrong() {
         let hosts = ("hosts", list(&["claude"]));
         for (entries, part) in [
             (vec![("name", text("x y")), ("pattern", text("a")), hosts.clone()], "letters, digits"),
@@ -203,13 +208,13 @@ mod tests {
             (vec![("name", text("x"))], "the `name` of a built-in rule"),
             (vec![("name", text("x")), ("patern", text("a"))], "`patern` is not possible here"),
         ] {
-            let error = <Vec<Rule>>::read(&table(&entries)).expect_err("illegal").to_string();
+            let error = <Vec<OrphanRule>>::read(&table(&entries)).expect_err("illegal").to_string();
             assert!(error.contains(part), "{error}");
         }
     }
 
     #[test]
-    fn programs_are_named_without_their_directory() {
+    fn program_names_with_a_directory_are_rejected() {
         let read = <Vec<String>>::read;
         assert_eq!(read(&text("code, firefox")), Ok(vec!["code".to_owned(), "firefox".to_owned()]));
         assert_eq!(read(&RawValue::List(Vec::new())), Ok(Vec::new()));
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_patterns_may_be_one_text() {
+    fn a_pattern_list_may_be_a_comma_separated_text() {
         let read = <Vec<SocketPattern>>::read;
         let both = read(&text("/tmp/a-*.sock, /run/b.sock")).expect("legal");
         assert_eq!(both.raw(), list(&["/tmp/a-*.sock", "/run/b.sock"]));

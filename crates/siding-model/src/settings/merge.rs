@@ -4,35 +4,35 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::{Key, Layer, Settings};
-use super::origin::{Origin, Place};
+use super::origin::{Origin, SettingSource};
 use super::value::{RawValue, ValueError};
-use crate::foreign::ForeignReap;
+use crate::duration;
 use crate::limits::{Limits, Thresholds};
-use crate::span;
+use crate::unowned::UnownedReapMode;
 
 /// A legal value and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Given<V> {
+pub(super) struct LayerValue<V> {
     pub(super) value: V,
-    pub(super) place: Place,
+    pub(super) source: SettingSource,
 }
 
 /// A key that keeps its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lock {
+pub(super) struct KeyLock {
     pub(super) key: Key,
-    pub(super) by: Origin,
+    pub(super) locked_by: Origin,
 }
 
 /// A mistake in one source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Invalid {
+pub enum InvalidSetting {
     /// A key got what it does not take.
     #[error("{place}: `{key}`: {why}")]
     Value {
         /// Where.
-        place: Place,
+        place: SettingSource,
         /// Which key.
         key: Key,
         /// What is wrong, and what is allowed.
@@ -42,7 +42,7 @@ pub enum Invalid {
     #[error("{place}: unknown key `{name}`{}", Self::advice(*nearest))]
     UnknownKey {
         /// Where.
-        place: Place,
+        place: SettingSource,
         /// The name, made safe to print.
         name: String,
         /// What may have been meant.
@@ -52,17 +52,17 @@ pub enum Invalid {
     #[error("{place}: `locked` is allowed in the system file only")]
     LockNotAllowed {
         /// Where.
-        place: Place,
+        place: SettingSource,
     },
     /// `locked` is something else than a list of keys.
     #[error("{place}: `locked` takes an array of key names, or a table of `key = true`")]
-    LockShape {
+    BadLockList {
         /// Where.
-        place: Place,
+        place: SettingSource,
     },
 }
 
-impl Invalid {
+impl InvalidSetting {
     fn advice(nearest: Option<Key>) -> String {
         nearest.map_or_else(
             || "; `siding config show` lists all keys".to_owned(),
@@ -74,12 +74,12 @@ impl Invalid {
 /// Something that was not applied and need not stop anybody.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Warning {
+pub enum SettingsWarning {
     /// A locked key was set.
     #[error("{place}: `{key}` stays `{kept}`: it is locked by the {by}")]
     Locked {
         /// Who tried.
-        place: Place,
+        place: SettingSource,
         /// Which key.
         key: Key,
         /// The value in force.
@@ -90,12 +90,12 @@ pub enum Warning {
     /// A key was set to more than the cap in force.
     #[error(
         "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which is used",
-        span::exact(*asked),
-        span::exact(*cap)
+        duration::format_duration_exact(*asked),
+        duration::format_duration_exact(*cap)
     )]
     OverCap {
         /// Who tried.
-        place: Place,
+        place: SettingSource,
         /// Which key.
         key: Key,
         /// What was asked.
@@ -110,9 +110,9 @@ pub enum Warning {
         "{place}: `{key}` is not used: {}; set it in your own settings file",
         Self::beyond_project(*key)
     )]
-    NotByProject {
+    NotAllowedForProject {
         /// Who tried.
-        place: Place,
+        place: SettingSource,
         /// Which key.
         key: Key,
     },
@@ -120,9 +120,9 @@ pub enum Warning {
     #[error(
         "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which is used"
     )]
-    OpenedByProject {
+    LoosenedByProject {
         /// Who tried.
-        place: Place,
+        place: SettingSource,
         /// What was asked.
         asked: RawValue,
         /// The policy in force.
@@ -132,7 +132,7 @@ pub enum Warning {
     },
     /// The host's settings file was left out.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
-    HostUnusable {
+    HostFileUnusable {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
@@ -140,7 +140,7 @@ pub enum Warning {
     },
     /// One value of the host's settings file was left out.
     #[error("`{path}`: `{name}`: {why}; it is not used", path = path.display())]
-    HostValue {
+    BadHostValue {
         /// The file.
         path: PathBuf,
         /// The host's name for the key.
@@ -153,7 +153,7 @@ pub enum Warning {
         "`{path}` belongs to user {owner} and is not used: whoever writes it decides what runs",
         path = path.display()
     )]
-    ForeignProject {
+    ProjectOfOtherUser {
         /// The file.
         path: PathBuf,
         /// Number of the user it belongs to.
@@ -161,11 +161,11 @@ pub enum Warning {
     },
 }
 
-impl Warning {
+impl SettingsWarning {
     /// Returns whether it is about a settings file of the host.
     #[must_use]
     pub const fn is_about_host(&self) -> bool {
-        matches!(self, Self::HostUnusable { .. } | Self::HostValue { .. })
+        matches!(self, Self::HostFileUnusable { .. } | Self::BadHostValue { .. })
     }
 
     /// Returns why a project must not set a key.
@@ -180,13 +180,13 @@ impl Warning {
 
 /// One setting, for showing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry<'s> {
+pub struct SettingEntry<'s> {
     /// Which.
     pub key: Key,
     /// Its value, in the form in which a file would hold it.
     pub value: RawValue,
     /// Where that comes from.
-    pub place: &'s Place,
+    pub source: &'s SettingSource,
     /// Whether the system file locked it.
     pub locked: bool,
 }
@@ -197,14 +197,14 @@ impl Settings {
     pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {
         let mut settings = Self::default();
         for mut layer in layers {
-            settings.refuse_raise(&mut layer);
-            settings.refuse_opening(&mut layer);
+            settings.reject_cap_raise(&mut layer);
+            settings.reject_loosened_net(&mut layer);
             settings.apply(layer);
             if !matches!(settings.origin(Key::MaxElapsedHardCap), Origin::Project { .. }) {
                 settings.cap_without_projects = settings.max_elapsed_hard_cap;
             }
         }
-        settings.hold_cap();
+        settings.clamp_to_cap();
         settings
     }
 
@@ -228,20 +228,20 @@ impl Settings {
     /// Returns the age from which foreign orphans may be ended: the hard cap, which a project's file
     /// cannot lower here, because the orphans may be another project's.
     #[must_use]
-    pub const fn foreign_min_age(&self) -> Duration {
+    pub const fn unowned_min_age(&self) -> Duration {
         self.cap_without_projects
     }
 
     /// Returns what a run of the reaper that nobody asked for does about foreign orphans.
     #[must_use]
-    pub fn foreign_reap_in_force(&self, is_reported: bool) -> ForeignReap {
+    pub fn effective_unowned_reap(&self, is_reported: bool) -> UnownedReapMode {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;
-        self.foreign_reap.in_force(is_chosen, is_reported)
+        self.foreign_reap.effective(is_chosen, is_reported)
     }
 
     /// Returns the thresholds of the watchdogs that no limit replaces.
     #[must_use]
-    pub fn thresholds(&self) -> Thresholds {
+    pub fn watchdog_thresholds(&self) -> Thresholds {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let all = Thresholds {
             cpu_spin_ms: ms(self.watch_cpu_spin),
@@ -265,40 +265,50 @@ impl Settings {
     }
 
     /// Returns every setting with its value and place.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        Key::ALL.iter().map(|key| Entry {
+    pub fn entries(&self) -> impl Iterator<Item = SettingEntry<'_>> {
+        Key::ALL.iter().map(|key| SettingEntry {
             key: *key,
             value: self.value(*key),
-            place: &self.places[*key as usize],
+            source: &self.places[*key as usize],
             locked: self.is_locked(*key),
         })
     }
 
     /// Returns what was not applied, and why.
     #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[SettingsWarning] {
         &self.warnings
     }
 
     /// Adds what a reader of sources left out.
-    pub fn warn(&mut self, warning: Warning) {
+    pub fn add_warning(&mut self, warning: SettingsWarning) {
         self.warnings.push(warning);
     }
 
-    pub(super) fn admits<V>(&mut self, key: Key, given: &Given<V>, agrees: bool) -> bool {
-        if !key.is_for_projects() && matches!(given.place.origin, Origin::Project { .. }) {
-            self.warnings.push(Warning::NotByProject { place: given.place.clone(), key });
+    pub(super) fn may_apply<V>(
+        &mut self,
+        key: Key,
+        layer_value: &LayerValue<V>,
+        agrees: bool,
+    ) -> bool {
+        if !key.is_allowed_for_projects()
+            && matches!(layer_value.source.origin, Origin::Project { .. })
+        {
+            self.warnings.push(SettingsWarning::NotAllowedForProject {
+                place: layer_value.source.clone(),
+                key,
+            });
             return false;
         }
         let Some(lock) = self.locks.iter().find(|lock| lock.key == key) else {
             return true;
         };
-        let by = lock.by.clone();
+        let by = lock.locked_by.clone();
         let kept = self.value(key);
         // Agreeing with a locked value is no attempt to change it.
         if !agrees {
-            let place = given.place.clone();
-            self.warnings.push(Warning::Locked { place, key, kept, by });
+            let place = layer_value.source.clone();
+            self.warnings.push(SettingsWarning::Locked { place, key, kept, by });
         }
         false
     }
@@ -307,32 +317,32 @@ impl Settings {
     ///
     /// Each layer can only lower what the layers below it set, so that a user's own lower cap
     /// also holds against a project.
-    fn refuse_raise(&mut self, layer: &mut Layer) {
+    fn reject_cap_raise(&mut self, layer: &mut Layer) {
         let cap = self.max_elapsed_hard_cap;
         let raise = layer.max_elapsed_hard_cap.take_if(|given| {
-            given.value > cap && !matches!(given.place.origin, Origin::System { .. })
+            given.value > cap && !matches!(given.source.origin, Origin::System { .. })
         });
         if let Some(given) = raise {
-            self.over_cap(Key::MaxElapsedHardCap, given.value, given.place);
+            self.warn_over_cap(Key::MaxElapsedHardCap, given.value, given.source);
         }
     }
 
     /// Brings `max_elapsed` down to the cap.
-    fn hold_cap(&mut self) {
+    fn clamp_to_cap(&mut self) {
         if self.max_elapsed <= self.max_elapsed_hard_cap {
             return;
         }
         let cap_place = self.places[Key::MaxElapsedHardCap as usize].clone();
         let place = std::mem::replace(&mut self.places[Key::MaxElapsed as usize], cap_place);
-        let asked = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
+        let requested = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
         // A lower cap is no surprise to those who never asked for the built-in value.
         if place.origin != Origin::BuiltIn {
-            self.over_cap(Key::MaxElapsed, asked, place);
+            self.warn_over_cap(Key::MaxElapsed, requested, place);
         }
     }
 
-    fn over_cap(&mut self, key: Key, asked: Duration, place: Place) {
-        self.warnings.push(Warning::OverCap {
+    fn warn_over_cap(&mut self, key: Key, asked: Duration, place: SettingSource) {
+        self.warnings.push(SettingsWarning::OverCap {
             place,
             key,
             asked,

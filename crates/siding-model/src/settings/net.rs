@@ -1,7 +1,7 @@
 //! The network policy as a setting.
 
 use super::keys::{Key, Layer, Settings};
-use super::merge::Warning;
+use super::merge::SettingsWarning;
 use super::origin::Origin;
 use super::value::{RawValue, Value, ValueError};
 use crate::net::NetPolicy;
@@ -34,14 +34,14 @@ impl Value for NetPolicy {
 impl Settings {
     /// Drops a project's policy that lets through what the one in force does not: whoever writes a
     /// repository must not open what its user has closed.
-    pub(super) fn refuse_opening(&mut self, layer: &mut Layer) {
+    pub(super) fn reject_loosened_net(&mut self, layer: &mut Layer) {
         let kept = &self.net;
         let opening = layer.net.take_if(|given| {
-            matches!(given.place.origin, Origin::Project { .. }) && !given.value.is_within(kept)
+            matches!(given.source.origin, Origin::Project { .. }) && !given.value.is_within(kept)
         });
         if let Some(given) = opening {
-            self.warnings.push(Warning::OpenedByProject {
-                place: given.place,
+            self.warnings.push(SettingsWarning::LoosenedByProject {
+                place: given.source,
                 asked: given.value.raw(),
                 kept: self.net.raw(),
                 by: self.origin(Key::Net).clone(),

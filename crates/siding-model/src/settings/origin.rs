@@ -85,20 +85,20 @@ impl fmt::Display for Origin {
 
 /// An origin, and the line in it where that is a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SettingSource {
     /// Who set the value.
     pub origin: Origin,
     /// Line in the file, from 1.
     pub line: Option<usize>,
 }
 
-impl From<Origin> for Place {
+impl From<Origin> for SettingSource {
     fn from(origin: Origin) -> Self {
         Self { origin, line: None }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.origin.path(), self.line) {
             (Some(path), Some(line)) => write!(f, "`{}` line {line}", path.display()),

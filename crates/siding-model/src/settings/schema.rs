@@ -19,7 +19,7 @@ pub fn file_schema() -> Schema {
         schema.insert("default".to_owned(), json!(builtin.value(*key)));
         properties.insert(key.name().to_owned(), schema.to_value());
     }
-    properties.insert("locked".to_owned(), locked());
+    properties.insert("locked".to_owned(), locked_schema());
     json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "siding settings",
@@ -29,7 +29,7 @@ pub fn file_schema() -> Schema {
     })
 }
 
-fn locked() -> Value {
+fn locked_schema() -> Value {
     let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
     json!({
         "description": "Keys that no user, project, variable or call can change. \

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::foreign::{BadRule, ForeignReap};
+use crate::duration::{self, DurationError};
 use crate::limits::OnLimit;
-use crate::net::BadPolicy;
+use crate::net::BadNetPolicy;
 use crate::signal::{BadSignal, Signal};
-use crate::size::{Bytes, Rate, SizeError};
-use crate::span::{self, SpanError};
+use crate::size::{ByteRate, Bytes, SizeError};
 use crate::spec::OnLeaderExit;
 use crate::text::one_line;
+use crate::unowned::{BadOrphanRule, UnownedReapMode};
 
 /// A value as its source gives it, before anybody knows whether it is legal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ impl fmt::Display for RawValue {
 pub enum ValueError {
     /// Not a duration.
     #[error(transparent)]
-    Span(#[from] SpanError),
+    BadDuration(#[from] DurationError),
     /// Not a size.
     #[error(transparent)]
     Size(#[from] SizeError),
@@ -68,10 +68,10 @@ pub enum ValueError {
     Signal(#[from] BadSignal),
     /// Not a rule.
     #[error(transparent)]
-    Rule(#[from] BadRule),
+    Rule(#[from] BadOrphanRule),
     /// Not a network policy.
     #[error(transparent)]
-    Net(#[from] BadPolicy),
+    Net(#[from] BadNetPolicy),
     /// Not one of the values that this key takes.
     #[error("`{found}` is not possible here; write {allowed}")]
     NotAllowed {
@@ -91,14 +91,14 @@ impl ValueError {
             RawValue::Text(_)
             | RawValue::Integer(_)
             | RawValue::Boolean(_)
-            | RawValue::Other(_) => shown(&raw.to_string()),
+            | RawValue::Other(_) => printable(&raw.to_string()),
         };
         Self::NotAllowed { found, allowed }
     }
 }
 
 /// Returns foreign text as it can stand in a message: files and variables may hold anything.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     one_line(text, 60)
 }
 
@@ -116,9 +116,9 @@ pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
 impl Value for Duration {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
-            RawValue::Text(text) => Ok(span::parse(&shown(text))?),
+            RawValue::Text(text) => Ok(duration::parse(&printable(text))?),
             // Refused too, with the advice to write the unit.
-            RawValue::Integer(number) => Ok(span::parse(&number.to_string())?),
+            RawValue::Integer(number) => Ok(duration::parse(&number.to_string())?),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
             }
@@ -126,7 +126,7 @@ impl Value for Duration {
     }
 
     fn raw(&self) -> RawValue {
-        RawValue::Text(span::exact(*self))
+        RawValue::Text(duration::format_duration_exact(*self))
     }
 
     #[cfg(feature = "schema")]
@@ -141,7 +141,7 @@ impl Value for Duration {
 impl Value for Bytes {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
-            RawValue::Text(text) => Ok(shown(text).parse()?),
+            RawValue::Text(text) => Ok(printable(text).parse()?),
             RawValue::Integer(number) => Ok(number.to_string().parse()?),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a size such as `8MiB`, or a number of bytes"))
@@ -164,12 +164,12 @@ impl Value for Bytes {
     }
 }
 
-impl Value for Rate {
+impl Value for ByteRate {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let read = |text: &str| Ok(Self(text.parse()?));
         match raw {
             RawValue::Text(text) => {
-                let text = shown(text);
+                let text = printable(text);
                 let text = text.trim();
                 read(text.strip_suffix("/s").unwrap_or(text))
             }
@@ -198,7 +198,7 @@ impl Value for Rate {
 impl Value for Signal {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
-            RawValue::Text(text) => Ok(shown(text).parse()?),
+            RawValue::Text(text) => Ok(printable(text).parse()?),
             RawValue::Integer(number) => Ok(number.to_string().parse()?),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(
@@ -305,38 +305,38 @@ pub enum AssistantMode {
 }
 
 /// Values that are one word of a few.
-trait Word: Copy + PartialEq + fmt::Debug + 'static {
+trait KeywordValue: Copy + PartialEq + fmt::Debug + 'static {
     /// All of them, with their words.
-    const WORDS: &'static [(&'static str, Self)];
+    const KEYWORDS: &'static [(&'static str, Self)];
     /// All of them, for a message.
     const ALLOWED: &'static str;
 }
 
-impl Word for AssistantMode {
-    const WORDS: &'static [(&'static str, Self)] =
+impl KeywordValue for AssistantMode {
+    const KEYWORDS: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
     const ALLOWED: &'static str = "`auto`, `on` or `off`";
 }
 
-impl Word for OnLimit {
-    const WORDS: &'static [(&'static str, Self)] =
+impl KeywordValue for OnLimit {
+    const KEYWORDS: &'static [(&'static str, Self)] =
         &[("notice", Self::Notice), ("stop", Self::Stop)];
     const ALLOWED: &'static str = "`notice` or `stop`";
 }
 
-impl Word for ForeignReap {
-    const WORDS: &'static [(&'static str, Self)] =
+impl KeywordValue for UnownedReapMode {
+    const KEYWORDS: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("report", Self::Report), ("end", Self::End)];
     const ALLOWED: &'static str = "`off`, `report` or `end`";
 }
 
-impl Word for OnLeaderExit {
-    const WORDS: &'static [(&'static str, Self)] =
+impl KeywordValue for OnLeaderExit {
+    const KEYWORDS: &'static [(&'static str, Self)] =
         &[("linger", Self::Linger), ("reap", Self::Reap)];
     const ALLOWED: &'static str = "`linger` or `reap`";
 }
 
-impl<W: Word> Value for W {
+impl<W: KeywordValue> Value for W {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let text = match raw {
             RawValue::List(_) | RawValue::Table(_) => String::new(),
@@ -345,18 +345,18 @@ impl<W: Word> Value for W {
             | RawValue::Boolean(_)
             | RawValue::Other(_) => raw.to_string(),
         };
-        let found = W::WORDS.iter().find(|(word, _)| *word == text.trim());
+        let found = W::KEYWORDS.iter().find(|(word, _)| *word == text.trim());
         found.map(|(_, value)| *value).ok_or_else(|| ValueError::not_allowed(raw, W::ALLOWED))
     }
 
     fn raw(&self) -> RawValue {
-        let found = W::WORDS.iter().find(|(_, value)| value == self);
+        let found = W::KEYWORDS.iter().find(|(_, value)| value == self);
         RawValue::Text(found.map_or_else(String::new, |(word, _)| (*word).to_owned()))
     }
 
     #[cfg(feature = "schema")]
     fn schema() -> schemars::Schema {
-        let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
+        let words: Vec<_> = W::KEYWORDS.iter().map(|(word, _)| *word).collect();
         schemars::json_schema!({ "type": "string", "enum": words })
     }
 }

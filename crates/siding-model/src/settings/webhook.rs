@@ -5,11 +5,11 @@ use std::fmt;
 use super::value::{RawValue, Value, ValueError};
 
 /// What turns it off.
-const OFF: &str = "off";
+const OFF_WORD: &str = "off";
 /// What stands for all behind the host: it may hold a secret.
-const HIDDEN: &str = "/…";
+const HIDDEN_SUFFIX: &str = "/…";
 /// Bytes of an address; servers refuse longer ones (RFC 9110 section 4.1 asks for 8000).
-const ADDRESS_MAX: usize = 8000;
+const MAX_ADDRESS_BYTES: usize = 8000;
 
 /// Where notices are sent to, if anywhere.
 ///
@@ -29,14 +29,14 @@ impl Webhook {
     }
 
     /// Returns scheme and host, with the port where one is given.
-    fn server(&self) -> Option<String> {
-        let (scheme, host, _) = split(self.address()?)?;
+    fn scheme_and_host(&self) -> Option<String> {
+        let (scheme, host, _) = split_address(self.address()?)?;
         Some(format!("{}://{host}", scheme.to_ascii_lowercase()))
     }
 }
 
 /// Returns scheme, host with port, and whether anything else is there.
-fn split(address: &str) -> Option<(&str, &str, bool)> {
+fn split_address(address: &str) -> Option<(&str, &str, bool)> {
     let (scheme, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -57,7 +57,7 @@ impl std::str::FromStr for Webhook {
 impl fmt::Display for Webhook {
     /// Writes scheme and host, or `off`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.server().unwrap_or_else(|| OFF.to_owned()))
+        f.write_str(&self.scheme_and_host().unwrap_or_else(|| OFF_WORD.to_owned()))
     }
 }
 
@@ -76,20 +76,20 @@ impl Value for Webhook {
         };
         let RawValue::Text(text) = raw else { return Err(refused()) };
         let text = text.trim();
-        if text == OFF {
+        if text == OFF_WORD {
             return Ok(Self::OFF);
         }
-        let legal = text.len() <= ADDRESS_MAX
+        let legal = text.len() <= MAX_ADDRESS_BYTES
             && text.bytes().all(|byte| byte.is_ascii_graphic())
-            && split(text).is_some();
+            && split_address(text).is_some();
         if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
     }
 
     /// Returns what can be shown. An address with more than a host is cut, and its mark makes it
     /// illegal to read, so that a copy fails at once.
     fn raw(&self) -> RawValue {
-        let more = self.address().and_then(split).is_some_and(|(_, _, more)| more);
-        RawValue::Text(format!("{self}{}", if more { HIDDEN } else { "" }))
+        let more = self.address().and_then(split_address).is_some_and(|(_, _, more)| more);
+        RawValue::Text(format!("{self}{}", if more { HIDDEN_SUFFIX } else { "" }))
     }
 
     #[cfg(feature = "schema")]

@@ -2,18 +2,18 @@ use proptest::prelude::*;
 
 use super::*;
 
-const COUNT: FoldOptions = FoldOptions { repeats: Repeats::Count };
+const COUNT_REPEATS: RenderOptions = RenderOptions { repeats: RepeatMode::Count };
 
-fn plain(bytes: impl AsRef<[u8]>) -> String {
-    fold(bytes.as_ref(), FoldOptions::default())
+fn render_plain(bytes: impl AsRef<[u8]>) -> String {
+    render_output(bytes.as_ref(), RenderOptions::default())
 }
 
-fn counted(text: &str) -> String {
-    fold(text.as_bytes(), COUNT)
+fn render_counted(text: &str) -> String {
+    render_output(text.as_bytes(), COUNT_REPEATS)
 }
 
 #[test]
-fn progress_shows_its_last_state() {
+fn progress_output_shows_its_last_state() {
     for (raw, text) in [
         ("10%\r20%\r100%\n", "100%\n"),
         ("10%\r20%\r100%", "100%"),
@@ -29,7 +29,7 @@ fn progress_shows_its_last_state() {
         ("\r", ""),
         ("\n\n", "\n\n"),
     ] {
-        assert_eq!(plain(raw), text, "{raw:?}");
+        assert_eq!(render_plain(raw), text, "{raw:?}");
     }
 }
 
@@ -47,12 +47,12 @@ fn lines_redrawn_by_escape_sequences_show_their_last_state() {
         ("a\x1b[2Kb", "ab"),
         ("a\x1b[Kb", "ab"),
     ] {
-        assert_eq!(plain(raw), text, "{raw:?}");
+        assert_eq!(render_plain(raw), text, "{raw:?}");
     }
 }
 
 #[test]
-fn backspace_takes_back() {
+fn backspace_removes_the_last_character() {
     for (raw, text) in [
         ("a\x08b", "b"),
         ("ab\x08\x08cd\n", "cd\n"),
@@ -63,53 +63,53 @@ fn backspace_takes_back() {
         ("ä\x08o", "o"),
         ("abc\r\x08\n", "abc\n"),
     ] {
-        assert_eq!(plain(raw), text, "{raw:?}");
+        assert_eq!(render_plain(raw), text, "{raw:?}");
     }
 }
 
 #[test]
 fn control_characters_are_shown_as_pictures() {
-    assert_eq!(plain("a\x00\x07\x0b\x0c\x1f\x7fb\tc"), "a␀␇␋␌␟␡b\tc");
-    assert_eq!(plain("a\x18\x1ab"), "a␘␚b");
+    assert_eq!(render_plain("a\x00\x07\x0b\x0c\x1f\x7fb\tc"), "a␀␇␋␌␟␡b\tc");
+    assert_eq!(render_plain("a\x18\x1ab"), "a␘␚b");
 }
 
 #[test]
-fn invalid_utf8_is_shown_as_such() {
-    assert_eq!(plain(b"a\xffb\xc3\n"), "a\u{fffd}b\u{fffd}\n");
-    assert_eq!(plain(b"\xe2\x82"), "\u{fffd}");
+fn invalid_utf8_is_shown_as_replacement_characters() {
+    assert_eq!(render_plain(b"a\xffb\xc3\n"), "a\u{fffd}b\u{fffd}\n");
+    assert_eq!(render_plain(b"\xe2\x82"), "\u{fffd}");
     // A lone byte 0x9B introduces nothing: the text behind it must not vanish.
-    assert_eq!(plain(b"\x9b31m"), "\u{fffd}31m");
+    assert_eq!(render_plain(b"\x9b31m"), "\u{fffd}31m");
 }
 
 #[test]
-fn colours_go_and_text_stays() {
-    assert_eq!(plain("\x1b[1;31merror\x1b[0m: ä «ok» \x1b(B\x1b[m\n"), "error: ä «ok» \n");
-    assert_eq!(plain("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"), "link");
-    assert_eq!(plain("cut short\x1b[3"), "cut short");
+fn color_sequences_are_removed_and_text_is_kept() {
+    assert_eq!(render_plain("\x1b[1;31merror\x1b[0m: ä «ok» \x1b(B\x1b[m\n"), "error: ä «ok» \n");
+    assert_eq!(render_plain("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"), "link");
+    assert_eq!(render_plain("cut short\x1b[3"), "cut short");
 }
 
 #[test]
 fn repeated_lines_are_counted() {
-    assert_eq!(counted(&"tick\n".repeat(43)), "tick\n… repeated 42 times\n");
-    assert_eq!(counted("a\nb\nb\nb\na\n"), "a\nb\n… repeated 2 times\na\n");
+    assert_eq!(render_counted(&"tick\n".repeat(43)), "tick\n… repeated 42 times\n");
+    assert_eq!(render_counted("a\nb\nb\nb\na\n"), "a\nb\n… repeated 2 times\na\n");
     // One more is shown, as are a few blank lines, and a last line that may still grow.
-    assert_eq!(counted("a\na\nb\n"), "a\na\nb\n");
-    assert_eq!(counted("a\n\n\n\nb"), "a\n\n\n\nb");
-    assert_eq!(counted(&format!("a{}", "\n".repeat(40))), "a\n\n… repeated 38 times\n");
-    assert_eq!(counted("a\na\na\na"), "a\n… repeated 2 times\na");
+    assert_eq!(render_counted("a\na\nb\n"), "a\na\nb\n");
+    assert_eq!(render_counted("a\n\n\n\nb"), "a\n\n\n\nb");
+    assert_eq!(render_counted(&format!("a{}", "\n".repeat(40))), "a\n\n… repeated 38 times\n");
+    assert_eq!(render_counted("a\na\na\na"), "a\n… repeated 2 times\na");
     // What is compared is what is shown.
-    assert_eq!(counted("\x1b[31ma\x1b[0m\n1\ra\nb\x08a\n"), "a\n… repeated 2 times\n");
-    assert_eq!(plain("a\n".repeat(5)), "a\n".repeat(5));
+    assert_eq!(render_counted("\x1b[31ma\x1b[0m\n1\ra\nb\x08a\n"), "a\n… repeated 2 times\n");
+    assert_eq!(render_plain("a\n".repeat(5)), "a\n".repeat(5));
 }
 
 #[test]
-fn an_overlong_line_is_kept_whole_in_flat_memory() {
-    let mut folder = Folder::new(COUNT);
+fn an_overlong_line_is_kept_whole_in_constant_memory() {
+    let mut folder = OutputRenderer::new(COUNT_REPEATS);
     let (mut text, mut bytes) = (String::new(), 0);
     let block = "x".repeat(100_000);
     for _ in 0..160 {
         folder.push(block.as_bytes(), &mut text);
-        assert!(folder.held() <= 4 * LINE_HELD_MAX);
+        assert!(folder.held_bytes() <= 4 * MAX_HELD_LINE_BYTES);
         assert!(text.bytes().all(|byte| byte == b'x'));
         bytes += text.len();
         text.clear();
@@ -121,24 +121,24 @@ fn an_overlong_line_is_kept_whole_in_flat_memory() {
 }
 
 #[test]
-fn endless_progress_gives_its_last_state_and_nothing_before() {
-    let mut folder = Folder::new(FoldOptions::default());
+fn endless_progress_output_yields_only_its_last_state() {
+    let mut folder = OutputRenderer::new(RenderOptions::default());
     let mut text = String::new();
     for step in 0..200_000 {
         folder.push(format!("\rstep {step}").as_bytes(), &mut text);
         assert!(text.is_empty());
     }
-    assert!(folder.held() < 100);
+    assert!(folder.held_bytes() < 100);
     folder.finish(&mut text);
     assert_eq!(text, "step 199999");
 }
 
 #[test]
-fn a_rewrite_of_an_overlong_line_begins_a_line() {
-    let long = "x".repeat(LINE_HELD_MAX);
-    assert_eq!(plain(format!("{long}yz\rdone\n")), format!("{long}\ndone\n"));
-    assert_eq!(plain(format!("{long}\rdone\n")), "done\n");
-    assert_eq!(plain(format!("{long}yz\r\nnext")), format!("{long}yz\nnext"));
+fn a_rewrite_of_an_overlong_line_starts_a_new_line() {
+    let long = "x".repeat(MAX_HELD_LINE_BYTES);
+    assert_eq!(render_plain(format!("{long}yz\rdone\n")), format!("{long}\ndone\n"));
+    assert_eq!(render_plain(format!("{long}\rdone\n")), "done\n");
+    assert_eq!(render_plain(format!("{long}yz\r\nnext")), format!("{long}yz\nnext"));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn cuts_are_made_between_characters() {
 }
 
 #[test]
-fn head_and_tail_say_what_is_missing() {
+fn head_and_tail_state_the_omitted_bytes() {
     let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
     let text = head_and_tail(&lines, 400);
     assert_eq!(
@@ -164,7 +164,7 @@ fn head_and_tail_say_what_is_missing() {
 }
 
 #[test]
-fn a_line_of_ours_is_safe_to_print() {
+fn one_line_is_safe_to_print() {
     for (text, shown) in [
         ("cargo test", "cargo test"),
         ("a\nb\tc\r", "a\\nb\\tc\\r"),
@@ -181,7 +181,7 @@ fn a_line_of_ours_is_safe_to_print() {
 }
 
 #[test]
-fn a_line_of_ours_keeps_its_width() {
+fn one_line_respects_its_width() {
     assert_eq!(one_line("abcdef", 6), "abcdef");
     assert_eq!(one_line("abcdefg", 6), "abcde…");
     assert_eq!(one_line("日本語", 6), "日本語");
@@ -199,7 +199,7 @@ fn a_line_of_ours_keeps_its_width() {
 }
 
 /// Bytes among which everything special is common.
-fn raw() -> impl Strategy<Value = Vec<u8>> {
+fn any_raw_output() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         4 => "[a-c ]{1,6}".prop_map(String::into_bytes),
         2 => Just(b"\n".to_vec()),
@@ -220,18 +220,18 @@ fn raw() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(token, 0..40).prop_map(|tokens| tokens.concat())
 }
 
-fn options() -> impl Strategy<Value = FoldOptions> {
-    prop::sample::select(vec![FoldOptions::default(), COUNT])
+fn any_options() -> impl Strategy<Value = RenderOptions> {
+    prop::sample::select(vec![RenderOptions::default(), COUNT_REPEATS])
 }
 
 proptest! {
     #[test]
-    fn any_cutting_of_the_input_gives_the_same_text(
-        bytes in raw(),
-        options in options(),
+    fn splitting_the_input_does_not_change_the_text(
+        bytes in any_raw_output(),
+        options in any_options(),
         sizes in prop::collection::vec(0_usize..7, 1..20),
     ) {
-        let mut folder = Folder::new(options);
+        let mut folder = OutputRenderer::new(options);
         let (mut text, mut rest) = (String::new(), &bytes[..]);
         for size in sizes.iter().cycle() {
             let (piece, later) = rest.split_at((*size).min(rest.len()));
@@ -243,38 +243,38 @@ proptest! {
         }
         folder.push(rest, &mut text);
         folder.finish(&mut text);
-        prop_assert_eq!(text, fold(&bytes, options));
+        prop_assert_eq!(text, render_output(&bytes, options));
     }
 
     #[test]
-    fn text_is_free_of_control_characters(bytes in raw(), options in options()) {
-        let text = fold(&bytes, options);
+    fn text_is_free_of_control_characters(bytes in any_raw_output(), options in any_options()) {
+        let text = render_output(&bytes, options);
         let bad = |c: &char| c.is_control() && *c != '\n' && *c != '\t';
         prop_assert_eq!(text.chars().find(bad), None, "{:?}", text);
     }
 
     #[test]
-    fn text_is_stable_under_folding(bytes in raw()) {
-        let text = plain(&bytes);
-        prop_assert_eq!(plain(&text), text);
+    fn rendering_is_idempotent(bytes in any_raw_output()) {
+        let text = render_plain(&bytes);
+        prop_assert_eq!(render_plain(&text), text);
     }
 
     #[test]
-    fn plain_text_is_not_touched(text in "([a-zäö€\u{1f682} \t]|\n)*") {
-        prop_assert_eq!(plain(&text), text);
+    fn plain_text_is_unchanged(text in "([a-zäö€\u{1f682} \t]|\n)*") {
+        prop_assert_eq!(render_plain(&text), text);
     }
 
     #[test]
-    fn no_line_is_lost(bytes in raw()) {
+    fn no_line_is_lost(bytes in any_raw_output()) {
         let newlines = bytes.iter().filter(|byte| **byte == b'\n').count();
-        prop_assert_eq!(plain(&bytes).matches('\n').count(), newlines);
+        prop_assert_eq!(render_plain(&bytes).matches('\n').count(), newlines);
     }
 
     #[test]
-    fn counts_stand_for_the_lines_they_replace(lines in prop::collection::vec("[ab]?", 0..60)) {
+    fn repeat_counts_match_the_lines_they_replace(lines in prop::collection::vec("[ab]?", 0..60)) {
         let raw: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let mut unfolded: Vec<String> = Vec::new();
-        for line in counted(&raw).lines() {
+        for line in render_counted(&raw).lines() {
             let count = line.strip_prefix("… repeated ").and_then(|rest| rest.strip_suffix(" times"));
             match count {
                 Some(count) => {
@@ -298,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn head_and_tail_fit_and_count_right(text in "[aä€\n]{0,400}", max in 0_usize..300) {
+    fn head_and_tail_fit_and_report_the_omitted_bytes(text in "[aä€\n]{0,400}", max in 0_usize..300) {
         let short = head_and_tail(&text, max);
         prop_assert!(short.len() <= max);
         if text.len() <= max {
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn head_and_tail_in_pieces_are_those_of_the_whole(
+    fn streamed_head_and_tail_equal_those_of_the_whole(
         pieces in prop::collection::vec("[aä€\n]{0,60}", 0..20),
         max in 0_usize..300,
     ) {
@@ -332,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_of_ours_fits_and_hides_nothing(text in any::<String>(), columns in 0_usize..60) {
+    fn one_line_fits_and_hides_nothing(text in any::<String>(), columns in 0_usize..60) {
         use unicode_width::UnicodeWidthChar as _;
         let line = one_line(&text, columns);
         let width = |c: char| c.width().expect("no control characters");

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_survive_being_split() {
+    fn split_characters_are_decoded() {
         assert_eq!(decode(&[b"\xc3", b"\xa4\xe2\x82", b"", b"\xac!"]), "ä€!");
         assert_eq!(decode(&[b"\xf0", b"\x9f", b"\x9a", b"\x82"]), "\u{1f682}");
     }
@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_decode_as_the_whole(
+        fn pieces_decode_like_the_whole(
             pieces in prop::collection::vec(prop::collection::vec(
                 prop_oneof![
                     any::<u8>(),

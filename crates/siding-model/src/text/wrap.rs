@@ -2,25 +2,25 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::columns::visible;
+use super::printable::make_visible;
 
 /// Columns of a tab.
-const TAB: usize = 4;
+const TAB_COLUMNS: usize = 4;
 
 /// Returns the columns that a text takes. Of a character without a shape none.
 #[must_use]
-pub fn width(text: &str) -> usize {
+pub fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// Returns a character as it is shown in a row: what has no shape of its own made visible, as
 /// [`visible`] does it, and a tab as blanks.
 #[must_use]
-pub fn shown(c: char) -> String {
+pub fn visible_char(c: char) -> String {
     match c {
-        '\t' => " ".repeat(TAB),
+        '\t' => " ".repeat(TAB_COLUMNS),
         '\n' => String::new(),
-        _ => visible(c.encode_utf8(&mut [0; 4])),
+        _ => make_visible(c.encode_utf8(&mut [0; 4])),
     }
 }
 
@@ -29,9 +29,9 @@ pub fn shown(c: char) -> String {
 ///
 /// A row is wider than `columns` only where a single character is.
 #[must_use]
-pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub fn wrap_text(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
-    let text = visible(text).replace('\t', &" ".repeat(TAB));
+    let text = make_visible(text).replace('\t', &" ".repeat(TAB_COLUMNS));
     let mut rows = Vec::new();
     for line in text.split('\n') {
         wrap_line(line, columns, &mut rows);
@@ -56,7 +56,7 @@ fn wrap_line(line: &str, columns: usize, rows: &mut Vec<String>) {
             };
             row.truncate(row.trim_end_matches(' ').len());
             rows.push(std::mem::replace(&mut row, rest));
-            used = width(&row);
+            used = display_width(&row);
             if c == ' ' {
                 continue 'characters;
             }
@@ -77,36 +77,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_broken_at_blanks_and_words_only_where_they_must() {
-        assert_eq!(wrap("aa bb cc", 5), ["aa bb", "cc"]);
-        assert_eq!(wrap("aa bb cc", 6), ["aa bb", "cc"]);
-        assert_eq!(wrap("aa\n\nb", 6), ["aa", "", "b"]);
-        assert_eq!(wrap("", 6), [""]);
-        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
-        assert_eq!(wrap("  an indented one", 9), ["  an", "indented", "one"]);
+    fn lines_break_at_blanks_and_words_only_when_too_long() {
+        assert_eq!(wrap_text("aa bb cc", 5), ["aa bb", "cc"]);
+        assert_eq!(wrap_text("aa bb cc", 6), ["aa bb", "cc"]);
+        assert_eq!(wrap_text("aa\n\nb", 6), ["aa", "", "b"]);
+        assert_eq!(wrap_text("", 6), [""]);
+        assert_eq!(wrap_text("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap_text("  an indented one", 9), ["  an", "indented", "one"]);
     }
 
     #[test]
-    fn wide_characters_take_two_columns_and_hidden_ones_are_shown() {
-        assert_eq!(wrap("你好吗", 4), ["你好", "吗"]);
-        assert_eq!(wrap("你", 1), ["你"]);
-        assert_eq!(wrap("\u{1b}[2J", 80), ["\\e[2J"]);
-        assert_eq!(width("e\u{301}你"), 3);
-        assert_eq!(shown('\u{7}'), "\\x07");
+    fn wide_characters_take_two_columns_and_hidden_ones_are_visible() {
+        assert_eq!(wrap_text("你好吗", 4), ["你好", "吗"]);
+        assert_eq!(wrap_text("你", 1), ["你"]);
+        assert_eq!(wrap_text("\u{1b}[2J", 80), ["\\e[2J"]);
+        assert_eq!(display_width("e\u{301}你"), 3);
+        assert_eq!(visible_char('\u{7}'), "\\x07");
         // The word that moves to the second row has no room there for its last character.
-        assert_eq!(wrap("\u{301} 你你你你你", 9), ["\u{301}", "你你你你", "你"]);
+        assert_eq!(wrap_text("\u{301} 你你你你你", 9), ["\u{301}", "你你你你", "你"]);
     }
 
     proptest! {
         #[test]
-        fn rows_hold_every_word_and_are_never_too_wide(
+        fn rows_contain_every_word_and_are_never_too_wide(
             text in "[a-c 你\u{301}\\n]{0,60}",
             columns in 2_usize..20,
         ) {
-            let rows = wrap(&text, columns);
-            prop_assert!(rows.iter().all(|row| width(row) <= columns), "{rows:?}");
+            let rows = wrap_text(&text, columns);
+            prop_assert!(rows.iter().all(|row| display_width(row) <= columns), "{rows:?}");
             let bare = |text: &str| text.split_whitespace().collect::<String>();
-            prop_assert_eq!(bare(&rows.concat()), bare(&visible(&text)));
+            prop_assert_eq!(bare(&rows.concat()), bare(&make_visible(&text)));
         }
     }
 }

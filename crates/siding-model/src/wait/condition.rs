@@ -20,7 +20,7 @@ pub enum Condition {
     /// A process of its tree listens on this TCP port.
     Port(NonZeroU16),
     /// A GET of this address is answered with 2xx or 3xx.
-    Http(Url),
+    Http(HttpUrl),
     /// There is a file, counted from the task's directory.
     File(String),
 }
@@ -64,19 +64,19 @@ impl FromStr for Condition {
         }
         let (form, rest) =
             text.split_once(':').ok_or_else(|| BadCondition::Unknown(text.to_owned()))?;
-        let given = |form: &'static str| {
+        let require_argument = |form: &'static str| {
             if rest.is_empty() { Err(BadCondition::Empty(form)) } else { Ok(rest.to_owned()) }
         };
         match form {
-            "output" => given("output").map(Self::Output),
-            "file" => given("file").map(Self::File),
-            "port" => given("port")?
+            "output" => require_argument("output").map(Self::Output),
+            "file" => require_argument("file").map(Self::File),
+            "port" => require_argument("port")?
                 .parse()
                 .map(Self::Port)
                 .map_err(|_| BadCondition::Port(rest.to_owned())),
             // The address alone says it all: `http://localhost:8080`.
             "http" if rest.starts_with("//") => text.parse().map(Self::Http),
-            "http" => given("http")?.parse().map(Self::Http),
+            "http" => require_argument("http")?.parse().map(Self::Http),
             "https" => Err(BadCondition::Https(text.to_owned())),
             _ => Err(BadCondition::Unknown(text.to_owned())),
         }
@@ -112,14 +112,14 @@ impl fmt::Display for Condition {
 
 /// An address that can be asked over plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
+pub struct HttpUrl {
     text: String,
     host: String,
     port: u16,
     target: String,
 }
 
-impl Url {
+impl HttpUrl {
     /// Returns the host to connect to, without the brackets of an IPv6 address.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -134,7 +134,7 @@ impl Url {
 
     /// Returns the whole request, ended by its empty line (RFC 9112).
     #[must_use]
-    pub fn request(&self) -> String {
+    pub fn http_request(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let Self { target, port, .. } = self;
@@ -145,13 +145,13 @@ impl Url {
     }
 }
 
-impl fmt::Display for Url {
+impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Url {
+impl FromStr for HttpUrl {
     type Err = BadCondition;
 
     fn from_str(text: &str) -> Result<Self, BadCondition> {
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_read_and_written() {
+    fn every_condition_round_trips() {
         for text in [
             "exit",
             "output:^listening on :[0-9]+$",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn errors_say_what_to_write() {
         for (text, said) in [
             ("", "`` is nothing to wait for; write exit, output:REGEX"),
             ("exited", "`exited` is nothing to wait for"),
@@ -253,15 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_for_the_address() {
-        let request = |text: &str| text.parse::<Url>().expect(text).request();
+    fn the_http_request_matches_the_url() {
+        let request = |text: &str| text.parse::<HttpUrl>().expect(text).http_request();
         assert!(
             request("http://a:8080/b?c#d").starts_with("GET /b?c HTTP/1.1\r\nHost: a:8080\r\n")
         );
         assert!(request("http://a?b").starts_with("GET /?b HTTP/1.1\r\nHost: a:80\r\n"));
         assert!(request("http://[::1]").starts_with("GET / HTTP/1.1\r\nHost: [::1]:80\r\n"));
         assert!(request("http://a").ends_with("\r\n\r\n"));
-        let url: Url = "http://[::1]:9".parse().expect("an address");
+        let url: HttpUrl = "http://[::1]:9".parse().expect("an address");
         assert_eq!((url.host(), url.port()), ("::1", 9));
     }
 }

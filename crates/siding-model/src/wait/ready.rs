@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Condition;
-use crate::process::Mono;
-use crate::report::WaitDetail;
-use crate::span::human;
+use crate::duration::format_duration;
+use crate::process::MonotonicMs;
+use crate::task_view::WaitDetail;
 
 /// A condition that came true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Met {
+pub struct SatisfiedCondition {
     /// Which.
     pub condition: Condition,
     /// What was seen.
@@ -20,33 +20,33 @@ pub struct Met {
 
 /// All that was waited for came true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ReadyRecord {
     /// When the last of it was seen.
-    pub at: Mono,
+    pub at: MonotonicMs,
     /// What was seen, in the order in which it was asked for.
-    pub by: Vec<Met>,
+    pub by: Vec<SatisfiedCondition>,
 }
 
-impl Ready {
+impl ReadyRecord {
     /// Returns it as a sentence: `ready after 2.1s: port:3000 (process 4711 listens)`.
     #[must_use]
-    pub fn says(&self, started: Mono) -> String {
+    pub fn describe(&self, started: MonotonicMs) -> String {
         let by = self.by.iter().map(|met| (met.condition.to_string(), &met.detail));
-        says(self.at.ms_since(started), by)
+        format_ready(self.at.ms_since(started), by)
     }
 }
 
 /// Returns what came true, and after how long, as a sentence. It holds text of the task.
-pub(crate) fn says<'d>(
+pub(crate) fn format_ready<'d>(
     after_ms: u64,
     by: impl Iterator<Item = (String, &'d WaitDetail)>,
 ) -> String {
     let by: Vec<String> = by.map(|(condition, seen)| format!("{condition} ({seen})")).collect();
-    format!("ready after {}: {}", human(Duration::from_millis(after_ms)), by.join(", "))
+    format!("ready after {}: {}", format_duration(Duration::from_millis(after_ms)), by.join(", "))
 }
 
 /// Returns what was waited for, in few words.
 #[must_use]
-pub fn wanted(conditions: &[Condition]) -> String {
+pub fn format_conditions(conditions: &[Condition]) -> String {
     conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -1,21 +1,21 @@
 //! What a report says of a period.
 
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse, Period, ReapedProcess};
-use siding_model::outcome::{LeaderEnd, Limit, Outcome};
-use siding_model::process::Wall;
-use siding_model::report::PhaseName;
+use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};
+use siding_model::process::UnixMs;
 use siding_model::signal::Signal;
+use siding_model::task_view::PhaseName;
 
-use crate::sample::task_id;
+use crate::sample_records::task_id;
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
-const NOW: Wall = Wall(1_763_764_872_345);
+const NOW: UnixMs = UnixMs(1_763_764_872_345);
 
-fn hours_ago(hours: i64) -> Wall {
+fn hours_ago(hours: i64) -> UnixMs {
     NOW.plus_ms(-hours * HOUR_MS)
 }
 
-fn ended(hours: i64, outcome: Outcome) -> ActivityTask {
+fn ended_task(hours: i64, outcome: Outcome) -> ActivityTask {
     ActivityTask {
         task_id: task_id(),
         command: format!("ended {hours} h ago"),
@@ -29,13 +29,13 @@ fn ended(hours: i64, outcome: Outcome) -> ActivityTask {
     }
 }
 
-fn running(phase: PhaseName) -> ActivityTask {
-    let ended = ended(0, Outcome::Exited { code: 0 });
+fn running_task(phase: PhaseName) -> ActivityTask {
+    let ended = ended_task(0, Outcome::Exited { code: 0 });
     let command = format!("{phase:?}");
     ActivityTask { phase, outcome: None, ended_at: None, command, ..ended }
 }
 
-fn report(tasks: Vec<ActivityTask>, signals: &[ReapedProcess]) -> ActivityReport {
+fn build_report(tasks: Vec<ActivityTask>, signals: &[ReapedProcess]) -> ActivityReport {
     let day = Period { since: hours_ago(24), until: NOW };
     ActivityReport::new(day, tasks, signals, DiskUse::default())
 }
@@ -45,24 +45,25 @@ fn commands(tasks: &[ActivityTask]) -> Vec<&str> {
 }
 
 #[test]
-fn every_task_of_the_period_is_counted_once() {
+fn every_task_in_the_period_is_counted_once() {
     let by = |by: &str| Outcome::Stopped { by: by.to_owned() };
-    let oom = Outcome::Signaled { signal: Signal::KILL, by: Some(LeaderEnd::OOM.to_owned()) };
-    let report = report(
+    let oom =
+        Outcome::Signaled { signal: Signal::KILL, by: Some(LeaderEnd::OOM_SENDER.to_owned()) };
+    let report = build_report(
         vec![
-            running(PhaseName::Running),
-            running(PhaseName::Lingering),
-            ended(1, Outcome::Exited { code: 0 }),
-            ended(3, Outcome::Exited { code: 7 }),
-            ended(2, oom),
-            ended(4, by("session")),
-            ended(5, by("session")),
-            ended(6, by("user")),
-            ended(7, Outcome::Deadline { limit_ms: 5 }),
-            ended(8, Outcome::Limit { which: Limit::Memory }),
-            ended(9, Outcome::Lost { why: "gone".to_owned() }),
-            ended(23, Outcome::FailedToStart { error: "no such file".to_owned() }),
-            ended(25, Outcome::Exited { code: 9 }),
+            running_task(PhaseName::Running),
+            running_task(PhaseName::Lingering),
+            ended_task(1, Outcome::Exited { code: 0 }),
+            ended_task(3, Outcome::Exited { code: 7 }),
+            ended_task(2, oom),
+            ended_task(4, by("session")),
+            ended_task(5, by("session")),
+            ended_task(6, by("user")),
+            ended_task(7, Outcome::Deadline { limit_ms: 5 }),
+            ended_task(8, Outcome::Limit { which: LimitKind::Memory }),
+            ended_task(9, Outcome::Lost { why: "gone".to_owned() }),
+            ended_task(23, Outcome::FailedToStart { error: "no such file".to_owned() }),
+            ended_task(25, Outcome::Exited { code: 9 }),
         ],
         &[],
     );
@@ -91,7 +92,7 @@ fn the_slowest_and_the_noisiest_come_first() {
         command: command.to_owned(),
         elapsed_ms,
         output_bytes,
-        ..ended(1, Outcome::Exited { code: 0 })
+        ..ended_task(1, Outcome::Exited { code: 0 })
     };
     let mut tasks = vec![
         run("quick and loud", Some(5), Some(1 << 30)),
@@ -99,17 +100,20 @@ fn the_slowest_and_the_noisiest_come_first() {
         run("not kept", Some(10_000), None),
         run("not seen", None, Some(3)),
     ];
-    let told = report(tasks.clone(), &[]);
-    assert_eq!(commands(&told.slowest), ["not kept", "slow and quiet", "quick and loud"]);
-    assert_eq!(commands(&told.noisiest), ["quick and loud", "not seen"]);
+    let activity = build_report(tasks.clone(), &[]);
+    assert_eq!(commands(&activity.slowest), ["not kept", "slow and quiet", "quick and loud"]);
+    assert_eq!(commands(&activity.noisiest), ["quick and loud", "not seen"]);
     tasks.extend((0..50).map(|_| run("more", Some(1), Some(1))));
-    let told = report(tasks, &[]);
-    assert_eq!((told.counts.ran, told.slowest.len(), told.noisiest.len()), (54, 20, 20));
+    let activity = build_report(tasks, &[]);
+    assert_eq!(
+        (activity.counts.ran, activity.slowest.len(), activity.noisiest.len()),
+        (54, 20, 20)
+    );
 }
 
 /// A process is asked first and killed then: two lines of the log.
 #[test]
-fn a_reaped_process_counts_once_however_many_signals_it_was_sent() {
+fn a_reaped_process_counts_once_for_any_number_of_signals() {
     let signal = |hours, rule: &str, pid| ReapedProcess {
         at: hours_ago(hours).rfc3339(),
         rule: rule.to_owned(),
@@ -123,7 +127,7 @@ fn a_reaped_process_counts_once_however_many_signals_it_was_sent() {
         signal(1, "b", 3),
         signal(1, "b", 4),
     ];
-    let report = report(Vec::new(), &signals);
+    let report = build_report(Vec::new(), &signals);
     let rules: Vec<_> = report
         .reaped
         .iter()
@@ -135,8 +139,8 @@ fn a_reaped_process_counts_once_however_many_signals_it_was_sent() {
 }
 
 #[test]
-fn a_daily_report_is_due_once_a_day_and_leaves_no_gap() {
-    let due = |last: Option<Wall>| Period::of_daily_report(last, NOW).map(|period| period.since);
+fn daily_reports_are_due_once_a_day_without_gaps() {
+    let due = |last: Option<UnixMs>| Period::for_daily_report(last, NOW).map(|period| period.since);
     assert_eq!(due(None), Some(hours_ago(24)));
     for hours in [0, 1, 19] {
         assert_eq!(due(Some(hours_ago(hours))), None, "{hours}");

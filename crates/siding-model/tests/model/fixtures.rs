@@ -8,99 +8,103 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use siding_model::id::{Kind, TaskId};
-use siding_model::journal::{Folded, TaskState, fold};
-use siding_model::lifecycle::{Event, Life, Phase, Tree};
-use siding_model::outcome::{LeaderEnd, Outcome, Placement, Why};
-use siding_model::process::{Mono, ProcRef, Wall};
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::journal::{Replayed, TaskState, replay};
+use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, Outcome, Placement};
+use siding_model::process::{MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::{
-    self, Accepted, Adopted, Closed, EndedProcess, Gap, OutputTotals, Record, Survivor,
-    WITH_EXPIRING, WITH_READY, WITH_RELEASED, WITH_RESUMED,
+    self, AcceptedTask, AdoptionInfo, CloseSummary, EndedProcess, FORMAT_WITH_EXPIRING,
+    FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED, OutputGap, OutputTotals, Record,
+    Survivor,
 };
-use siding_model::report::WaitDetail;
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, OnLeaderExit, Stdin, TaskSpec};
-use siding_model::wait::Met;
+use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::task_view::WaitDetail;
+use siding_model::wait::SatisfiedCondition;
 
 use crate::journal::with_unknown_fields;
-use crate::sample::{self, LEADER, STARTED, event};
+use crate::sample_records::{self, LEADER, STARTED, event_record};
 
 /// A look at what was read.
-type Check = fn(&Folded);
+type FixtureCheck = fn(&Replayed);
 
 /// Every fixture, and what must be read from it.
-const FIXTURES: [(&str, Check); 10] = [
-    ("format-1/exited", exited),
-    ("format-1/background-deadline", background_deadline),
-    ("format-1/lingering-stopped", lingering_stopped),
-    ("format-1/rescued", rescued),
-    ("format-1/failed-to-start", failed_to_start),
-    ("format-1/lost", lost),
-    ("format-2/ready", ready),
-    ("format-3/answered", answered),
-    ("format-4/expiring", expiring),
-    ("format-5/released", released),
+const FIXTURES: [(&str, FixtureCheck); 10] = [
+    ("format-1/exited", check_exited),
+    ("format-1/background-deadline", check_background_deadline),
+    ("format-1/lingering-stopped", check_lingering_stopped),
+    ("format-1/rescued", check_rescued),
+    ("format-1/failed-to-start", check_failed_to_start),
+    ("format-1/lost", check_lost),
+    ("format-2/ready", check_ready),
+    ("format-3/answered", check_answered),
+    ("format-4/expiring", check_expiring),
+    ("format-5/released", check_released),
 ];
 
 #[test]
-fn every_fixture_loads_and_tells_what_it_always_told() {
+fn every_fixture_replays_to_its_expected_state() {
     for (name, check) in FIXTURES {
-        let bytes = read(name);
+        let bytes = read_fixture(name);
         // Shown only when the test fails.
         #[expect(clippy::disallowed_macros, reason = "a failing test says where it was")]
         {
             println!("fixture {name}");
         }
         assert!(String::from_utf8_lossy(&bytes).contains("x_unknown"), "no unknown field");
-        let folded = fold(&bytes).expect("an old journal loads");
-        assert_eq!((folded.whole, folded.torn), (bytes.len(), false));
+        let folded = replay(&bytes).expect("an old journal loads");
+        assert_eq!((folded.valid_bytes, folded.is_torn), (bytes.len(), false));
         assert!(!folded.state.is_live());
         check(&folded);
     }
 }
 
 #[test]
-fn no_fixture_is_without_its_assertion() {
+fn every_fixture_has_an_assertion() {
     let checked: BTreeSet<String> = FIXTURES.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut stored = BTreeSet::new();
-    for format in names_in("") {
-        stored.extend(names_in(&format).into_iter().map(|name| format!("{format}/{name}")));
+    for format in list_names("") {
+        stored.extend(list_names(&format).into_iter().map(|name| format!("{format}/{name}")));
     }
     assert_eq!(stored, checked);
 }
 
-fn exited(folded: &Folded) {
+fn check_exited(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
-    assert_eq!(state.life.phase(), &ended(Outcome::Exited { code: 3 }, exit(3)));
-    assert_eq!(state.life.placement(), Placement::Foreground);
+    check_common(state);
+    assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Exited { code: 3 }, leader_exit(3)));
+    assert_eq!(state.lifecycle.placement(), Placement::Foreground);
     assert_eq!(state.final_cwd.as_deref(), Some("/srv/project/sub"));
     assert_eq!(state.pipeline, Some(vec![0, 3]));
     assert_eq!(state.leader, Some(LEADER));
-    assert_eq!(state.elapsed_ms(Mono(u64::MAX)), 1_234);
-    assert_eq!(state.spec.command.display(), "make test");
+    assert_eq!(state.elapsed_ms(MonotonicMs(u64::MAX)), 1_234);
+    assert_eq!(state.spec.command.display_text(), "make test");
     assert_eq!(state.spec.name.as_deref(), Some("tests"));
-    assert_eq!(state.spec.stdin, Stdin::Null);
+    assert_eq!(state.spec.stdin, StdinMode::Null);
     assert_eq!((state.spec.keep_head, state.spec.keep_tail), (1 << 20, 63 << 20));
-    assert_eq!((state.rescues, state.next_seq), (0, 4));
+    assert_eq!((state.takeovers, state.next_seq), (0, 4));
     let closed = state.closed.as_ref().expect("it was closed");
-    assert_eq!(closed.wall, Wall(1_763_764_873_579));
+    assert_eq!(closed.wall, UnixMs(1_763_764_873_579));
     assert_eq!(closed.report, None);
     assert_eq!(closed.output, OutputTotals { bytes: 42, gap: None, lost: 0 });
     assert_eq!(closed.proof, "ECHILD");
 }
 
-fn background_deadline(folded: &Folded) {
+fn check_background_deadline(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
+    check_common(state);
     let killed = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
     assert_eq!(
-        state.life.phase(),
-        &ended(Outcome::Deadline { limit_ms: 90_000 }, Some(killed.clone()))
+        state.lifecycle.phase(),
+        &ended_phase(Outcome::Deadline { limit_ms: 90_000 }, Some(killed.clone()))
     );
-    assert_eq!(state.life.placement(), Placement::Background { why: Why::Budget });
-    assert_eq!(state.life.deadline(), Mono(1_090_000));
-    assert_eq!(state.life.cap(), Mono(1_120_000));
+    assert_eq!(
+        state.lifecycle.placement(),
+        Placement::Background { why: BackgroundReason::Budget }
+    );
+    assert_eq!(state.lifecycle.deadline(), MonotonicMs(1_090_000));
+    assert_eq!(state.lifecycle.cap(), MonotonicMs(1_120_000));
     assert_eq!(state.leader_end, Some(killed));
     let closed = state.closed.as_ref().expect("it was closed");
     let report = closed.report.as_ref().expect("processes were ended");
@@ -119,109 +123,118 @@ fn background_deadline(folded: &Folded) {
     };
     assert_eq!(report.survivors, [sudo]);
     assert_eq!(report.ports_freed, [3000]);
-    let gap = Some(Gap { from: 10, to: 20 });
+    let gap = Some(OutputGap { from: 10, to: 20 });
     assert_eq!(closed.output, OutputTotals { bytes: 1 << 30, gap, lost: 7 });
 }
 
-fn lingering_stopped(folded: &Folded) {
+fn check_lingering_stopped(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
+    check_common(state);
     // The shell's own end came first, so it stays the outcome.
-    assert_eq!(state.life.phase(), &ended(Outcome::Exited { code: 0 }, exit(0)));
-    assert_eq!(state.life.placement(), Placement::Background { why: Why::Asked });
-    assert_eq!(state.spec.stdin, Stdin::Pipe);
+    assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Exited { code: 0 }, leader_exit(0)));
+    assert_eq!(state.lifecycle.placement(), Placement::Background { why: BackgroundReason::Asked });
+    assert_eq!(state.spec.stdin, StdinMode::Pipe);
     assert!(state.spec.keep);
     assert_eq!(state.spec.session_id.as_str(), "0b7c-agent");
-    assert_eq!(state.spec.parent_task, TaskId::new(Kind::LocalBash, 1 << 50));
-    assert_eq!(state.spec.duplicate_of, TaskId::new(Kind::LocalBash, 1 << 51));
-    assert_eq!(state.last_at, Mono(1_007_500));
+    assert_eq!(state.spec.parent_task, TaskId::new(TaskKind::LocalBash, 1 << 50));
+    assert_eq!(state.spec.duplicate_of, TaskId::new(TaskKind::LocalBash, 1 << 51));
+    assert_eq!(state.last_event_at, MonotonicMs(1_007_500));
 }
 
-fn rescued(folded: &Folded) {
+fn check_rescued(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
-    assert_eq!(state.life.phase(), &ended(Outcome::Stopped { by: "user".to_owned() }, exit(143)));
-    assert_eq!(state.rescues, 1);
+    check_common(state);
+    assert_eq!(
+        state.lifecycle.phase(),
+        &ended_phase(Outcome::Stopped { by: "user".to_owned() }, leader_exit(143))
+    );
+    assert_eq!(state.takeovers, 1);
     assert_eq!(state.shim, ProcRef { pid: 5151, start_ticks: 100_900 });
     let lost = (4096, "No space left on device (os error 28)".to_owned());
     assert_eq!(state.output_lost, Some(lost));
     // Two records of this number were begun; the torn one counts for nothing.
     assert_eq!(state.next_seq, 7);
-    assert_eq!(state.life.placement(), Placement::Foreground);
+    assert_eq!(state.lifecycle.placement(), Placement::Foreground);
 }
 
-fn failed_to_start(folded: &Folded) {
+fn check_failed_to_start(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
+    check_common(state);
     let error = "`/usr/bin/nope`: No such file or directory (os error 2)".to_owned();
-    assert_eq!(state.life.phase(), &ended(Outcome::FailedToStart { error }, None));
+    assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::FailedToStart { error }, None));
     assert_eq!(state.spawn_errno, Some(2));
     assert_eq!(state.leader, None);
     let argv = vec!["/usr/bin/nope".to_owned(), "it's".to_owned()];
-    assert_eq!(state.spec.command, Command::Argv { argv });
+    assert_eq!(state.spec.command, TaskCommand::Argv { argv });
     assert_eq!(state.spec.on_leader_exit, OnLeaderExit::Reap);
     assert_eq!((state.spec.signal, state.spec.grace_ms), (Signal::INT, 0));
 }
 
-fn lost(folded: &Folded) {
+fn check_lost(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
+    check_common(state);
     let why = "the machine was restarted while it ran".to_owned();
-    assert_eq!(state.life.phase(), &ended(Outcome::Lost { why }, None));
+    assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Lost { why }, None));
     assert_eq!(state.leader, Some(LEADER));
     assert_eq!(state.leader_end, None);
     assert_eq!(state.closed, None, "a crash may come before the last record");
 }
 
-fn ready(folded: &Folded) {
+fn check_ready(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
-    assert_eq!(state.spec.wait_for, [sample::port(), "output:^up".parse().expect("a condition")]);
+    check_common(state);
+    assert_eq!(
+        state.spec.wait_for,
+        [sample_records::port_condition(), "output:^up".parse().expect("a condition")]
+    );
     let ready = state.ready.as_ref().expect("it was");
-    assert_eq!(ready.at, Mono(1_002_100));
+    assert_eq!(ready.at, MonotonicMs(1_002_100));
     let seen: Vec<String> = ready.by.iter().map(|met| met.detail.to_string()).collect();
     assert_eq!(seen, ["process 4243 listens", "up and running"]);
-    assert!(!state.awaits_ready());
+    assert!(!state.is_waiting_for_ready());
 }
 
-fn released(folded: &Folded) {
+fn check_released(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
+    check_common(state);
     let by = "user".to_owned();
-    assert_eq!(state.life.phase(), &ended(Outcome::Released { by }, None));
-    assert_eq!(state.life.placement(), Placement::Background { why: Why::Timeout });
+    assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Released { by }, None));
+    assert_eq!(
+        state.lifecycle.placement(),
+        Placement::Background { why: BackgroundReason::Timeout }
+    );
     let adopted = state.adopted.as_ref().expect("it was");
     assert_eq!(adopted.output.as_deref(), Some("/tmp/host/output"));
 }
 
-fn answered(folded: &Folded) {
+fn check_answered(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
-    assert_eq!((state.format, state.spec.stdin), (3, Stdin::Pipe));
-    assert_eq!(state.stalled, None, "it was answered");
+    check_common(state);
+    assert_eq!((state.format, state.spec.stdin), (3, StdinMode::Pipe));
+    assert_eq!(state.stall, None, "it was answered");
 }
 
-fn expiring(folded: &Folded) {
+fn check_expiring(folded: &Replayed) {
     let state = &folded.state;
-    common(state);
+    check_common(state);
     assert_eq!((state.format, state.spec.deadline_notice_ms), (4, 120_000));
-    assert_eq!(state.expiring, Some(Mono(1_900_000)));
+    assert_eq!(state.announced_deadline, Some(MonotonicMs(1_900_000)));
 }
 
 /// What all of them have in common.
-fn common(state: &TaskState) {
+fn check_common(state: &TaskState) {
     assert_eq!(state.spec.task_id.to_string(), "b-28t5cy4tqkff");
     assert_eq!(state.boot.0, "9f3a7c51-0d2e-4b88-a1f6-3c5d7e9b1a20");
-    assert_eq!(state.started, Mono(1_000_000));
+    assert_eq!(state.started, MonotonicMs(1_000_000));
     assert_eq!(state.started_wall.rfc3339(), "2025-11-21T22:41:12.345Z");
     assert_eq!(state.spec.cwd, "/srv/project");
 }
 
-fn ended(outcome: Outcome, leader: Option<LeaderEnd>) -> Phase {
+fn ended_phase(outcome: Outcome, leader: Option<LeaderEnd>) -> Phase {
     Phase::Ended { outcome, leader }
 }
 
-fn exit(code: u8) -> Option<LeaderEnd> {
+fn leader_exit(code: u8) -> Option<LeaderEnd> {
     Some(LeaderEnd::Exited { code })
 }
 
@@ -230,12 +243,12 @@ fn root() -> PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the model opens no file; its tests may")]
-fn read(name: &str) -> Vec<u8> {
+fn read_fixture(name: &str) -> Vec<u8> {
     std::fs::read(root().join(name).join("journal")).expect("the fixture is there")
 }
 
 #[expect(clippy::disallowed_methods, reason = "the model opens no file; its tests may")]
-fn names_in(directory: &str) -> Vec<String> {
+fn list_names(directory: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(directory)).expect("the directory is there");
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.expect("the entry can be read").file_name().into_string().expect("names are text")
@@ -248,7 +261,7 @@ fn names_in(directory: &str) -> Vec<String> {
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
 fn write_missing_fixtures() {
-    for (name, records) in written() {
+    for (name, records) in fixture_records() {
         let mut bytes = Vec::new();
         for (seq, record) in (0..).zip(&records) {
             if name == "format-1/rescued" && matches!(record, Record::Rescued { .. }) {
@@ -256,14 +269,14 @@ fn write_missing_fixtures() {
                 record::write_line(
                     &mut bytes,
                     seq,
-                    &event(2_000, Event::Placed { why: Why::Budget }),
+                    &event_record(2_000, TaskEvent::Placed { why: BackgroundReason::Budget }),
                 );
                 bytes.truncate(bytes.len() - 20);
                 bytes.push(b'\n');
             }
             record::write_line(&mut bytes, seq, &with_unknown_fields(record));
         }
-        let _exists_already = write_new(name, &bytes);
+        let _best_effort = write_new(name, &bytes);
     }
 }
 
@@ -280,9 +293,9 @@ fn write_new(name: &str, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Returns the records of each fixture.
-fn written() -> Vec<(&'static str, Vec<Record>)> {
-    let spawned = || event(3, Event::Spawned { leader: LEADER });
-    let stop = Event::StopAsked {
+fn fixture_records() -> Vec<(&'static str, Vec<Record>)> {
+    let spawned = || event_record(3, TaskEvent::Spawned { leader: LEADER });
+    let stop = TaskEvent::StopAsked {
         by: "user".to_owned(),
         grace_ms: Some(2_000),
         signal: Some(Signal::INT),
@@ -292,184 +305,208 @@ fn written() -> Vec<(&'static str, Vec<Record>)> {
         (
             "format-1/exited",
             vec![
-                accepted(sample::spec()),
+                accepted_record(sample_records::task_spec()),
                 spawned(),
-                event(1_234, sample::exited(3, Tree::Empty)),
-                plainly_closed(1_234),
+                event_record(1_234, sample_records::exited_event(3, TreeLiveness::Empty)),
+                minimal_closed_record(1_234),
             ],
         ),
         (
             "format-1/background-deadline",
             vec![
-                accepted(sample::spec()),
+                accepted_record(sample_records::task_spec()),
                 spawned(),
-                event(1_000, Event::Placed { why: Why::Budget }),
-                event(2_000, Event::Extended { deadline: STARTED.plus_ms(90_000) }),
-                event(90_001, Event::DeadlinePassed),
-                event(95_002, Event::GraceOver),
-                event(95_010, leader_killed()),
-                event(95_020, Event::Swept { survivors: 1 }),
-                sample::closed(95_020),
+                event_record(1_000, TaskEvent::Placed { why: BackgroundReason::Budget }),
+                event_record(2_000, TaskEvent::Extended { deadline: STARTED.plus_ms(90_000) }),
+                event_record(90_001, TaskEvent::DeadlinePassed),
+                event_record(95_002, TaskEvent::GraceOver),
+                event_record(95_010, leader_killed()),
+                event_record(95_020, TaskEvent::Swept { survivors: 1 }),
+                sample_records::closed_record(95_020),
             ],
         ),
         (
             "format-1/lingering-stopped",
             vec![
-                accepted(nested()),
+                accepted_record(nested_spec()),
                 spawned(),
-                event(500, sample::exited(0, Tree::Alive)),
-                event(7_000, stop.clone()),
-                event(7_500, Event::TreeEmpty),
-                plainly_closed(7_500),
+                event_record(500, sample_records::exited_event(0, TreeLiveness::Alive)),
+                event_record(7_000, stop.clone()),
+                event_record(7_500, TaskEvent::TreeEmpty),
+                minimal_closed_record(7_500),
             ],
         ),
         (
             "format-1/rescued",
             vec![
-                accepted(sample::spec()),
+                accepted_record(sample_records::task_spec()),
                 spawned(),
-                sample::rescued(4_000),
+                sample_records::takeover_record(4_000),
                 Record::OutputLost {
                     at: STARTED.plus_ms(4_500),
                     from: 4096,
                     error: "No space left on device (os error 28)".to_owned(),
                 },
-                event(5_000, stop),
-                event(5_100, sample::exited(143, Tree::Empty)),
-                plainly_closed(5_100),
+                event_record(5_000, stop),
+                event_record(5_100, sample_records::exited_event(143, TreeLiveness::Empty)),
+                minimal_closed_record(5_100),
             ],
         ),
         (
             "format-1/failed-to-start",
-            vec![accepted(direct()), event(2, not_found()), plainly_closed(2)],
+            vec![
+                accepted_record(argv_spec()),
+                event_record(2, not_found()),
+                minimal_closed_record(2),
+            ],
         ),
         (
             "format-1/lost",
-            vec![accepted(sample::spec()), spawned(), event(9_000, Event::Vanished { why })],
+            vec![
+                accepted_record(sample_records::task_spec()),
+                spawned(),
+                event_record(9_000, TaskEvent::Vanished { why }),
+            ],
         ),
         (
             "format-2/ready",
             vec![
-                awaited(),
+                accepted_with_conditions(),
                 spawned(),
-                was_ready(2_100),
-                event(5_000, sample::exited(0, Tree::Empty)),
-                plainly_closed(5_000),
+                ready_with_line_record(2_100),
+                event_record(5_000, sample_records::exited_event(0, TreeLiveness::Empty)),
+                minimal_closed_record(5_000),
             ],
         ),
         (
             "format-3/answered",
             vec![
-                with_a_pipe(),
+                accepted_with_stdin_pipe(),
                 spawned(),
-                Record::Stalled(Box::new(sample::stalled(4_000))),
-                sample::resumed(7_000),
-                event(9_000, sample::exited(0, Tree::Empty)),
-                plainly_closed(9_000),
+                Record::Stalled(Box::new(sample_records::stall_record(4_000))),
+                sample_records::resumed_record(7_000),
+                event_record(9_000, sample_records::exited_event(0, TreeLiveness::Empty)),
+                minimal_closed_record(9_000),
             ],
         ),
         (
             "format-4/expiring",
             vec![
-                with_a_long_life(),
+                accepted_with_long_deadline(),
                 spawned(),
-                Record::Expiring { at: STARTED.plus_ms(780_000), deadline: Mono(1_900_000) },
-                event(790_000, sample::exited(0, Tree::Empty)),
-                plainly_closed(790_000),
+                Record::Expiring { at: STARTED.plus_ms(780_000), deadline: MonotonicMs(1_900_000) },
+                event_record(790_000, sample_records::exited_event(0, TreeLiveness::Empty)),
+                minimal_closed_record(790_000),
             ],
         ),
         (
             "format-5/released",
             vec![
-                adopted(),
+                adopted_task_record(),
                 spawned(),
-                event(2_000, Event::Placed { why: Why::Timeout }),
-                event(6_000, Event::Released { by: "user".to_owned() }),
-                plainly_closed(6_000),
+                event_record(2_000, TaskEvent::Placed { why: BackgroundReason::Timeout }),
+                event_record(6_000, TaskEvent::Released { by: "user".to_owned() }),
+                minimal_closed_record(6_000),
             ],
         ),
     ]
 }
 
-fn adopted() -> Record {
+fn adopted_task_record() -> Record {
     let output = Some("/tmp/host/output".to_owned());
-    let adopted = Some(Adopted { output, ..Adopted::default() });
-    let first = sample::accepted(sample::spec());
-    Record::Accepted(Box::new(Accepted { format: WITH_RELEASED, adopted, ..first }))
+    let adopted = Some(AdoptionInfo { output, ..AdoptionInfo::default() });
+    let first = sample_records::accepted_task(sample_records::task_spec());
+    Record::Accepted(Box::new(AcceptedTask { format: FORMAT_WITH_RELEASED, adopted, ..first }))
 }
 
-fn awaited() -> Record {
+fn accepted_with_conditions() -> Record {
     let output = "output:^up".parse().expect("a condition");
-    let spec = TaskSpec { wait_for: vec![sample::port(), output], ..sample::spec() };
-    Record::Accepted(Box::new(Accepted { format: WITH_READY, ..sample::accepted(spec) }))
-}
-
-fn with_a_pipe() -> Record {
-    let spec = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
-    Record::Accepted(Box::new(Accepted { format: WITH_RESUMED, ..sample::accepted(spec) }))
-}
-
-fn with_a_long_life() -> Record {
     let spec = TaskSpec {
-        placement: Placement::Background { why: Why::Asked },
+        wait_for: vec![sample_records::port_condition(), output],
+        ..sample_records::task_spec()
+    };
+    Record::Accepted(Box::new(AcceptedTask {
+        format: FORMAT_WITH_READY,
+        ..sample_records::accepted_task(spec)
+    }))
+}
+
+fn accepted_with_stdin_pipe() -> Record {
+    let spec = TaskSpec { stdin: StdinMode::Pipe, ..sample_records::task_spec() };
+    Record::Accepted(Box::new(AcceptedTask {
+        format: FORMAT_WITH_RESUMED,
+        ..sample_records::accepted_task(spec)
+    }))
+}
+
+fn accepted_with_long_deadline() -> Record {
+    let spec = TaskSpec {
+        placement: Placement::Background { why: BackgroundReason::Asked },
         deadline_ms: 900_000,
         cap_ms: 3_600_000,
         deadline_notice_ms: 120_000,
-        ..sample::spec()
+        ..sample_records::task_spec()
     };
-    Record::Accepted(Box::new(Accepted { format: WITH_EXPIRING, ..sample::accepted(spec) }))
+    Record::Accepted(Box::new(AcceptedTask {
+        format: FORMAT_WITH_EXPIRING,
+        ..sample_records::accepted_task(spec)
+    }))
 }
 
-fn was_ready(after_ms: u64) -> Record {
-    let Record::Ready(mut ready) = sample::ready(after_ms) else { panic!("it is one") };
+fn ready_with_line_record(after_ms: u64) -> Record {
+    let Record::Ready(mut ready) = sample_records::ready_record(after_ms) else {
+        panic!("it is one")
+    };
     let detail = WaitDetail::Line { offset: 7, line: "up and running".to_owned() };
-    ready.by.push(Met { condition: "output:^up".parse().expect("a condition"), detail });
+    ready
+        .by
+        .push(SatisfiedCondition { condition: "output:^up".parse().expect("a condition"), detail });
     Record::Ready(ready)
 }
 
-fn accepted(spec: TaskSpec) -> Record {
-    Record::Accepted(Box::new(sample::accepted(spec)))
+fn accepted_record(spec: TaskSpec) -> Record {
+    Record::Accepted(Box::new(sample_records::accepted_task(spec)))
 }
 
-fn leader_killed() -> Event {
+fn leader_killed() -> TaskEvent {
     let end = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
-    Event::LeaderEnded { end, tree: Tree::Alive, final_cwd: None, pipeline: None }
+    TaskEvent::LeaderEnded { end, tree: TreeLiveness::Alive, final_cwd: None, pipeline: None }
 }
 
-fn not_found() -> Event {
+fn not_found() -> TaskEvent {
     let error = "`/usr/bin/nope`: No such file or directory (os error 2)".to_owned();
-    Event::SpawnFailed { error, errno: 2 }
+    TaskEvent::SpawnFailed { error, errno: 2 }
 }
 
 /// Returns the specification of a task inside another, with everything unusual.
-fn nested() -> TaskSpec {
+fn nested_spec() -> TaskSpec {
     TaskSpec {
         session_id: "0b7c-agent".parse().expect("a session's name"),
-        parent_task: TaskId::new(Kind::LocalBash, 1 << 50),
-        duplicate_of: TaskId::new(Kind::LocalBash, 1 << 51),
+        parent_task: TaskId::new(TaskKind::LocalBash, 1 << 50),
+        duplicate_of: TaskId::new(TaskKind::LocalBash, 1 << 51),
         name: None,
-        stdin: Stdin::Pipe,
-        placement: Placement::Background { why: Why::Asked },
+        stdin: StdinMode::Pipe,
+        placement: Placement::Background { why: BackgroundReason::Asked },
         keep: true,
-        ..sample::spec()
+        ..sample_records::task_spec()
     }
 }
 
 /// Returns the specification of a program without a shell.
-fn direct() -> TaskSpec {
+fn argv_spec() -> TaskSpec {
     let argv = vec!["/usr/bin/nope".to_owned(), "it's".to_owned()];
     TaskSpec {
-        command: Command::Argv { argv },
+        command: TaskCommand::Argv { argv },
         signal: Signal::INT,
         grace_ms: 0,
         on_leader_exit: OnLeaderExit::Reap,
-        ..sample::spec()
+        ..sample_records::task_spec()
     }
 }
 
-fn plainly_closed(after_ms: i64) -> Record {
-    Record::Closed(Box::new(Closed {
-        wall: Wall(1_763_764_872_345).plus_ms(after_ms),
+fn minimal_closed_record(after_ms: i64) -> Record {
+    Record::Closed(Box::new(CloseSummary {
+        wall: UnixMs(1_763_764_872_345).plus_ms(after_ms),
         at: STARTED.plus_ms(after_ms.unsigned_abs()),
         report: None,
         output: OutputTotals { bytes: 42, gap: None, lost: 0 },
@@ -480,17 +517,17 @@ fn plainly_closed(after_ms: i64) -> Record {
 
 /// The grace in a fixture's journal is that of its specification, whatever the defaults become.
 #[test]
-fn a_loaded_life_keeps_its_own_limits() {
-    let bytes = read("format-1/lingering-stopped");
+fn a_replayed_task_keeps_its_recorded_grace() {
+    let bytes = read_fixture("format-1/lingering-stopped");
     // The first five lines: the stop has been asked for, nothing has ended.
     let stopping: usize =
         bytes.split_inclusive(|byte| *byte == b'\n').take(4).map(<[u8]>::len).sum();
-    let state = fold(&bytes[..stopping]).expect("whole lines").state;
-    let Phase::Stopping { intent, kill_at, .. } = state.life.phase() else {
-        panic!("{:?}", state.life.phase());
+    let state = replay(&bytes[..stopping]).expect("whole lines").state;
+    let Phase::Stopping { intent, kill_at, .. } = state.lifecycle.phase() else {
+        panic!("{:?}", state.lifecycle.phase());
     };
     assert_eq!((intent.signal, intent.grace), (Signal::INT, Duration::from_secs(2)));
-    assert_eq!(*kill_at, Mono(1_009_000));
-    assert_eq!(state.life.wake_at(), Some(*kill_at));
-    assert_eq!(Life::new(&state.spec, state.started).deadline(), Mono(1_060_000));
+    assert_eq!(*kill_at, MonotonicMs(1_009_000));
+    assert_eq!(state.lifecycle.wake_at(), Some(*kill_at));
+    assert_eq!(Lifecycle::new(&state.spec, state.started).deadline(), MonotonicMs(1_060_000));
 }

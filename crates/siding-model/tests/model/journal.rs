@@ -4,25 +4,25 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use siding_model::journal::{Folded, JournalError, TaskState, fold};
-use siding_model::lifecycle::{Event, Life, Phase, Tree};
-use siding_model::outcome::{Outcome, Why};
-use siding_model::process::Mono;
+use siding_model::journal::{JournalError, Replayed, TaskState, replay};
+use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
+use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::process::MonotonicMs;
 use siding_model::record::{
-    self, Accepted, Adopted, FORMAT, NEWEST, Record, WITH_EXPIRING, WITH_READY, WITH_RELEASED,
-    WITH_RESUMED,
+    self, AcceptedTask, AdoptionInfo, BASE_FORMAT, FORMAT_WITH_EXPIRING, FORMAT_WITH_READY,
+    FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED, NEWEST_FORMAT, Record,
 };
-use siding_model::spec::{Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskSpec};
 
-use crate::history::{self, Act, Story};
-use crate::sample::{self, STARTED, event, stop};
+use crate::random_histories::{self, EventHistory, StepAction};
+use crate::sample_records::{self, STARTED, event_record, stop_event};
 
 #[test]
-fn a_whole_journal_tells_what_its_records_tell() {
-    let records = sample::long_life();
-    let bytes = sample::lines(&records).concat();
-    let state = sample::states(&records).pop().expect("there are records");
-    assert_eq!(fold(&bytes), Ok(Folded { state, whole: bytes.len(), torn: false }));
+fn a_complete_journal_replays_its_records() {
+    let records = sample_records::full_journal();
+    let bytes = sample_records::journal_lines(&records).concat();
+    let state = sample_records::replay_states(&records).pop().expect("there are records");
+    assert_eq!(replay(&bytes), Ok(Replayed { state, valid_bytes: bytes.len(), is_torn: false }));
 }
 
 proptest! {
@@ -30,29 +30,29 @@ proptest! {
 
     /// Differential: a life that went through a journal is the life that was lived.
     #[test]
-    fn a_folded_life_is_the_lived_life(story in history::stories()) {
-        let (life, records) = live(&story);
-        let lines = sample::lines(&records);
-        let folded = fold(&lines.concat());
+    fn a_replayed_lifecycle_equals_the_live_one(story in random_histories::any_history()) {
+        let (life, records) = run_live(&story);
+        let lines = sample_records::journal_lines(&records);
+        let folded = replay(&lines.concat());
         let state = folded.as_ref().map(|folded| &folded.state);
-        prop_assert_eq!(state.map(|state| &state.life), Ok(&life));
-        let states = sample::states(&records);
+        prop_assert_eq!(state.map(|state| &state.lifecycle), Ok(&life));
+        let states = sample_records::replay_states(&records);
         prop_assert_eq!(state, Ok(states.last().expect("there are records")));
     }
 
     /// An event that changed nothing was never recorded, so finding one is finding corruption.
     #[test]
-    fn an_event_that_changes_nothing_is_corruption(
-        story in history::stories(),
-        idle in history::events(),
+    fn an_event_without_effect_is_corruption(
+        story in random_histories::any_history(),
+        idle in random_histories::any_event(),
     ) {
-        let (life, mut records) = live(&story);
-        let at = last_moment(&records);
+        let (life, mut records) = run_live(&story);
+        let at = last_record_time(&records);
         prop_assume!(life.step(&idle, at).0 == life);
         let seq = records.len() as u64;
-        let offset = sample::lines(&records).concat().len();
+        let offset = sample_records::journal_lines(&records).concat().len();
         records.push(Record::Event { at, event: idle });
-        let error = fold(&sample::lines(&records).concat()).expect_err("it cannot have happened");
+        let error = replay(&sample_records::journal_lines(&records).concat()).expect_err("it cannot have happened");
         prop_assert!(
             matches!(&error, JournalError::Corrupt { seq: s, offset: o, why }
                 if (*s, *o) == (seq, offset) && why.contains("cannot follow")),
@@ -62,20 +62,21 @@ proptest! {
 }
 
 /// Lives a story and returns the life with what a shim would have recorded of it.
-fn live(story: &Story) -> (Life, Vec<Record>) {
-    let mut records = vec![Record::Accepted(Box::new(sample::accepted(story.spec.clone())))];
-    let mut life = Life::new(&story.spec, STARTED);
+fn run_live(story: &EventHistory) -> (Lifecycle, Vec<Record>) {
+    let mut records =
+        vec![Record::Accepted(Box::new(sample_records::accepted_task(story.spec.clone())))];
+    let mut life = Lifecycle::new(&story.spec, STARTED);
     let mut now = STARTED;
-    for step in &story.moves {
+    for step in &story.steps {
         now = now.plus_ms(step.wait_ms);
-        let event = match &step.act {
-            Act::Tell(Event::Extended { deadline }) => {
-                Event::Extended { deadline: STARTED.plus_ms(deadline.0) }
+        let event = match &step.action {
+            StepAction::Deliver(TaskEvent::Extended { deadline }) => {
+                TaskEvent::Extended { deadline: STARTED.plus_ms(deadline.0) }
             }
-            Act::Tell(event) => event.clone(),
-            Act::SleepUntilWoken => {
+            StepAction::Deliver(event) => event.clone(),
+            StepAction::SleepUntilTimer => {
                 now = life.wake_at().map_or(now, |at| at.max(now));
-                let Some(event) = life.due(now) else { continue };
+                let Some(event) = life.due_event(now) else { continue };
                 event
             }
         };
@@ -88,7 +89,7 @@ fn live(story: &Story) -> (Life, Vec<Record>) {
     (life, records)
 }
 
-fn last_moment(records: &[Record]) -> Mono {
+fn last_record_time(records: &[Record]) -> MonotonicMs {
     match records.last() {
         Some(Record::Event { at, .. } | Record::Rescued { at, .. }) => *at,
         Some(
@@ -108,33 +109,54 @@ fn last_moment(records: &[Record]) -> Mono {
 }
 
 #[test]
-fn what_cannot_have_happened_is_corruption_with_its_place() {
-    let first = || Record::Accepted(Box::new(sample::accepted(sample::spec())));
-    let spawned = || event(3, Event::Spawned { leader: sample::LEADER });
-    let ended = || event(9, sample::exited(0, Tree::Empty));
-    let ready = || sample::ready(20);
+fn impossible_records_are_corruption_at_their_offset() {
+    let first =
+        || Record::Accepted(Box::new(sample_records::accepted_task(sample_records::task_spec())));
+    let spawned = || event_record(3, TaskEvent::Spawned { leader: sample_records::LEADER });
+    let ended = || event_record(9, sample_records::exited_event(0, TreeLiveness::Empty));
+    let ready = || sample_records::ready_record(20);
     let cases: [(&str, Vec<Record>); 12] = [
         ("a second `accepted`", vec![first(), first()]),
-        ("`closed` before the end", vec![first(), spawned(), sample::closed(5)]),
-        ("or twice", vec![first(), spawned(), ended(), sample::closed(9), sample::closed(9)]),
-        ("`rescued` after the end", vec![first(), spawned(), ended(), sample::rescued(20)]),
-        ("`matched` after the end", vec![first(), spawned(), ended(), sample::matched(20, 1)]),
+        ("`closed` before the end", vec![first(), spawned(), sample_records::closed_record(5)]),
+        (
+            "or twice",
+            vec![
+                first(),
+                spawned(),
+                ended(),
+                sample_records::closed_record(9),
+                sample_records::closed_record(9),
+            ],
+        ),
+        (
+            "`rescued` after the end",
+            vec![first(), spawned(), ended(), sample_records::takeover_record(20)],
+        ),
+        (
+            "`matched` after the end",
+            vec![first(), spawned(), ended(), sample_records::matched_record(20, 1)],
+        ),
         ("`ready` after the end", vec![first(), spawned(), ended(), ready()]),
         ("or twice", vec![first(), spawned(), ready(), ready()]),
         ("cannot follow", vec![first(), spawned(), spawned()]),
-        ("cannot follow", vec![first(), event(1, Event::TreeEmpty)]),
-        ("cannot follow", vec![first(), event(59_999, Event::DeadlinePassed)]),
+        ("cannot follow", vec![first(), event_record(1, TaskEvent::TreeEmpty)]),
+        ("cannot follow", vec![first(), event_record(59_999, TaskEvent::DeadlinePassed)]),
         (
             "cannot follow",
-            vec![first(), spawned(), event(5, stop("user")), event(6, Event::GraceOver)],
+            vec![
+                first(),
+                spawned(),
+                event_record(5, stop_event("user")),
+                event_record(6, TaskEvent::GraceOver),
+            ],
         ),
-        ("cannot follow", vec![first(), spawned(), ended(), event(10, stop("user"))]),
+        ("cannot follow", vec![first(), spawned(), ended(), event_record(10, stop_event("user"))]),
     ];
     for (expected, records) in cases {
-        let lines = sample::lines(&records);
+        let lines = sample_records::journal_lines(&records);
         let (last, before) = lines.split_last().expect("there are records");
         // Everything before it is fine, so it is the last one that is found.
-        assert!(fold(&before.concat()).is_ok(), "{records:#?}");
+        assert!(replay(&before.concat()).is_ok(), "{records:#?}");
         assert_corrupt(
             &[before.concat(), last.clone()].concat(),
             before.len(),
@@ -145,8 +167,8 @@ fn what_cannot_have_happened_is_corruption_with_its_place() {
 }
 
 #[test]
-fn numbers_are_contiguous_from_zero() {
-    let mut records = sample::long_life();
+fn record_numbers_are_contiguous_from_zero() {
+    let mut records = sample_records::full_journal();
     let line = |seq, record: &Record| {
         let mut line = Vec::new();
         record::write_line(&mut line, seq, record);
@@ -158,88 +180,100 @@ fn numbers_are_contiguous_from_zero() {
         assert_corrupt(&bytes, 2, begin.len(), &format!("number {wrong} where 2 should be"));
     }
     assert_corrupt(&line(1, &records[0]), 0, 0, "`accepted` number 0");
-    let headless = sample::lines(&records.split_off(1)).concat();
+    let headless = sample_records::journal_lines(&records.split_off(1)).concat();
     assert_corrupt(&headless, 0, 0, "no format number");
 }
 
 #[test]
-fn a_newer_format_is_told_apart_before_anything_else_is_read() {
-    let newer = NEWEST + 1;
+fn a_newer_format_is_detected_before_anything_else() {
+    let newer = NEWEST_FORMAT + 1;
     let mut line = Vec::new();
     record::write_line(&mut line, 0, &json!({"record": "taken_on", "format": newer, "spec": []}));
     for rest in ["", "not a line at all\n", "\0\n\n"] {
         let bytes = [line.as_slice(), rest.as_bytes()].concat();
-        assert_eq!(fold(&bytes), Err(JournalError::TooNew { found: newer }));
+        assert_eq!(replay(&bytes), Err(JournalError::TooNew { found: newer }));
     }
-    let error = fold(&line).expect_err("it is too new").to_string();
-    let said = [format!("format {newer}"), format!("up to {NEWEST}")];
-    assert!(said.iter().all(|part| error.contains(part)), "{error}");
+    let error = replay(&line).expect_err("it is too new").to_string();
+    let expected_parts = [format!("format {newer}"), format!("up to {NEWEST_FORMAT}")];
+    assert!(expected_parts.iter().all(|part| error.contains(part)), "{error}");
 }
 
 /// A program of format 1 knows no `ready`. It would take a journal that has one for a damaged one,
 /// and the task's files away; one of a newer format it leaves alone.
 #[test]
-fn only_a_task_that_may_become_ready_is_of_the_newer_format() {
-    assert_eq!(record::format_for(&sample::spec(), None), FORMAT);
-    let awaited = TaskSpec { wait_for: vec![sample::port()], ..sample::spec() };
-    assert_eq!(record::format_for(&awaited, None), WITH_READY);
-    let first = Accepted { format: WITH_READY, ..sample::accepted(awaited) };
-    let bytes = sample::lines(&[Record::Accepted(Box::new(first))]).concat();
+fn only_a_task_with_conditions_has_the_ready_format() {
+    assert_eq!(record::format_for(&sample_records::task_spec(), None), BASE_FORMAT);
+    let awaited = TaskSpec {
+        wait_for: vec![sample_records::port_condition()],
+        ..sample_records::task_spec()
+    };
+    assert_eq!(record::format_for(&awaited, None), FORMAT_WITH_READY);
+    let first =
+        AcceptedTask { format: FORMAT_WITH_READY, ..sample_records::accepted_task(awaited) };
+    let bytes = sample_records::journal_lines(&[Record::Accepted(Box::new(first))]).concat();
     let line = String::from_utf8_lossy(&bytes).into_owned();
     assert!(
         line.contains(r#""format":2,"#) && line.contains(r#""wait_for":["port:3000"]"#),
         "{line}"
     );
-    assert!(fold(&bytes).expect("it reads its own").state.awaits_ready());
-    let plain = sample::lines(&[Record::Accepted(Box::new(sample::accepted(sample::spec())))]);
+    assert!(replay(&bytes).expect("it reads its own").state.is_waiting_for_ready());
+    let plain = sample_records::journal_lines(&[Record::Accepted(Box::new(
+        sample_records::accepted_task(sample_records::task_spec()),
+    ))]);
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
 /// The same with `expiring`, which only a task has whose deadline may be ten minutes away.
 #[test]
-fn only_a_task_that_may_announce_its_deadline_is_of_the_newest_format() {
-    let long = TaskSpec { cap_ms: 600_000, deadline_notice_ms: 120_000, ..sample::spec() };
-    assert_eq!(record::format_for(&long, None), WITH_EXPIRING);
+fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
+    let long =
+        TaskSpec { cap_ms: 600_000, deadline_notice_ms: 120_000, ..sample_records::task_spec() };
+    assert_eq!(record::format_for(&long, None), FORMAT_WITH_EXPIRING);
     let short = TaskSpec { cap_ms: 599_999, ..long.clone() };
     let never = TaskSpec { deadline_notice_ms: 0, ..long };
     for spec in [short, never] {
-        assert_eq!(record::format_for(&spec, None), FORMAT);
+        assert_eq!(record::format_for(&spec, None), BASE_FORMAT);
     }
 }
 
 /// The same with `resumed`, which only a task has that can be answered or writes elsewhere. In a
 /// journal of an older format, which a rescuer of this build goes on with, it is not written.
 #[test]
-fn only_a_task_that_may_resume_unseen_is_of_a_format_that_says_so() {
-    let piped = TaskSpec { stdin: Stdin::Pipe, ..sample::spec() };
+fn only_a_task_with_piped_stdin_has_the_resumed_format() {
+    let piped = TaskSpec { stdin: StdinMode::Pipe, ..sample_records::task_spec() };
     let format = record::format_for(&piped, None);
-    assert_eq!(format, WITH_RESUMED);
-    let state = |format| TaskState::new(Accepted { format, ..sample::accepted(piped.clone()) });
-    assert!(state(format).may_resume() && !state(WITH_READY).may_resume());
+    assert_eq!(format, FORMAT_WITH_RESUMED);
+    let state = |format| {
+        TaskState::new(AcceptedTask { format, ..sample_records::accepted_task(piped.clone()) })
+    };
+    assert!(state(format).may_resume() && !state(FORMAT_WITH_READY).may_resume());
     let mut state = state(format);
     for record in [
-        event(3, Event::Spawned { leader: sample::LEADER }),
-        Record::Stalled(Box::new(sample::stalled(2_700))),
+        event_record(3, TaskEvent::Spawned { leader: sample_records::LEADER }),
+        Record::Stalled(Box::new(sample_records::stall_record(2_700))),
     ] {
         state.apply(record).expect("it can follow");
     }
-    assert!(state.stalled.is_some());
-    state.apply(sample::resumed(3_000)).expect("it can follow");
-    assert_eq!(state.stalled, None);
-    state.apply(event(9_000, sample::exited(0, Tree::Empty))).expect("it can follow");
+    assert!(state.stall.is_some());
+    state.apply(sample_records::resumed_record(3_000)).expect("it can follow");
+    assert_eq!(state.stall, None);
+    state
+        .apply(event_record(9_000, sample_records::exited_event(0, TreeLiveness::Empty)))
+        .expect("it can follow");
     assert!(!state.may_resume());
 }
 
 /// A later release of the same format may say more in a record; older ones go on reading.
 #[test]
-fn unknown_fields_are_ignored_wherever_they_are() {
-    let records = sample::long_life();
+fn unknown_fields_are_ignored_at_every_level() {
+    let records = sample_records::full_journal();
     let mut bytes = Vec::new();
     for (seq, record) in (0..).zip(&records) {
         record::write_line(&mut bytes, seq, &with_unknown_fields(record));
     }
-    let state: TaskState = sample::states(&records).pop().expect("there are records");
-    assert_eq!(fold(&bytes).map(|folded| folded.state), Ok(state));
+    let state: TaskState =
+        sample_records::replay_states(&records).pop().expect("there are records");
+    assert_eq!(replay(&bytes).map(|folded| folded.state), Ok(state));
 }
 
 /// Returns the record with one more field in each of its objects.
@@ -261,8 +295,8 @@ pub(crate) fn with_unknown_fields(record: &Record) -> Value {
 
 /// A kind of record is not a field: what it says cannot be left out of the state.
 #[test]
-fn an_unknown_kind_in_a_known_format_is_named() {
-    let begin = sample::lines(&sample::long_life()[..2]).concat();
+fn an_unknown_record_kind_is_named_in_the_error() {
+    let begin = sample_records::journal_lines(&sample_records::full_journal()[..2]).concat();
     let cases = [
         (json!({"record": "checkpoint", "at": 1}), "checkpoint"),
         (json!({"record": "event", "at": 1, "event": "frozen"}), "frozen"),
@@ -279,8 +313,8 @@ fn an_unknown_kind_in_a_known_format_is_named() {
 
 /// What is on the disk of a user stays readable only if these words stay.
 #[test]
-fn the_words_on_the_disk_are_pinned() {
-    let words: Vec<String> = sample::long_life()
+fn the_journal_field_names_are_pinned() {
+    let words: Vec<String> = sample_records::full_journal()
         .iter()
         .map(|record| {
             let value = serde_json::to_value(record).expect("a record serializes");
@@ -320,7 +354,11 @@ fn the_words_on_the_disk_are_pinned() {
         ]
     );
     let mut line = Vec::new();
-    record::write_line(&mut line, 1, &event(3, Event::Spawned { leader: sample::LEADER }));
+    record::write_line(
+        &mut line,
+        1,
+        &event_record(3, TaskEvent::Spawned { leader: sample_records::LEADER }),
+    );
     assert_eq!(
         String::from_utf8_lossy(&line),
         "a99b1cbf 1 {\"record\":\"event\",\"at\":1000003,\"event\":\"spawned\",\
@@ -329,7 +367,7 @@ fn the_words_on_the_disk_are_pinned() {
 }
 
 fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
-    let error = fold(bytes).expect_err(expected);
+    let error = replay(bytes).expect_err(expected);
     let JournalError::Corrupt { seq: found, offset: at, why } = &error else {
         panic!("not corrupt but {error}, expected {expected}");
     };
@@ -339,14 +377,18 @@ fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
 
 /// A journal of any format may tell of a timeout: a reader that does not know it reads the budget.
 #[test]
-fn a_timeout_is_a_field_that_older_readers_ignore() {
-    let placed = |why| event(7, Event::Placed { why });
+fn older_readers_ignore_the_timeout_field() {
+    let placed = |why| event_record(7, TaskEvent::Placed { why });
     let json = |record: &Record| serde_json::to_value(record).expect("a record serializes");
-    let told = json(&placed(Why::Timeout));
-    let before = json(&placed(Why::Budget));
-    assert_eq!((&told["why"], &told["timeout"]), (&before["why"], &json!(true)));
+    let with_timeout = json(&placed(BackgroundReason::Timeout));
+    let before = json(&placed(BackgroundReason::Budget));
+    assert_eq!((&with_timeout["why"], &with_timeout["timeout"]), (&before["why"], &json!(true)));
     assert!(before.get("timeout").is_none(), "{before}");
-    for record in [placed(Why::Timeout), placed(Why::Budget), placed(Why::User)] {
+    for record in [
+        placed(BackgroundReason::Timeout),
+        placed(BackgroundReason::Budget),
+        placed(BackgroundReason::User),
+    ] {
         let read: Record = serde_json::from_value(json(&record)).expect("its own form");
         assert_eq!(read, record);
     }
@@ -355,25 +397,31 @@ fn a_timeout_is_a_field_that_older_readers_ignore() {
 /// An older program would end what carries the mark of an ended task. So it must not read that an
 /// adopted task was given back, and leaves a journal alone that may say so.
 #[test]
-fn only_an_adopted_task_of_the_newest_format_can_be_released() {
-    let adopted = Some(Adopted::default());
-    let format = record::format_for(&sample::spec(), adopted.as_ref());
-    assert_eq!(format, WITH_RELEASED);
+fn only_an_adopted_task_in_the_released_format_can_be_released() {
+    let adopted = Some(AdoptionInfo::default());
+    let format = record::format_for(&sample_records::task_spec(), adopted.as_ref());
+    assert_eq!(format, FORMAT_WITH_RELEASED);
     let state = |format, adopted| {
-        TaskState::new(Accepted { format, adopted, ..sample::accepted(sample::spec()) })
+        TaskState::new(AcceptedTask {
+            format,
+            adopted,
+            ..sample_records::accepted_task(sample_records::task_spec())
+        })
     };
     assert!(state(format, adopted.clone()).may_release());
-    assert!(!state(WITH_RESUMED, adopted.clone()).may_release());
+    assert!(!state(FORMAT_WITH_RESUMED, adopted.clone()).may_release());
     assert!(!state(format, None).may_release());
     let mut state = state(format, adopted);
     let by = "user".to_owned();
     for record in [
-        event(3, Event::Spawned { leader: sample::LEADER }),
-        event(9, Event::Released { by: by.clone() }),
+        event_record(3, TaskEvent::Spawned { leader: sample_records::LEADER }),
+        event_record(9, TaskEvent::Released { by: by.clone() }),
     ] {
         state.apply(record).expect("it can follow");
     }
     assert!(!state.may_release() && !state.is_live());
-    let Phase::Ended { outcome, leader: None } = state.life.phase() else { panic!("{state:?}") };
+    let Phase::Ended { outcome, leader: None } = state.lifecycle.phase() else {
+        panic!("{state:?}")
+    };
     assert_eq!(*outcome, Outcome::Released { by });
 }

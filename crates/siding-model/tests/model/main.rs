@@ -12,26 +12,26 @@
 //! - `wire`, `report`, `schema`: what leaves the program.
 
 mod activity;
-mod damage;
+mod damaged_journals;
 mod evidence;
 mod fixtures;
-mod foreign;
-mod history;
 mod journal;
 mod lifecycle;
 mod limits;
-mod machine;
 mod monitor;
 mod mutants;
 mod notices;
 mod prompts;
+mod random_histories;
 mod ready;
 mod reminder;
-mod report;
 mod rules;
-mod sample;
+mod sample_records;
 #[cfg(feature = "schema")]
 mod schema;
+mod task_view;
+mod traced_lifecycle;
+mod unowned;
 mod wait;
 mod watchdog;
 mod wire;

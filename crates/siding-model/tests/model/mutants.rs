@@ -5,73 +5,79 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-use siding_model::lifecycle::{Effect, Event, Life, Phase, Reason};
+use siding_model::lifecycle::{Lifecycle, LifecycleEffect, Phase, StopReason, TaskEvent};
 use siding_model::outcome::{LeaderEnd, Outcome, Placement};
-use siding_model::process::Mono;
+use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
 
-use crate::history::{self, Story};
-use crate::lifecycle::some_stories;
-use crate::machine::{Machine, View, run};
+use crate::lifecycle::deterministic_histories;
+use crate::random_histories::{self, EventHistory};
 use crate::rules::Rule;
+use crate::traced_lifecycle::{LifecycleView, TracedLifecycle, trace_history};
 
 /// One thing that is wrong. Whatever is not overridden is right.
 trait Fault: Clone + Debug + 'static {
-    fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+    fn step(
+        life: &Lifecycle,
+        event: &TaskEvent,
+        now: MonotonicMs,
+    ) -> (Lifecycle, Vec<LifecycleEffect>) {
         life.step(event, now)
     }
-    fn due(life: &Life, now: Mono) -> Option<Event> {
-        life.due(now)
+    fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
+        life.due_event(now)
     }
-    fn wake_at(life: &Life) -> Option<Mono> {
+    fn wake_at(life: &Lifecycle) -> Option<MonotonicMs> {
         life.wake_at()
     }
     /// Alters what is seen of the life, knowing everything that it was told.
-    fn distort(_view: &mut View, _told: &[(Event, Mono)]) {}
+    fn distort(_view: &mut LifecycleView, _told: &[(TaskEvent, MonotonicMs)]) {}
 }
 
 /// A life with a fault.
 #[derive(Debug, Clone)]
-struct Broken<F> {
-    life: Life,
-    told: Vec<(Event, Mono)>,
+struct FaultyLifecycle<F> {
+    lifecycle: Lifecycle,
+    events: Vec<(TaskEvent, MonotonicMs)>,
     fault: PhantomData<F>,
 }
 
-impl<F: Fault> Machine for Broken<F> {
-    fn begin(spec: &TaskSpec, started: Mono) -> Self {
-        Self { life: Life::new(spec, started), told: Vec::new(), fault: PhantomData }
+impl<F: Fault> TracedLifecycle for FaultyLifecycle<F> {
+    fn start(spec: &TaskSpec, started: MonotonicMs) -> Self {
+        Self { lifecycle: Lifecycle::new(spec, started), events: Vec::new(), fault: PhantomData }
     }
 
-    fn step(&self, event: &Event, now: Mono) -> (Self, Vec<Effect>) {
-        let (life, effects) = F::step(&self.life, event, now);
-        let told = self.told.iter().cloned().chain([(event.clone(), now)]).collect();
-        (Self { life, told, fault: PhantomData }, effects)
+    fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
+        let (life, effects) = F::step(&self.lifecycle, event, now);
+        let events = self.events.iter().cloned().chain([(event.clone(), now)]).collect();
+        (Self { lifecycle: life, events, fault: PhantomData }, effects)
     }
 
-    fn due(&self, now: Mono) -> Option<Event> {
-        F::due(&self.life, now)
+    fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
+        F::due_event(&self.lifecycle, now)
     }
 
-    fn wake_at(&self) -> Option<Mono> {
-        F::wake_at(&self.life)
+    fn wake_at(&self) -> Option<MonotonicMs> {
+        F::wake_at(&self.lifecycle)
     }
 
-    fn view(&self) -> View {
-        let mut view = self.life.view();
-        F::distort(&mut view, &self.told);
+    fn view(&self) -> LifecycleView {
+        let mut view = self.lifecycle.view();
+        F::distort(&mut view, &self.events);
         view
     }
 }
 
-fn unchanged(life: &Life) -> (Life, Vec<Effect>) {
+fn unchanged(life: &Lifecycle) -> (Lifecycle, Vec<LifecycleEffect>) {
     (life.clone(), Vec::new())
 }
 
 /// Returns who asked to stop and with which grace, oldest first.
-fn stops(told: &[(Event, Mono)]) -> impl DoubleEndedIterator<Item = (&String, Option<u64>, Mono)> {
+fn stop_requests(
+    told: &[(TaskEvent, MonotonicMs)],
+) -> impl DoubleEndedIterator<Item = (&String, Option<u64>, MonotonicMs)> {
     told.iter().filter_map(|(event, at)| {
-        let Event::StopAsked { by, grace_ms, .. } = event else { return None };
+        let TaskEvent::StopAsked { by, grace_ms, .. } = event else { return None };
         Some((by, *grace_ms, *at))
     })
 }
@@ -83,7 +89,7 @@ macro_rules! mutants {
         impl Fault for $name { $($body)* })+
 
         /// Every mutant: its name, the rule that must notice, and how the rule finds it.
-        const MUTANTS: &[(&str, Rule, fn(Rule, &[Story]) -> bool)] =
+        const MUTANTS: &[(&str, Rule, fn(Rule, &[EventHistory]) -> bool)] =
             &[$((stringify!($name), Rule::$rule, is_caught::<$name>)),+];
     };
 }
@@ -91,7 +97,7 @@ macro_rules! mutants {
 mutants! {
     /// Acts before anything is on record.
     ActsUnrecorded breaks RecordFirst {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
             effects.reverse();
             (next, effects)
@@ -99,51 +105,51 @@ mutants! {
     }
     /// Writes a record of what changed nothing, which a reader calls corruption.
     RecordsNothing breaks RecordFirst {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, effects) = life.step(event, now);
-            if next == *life { (next, vec![Effect::Record]) } else { (next, effects) }
+            if next == *life { (next, vec![LifecycleEffect::Record]) } else { (next, effects) }
         }
     }
     /// Tells of the deadline where the grace is over, for ever.
     SpinsOnTheDeadline breaks TimersProgress {
-        fn due(life: &Life, now: Mono) -> Option<Event> {
-            life.due(now).map(|_| Event::DeadlinePassed)
+        fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
+            life.due_event(now).map(|_| TaskEvent::DeadlinePassed)
         }
     }
     /// Is one millisecond late, so a shell that slept until then sleeps again for no time.
     WakesTooEarly breaks TimersProgress {
-        fn due(life: &Life, now: Mono) -> Option<Event> {
-            life.due(Mono(now.0 - 1))
+        fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
+            life.due_event(MonotonicMs(now.0 - 1))
         }
     }
     /// Sets no timer for the kill.
     SleepsThroughTheGrace breaks TimersAreSet {
-        fn wake_at(life: &Life) -> Option<Mono> {
+        fn wake_at(life: &Lifecycle) -> Option<MonotonicMs> {
             let stopping = matches!(life.phase(), Phase::Stopping { .. });
             life.wake_at().filter(|_| !stopping)
         }
-        fn due(life: &Life, now: Mono) -> Option<Event> {
-            Self::wake_at(life).and_then(|_| life.due(now))
+        fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
+            Self::wake_at(life).and_then(|_| life.due_event(now))
         }
     }
     /// Takes the time of day for something that matters.
     RoundsTheClock breaks OnlyDifferencesCount {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
-            life.step(event, Mono(now.0 / 16 * 16))
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
+            life.step(event, MonotonicMs(now.0 / 16 * 16))
         }
     }
     /// Believes every extension.
     ObeysAnyExtension breaks DeadlineStaysBelowCap {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
-            if let Some((Event::Extended { deadline }, _)) = told.last() {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+            if let Some((TaskEvent::Extended { deadline }, _)) = told.last() {
                 view.deadline = *deadline;
             }
         }
     }
     /// Lets a later reason take the place of the first.
     MovesTwice breaks BackgroundOnce {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
-            if let (Some((Event::Placed { why }, _)), false) =
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+            if let (Some((TaskEvent::Placed { why }, _)), false) =
                 (told.last(), matches!(view.phase, Phase::Ended { .. }))
             {
                 view.placement = Placement::Background { why: *why };
@@ -152,7 +158,7 @@ mutants! {
     }
     /// Comes back to the foreground when it ends.
     ComesBack breaks BackgroundOnce {
-        fn distort(view: &mut View, _: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if matches!(view.phase, Phase::Ended { .. }) {
                 view.placement = Placement::Foreground;
             }
@@ -160,8 +166,8 @@ mutants! {
     }
     /// Moves what has ended.
     MovesTheDead breaks BackgroundOnce {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
-            if let (Some((Event::Placed { why }, _)), Phase::Ended { .. }) =
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+            if let (Some((TaskEvent::Placed { why }, _)), Phase::Ended { .. }) =
                 (told.last(), &view.phase)
             {
                 view.placement = Placement::Background { why: *why };
@@ -170,35 +176,35 @@ mutants! {
     }
     /// Kills as soon as somebody says that the grace is over.
     KillsEarly breaks NoEarlyKill {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
-            let now = if *event == Event::GraceOver { Mono(u64::MAX) } else { now };
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
+            let now = if *event == TaskEvent::GraceOver { MonotonicMs(u64::MAX) } else { now };
             life.step(event, now)
         }
     }
     /// Drops a stop that comes before the leader is known.
     ForgetsEarlyStops breaks StopIsKept {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
-                (Phase::Starting { .. }, Event::StopAsked { .. }) => unchanged(life),
+                (Phase::Starting { .. }, TaskEvent::StopAsked { .. }) => unchanged(life),
                 _ => life.step(event, now),
             }
         }
     }
     /// Remembers an early stop and never tells the task.
     StopsInSilence breaks StopIsKept {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
-            if matches!(event, Event::Spawned { .. }) {
-                effects.retain(|effect| !matches!(effect, Effect::Signal(_)));
+            if matches!(event, TaskEvent::Spawned { .. }) {
+                effects.retain(|effect| !matches!(effect, LifecycleEffect::Signal(_)));
             }
             (next, effects)
         }
     }
     /// Gives every new asker a grace of his own.
     StretchesTheGrace breaks SecondStopShortens {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, kill_at, .. }, Some((_, grace, at))) =
-                (&mut view.phase, stops(told).last())
+                (&mut view.phase, stop_requests(told).last())
             {
                 let own = u64::try_from(intent.grace.as_millis()).expect("graces here are short");
                 *kill_at = (*kill_at).max(at.plus_ms(grace.unwrap_or(own)));
@@ -207,27 +213,27 @@ mutants! {
     }
     /// Hears only the first stop, however urgent the second is.
     IgnoresASecondStop breaks SecondStopShortens {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
-                (Phase::Stopping { .. }, Event::StopAsked { .. }) => unchanged(life),
+                (Phase::Stopping { .. }, TaskEvent::StopAsked { .. }) => unchanged(life),
                 _ => life.step(event, now),
             }
         }
     }
     /// The same, for a task that starts.
     IgnoresASecondEarlyStop breaks SecondStopShortens {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
-                (Phase::Starting { stop: Some(_) }, Event::StopAsked { .. }) => unchanged(life),
+                (Phase::Starting { stop: Some(_) }, TaskEvent::StopAsked { .. }) => unchanged(life),
                 _ => life.step(event, now),
             }
         }
     }
     /// Lets whoever stops a task with a long grace keep it alive beyond its deadline.
     StopsToLive breaks StopIsNoExtension {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { kill_at, .. }, Some((_, Some(grace), at))) =
-                (&mut view.phase, stops(told).next())
+                (&mut view.phase, stop_requests(told).next())
             {
                 *kill_at = at.plus_ms(grace);
             }
@@ -235,10 +241,10 @@ mutants! {
     }
     /// Takes an empty tree for the end of everything.
     EndsWithoutItsLeader breaks LeaderIsPartOfTheTree {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
-                (Phase::Stopping { ended: None, .. }, Event::TreeEmpty) => {
-                    life.step(&Event::Vanished { why: "empty".to_owned() }, now)
+                (Phase::Stopping { ended: None, .. }, TaskEvent::TreeEmpty) => {
+                    life.step(&TaskEvent::Vanished { why: "empty".to_owned() }, now)
                 }
                 _ => life.step(event, now),
             }
@@ -246,23 +252,23 @@ mutants! {
     }
     /// Says goodbye twice.
     ClosesTwice breaks EndIsFinal {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, effects) = life.step(event, now);
-            let again = life.is_ended() && *event == Event::TreeEmpty;
-            (next, if again { vec![Effect::Record, Effect::Close] } else { effects })
+            let again = life.is_ended() && *event == TaskEvent::TreeEmpty;
+            (next, if again { vec![LifecycleEffect::Record, LifecycleEffect::Close] } else { effects })
         }
     }
     /// Ends without telling anybody.
     NeverCloses breaks EndIsFinal {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
-            effects.retain(|effect| *effect != Effect::Close);
+            effects.retain(|effect| *effect != LifecycleEffect::Close);
             (next, effects)
         }
     }
     /// Folds a signal into an exit code.
     CallsASignalAnExit breaks OutcomeWasSeen {
-        fn distort(view: &mut View, _: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, .. } = &mut view.phase
                 && let Outcome::Signaled { signal, .. } = outcome
             {
@@ -273,7 +279,7 @@ mutants! {
     }
     /// Gives what nobody saw the code 0.
     CallsTheUnknownASuccess breaks OutcomeWasSeen {
-        fn distort(view: &mut View, _: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, leader } = &mut view.phase
                 && matches!(outcome, Outcome::Lost { .. })
             {
@@ -284,16 +290,16 @@ mutants! {
     }
     /// Believes whoever says that the deadline has passed.
     BelievesInAnyDeadline breaks OutcomeWasSeen {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
-            let early = *event == Event::DeadlinePassed;
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
+            let early = *event == TaskEvent::DeadlinePassed;
             life.step(event, if early { now.max(life.deadline()) } else { now })
         }
     }
     /// Names the last who asked.
     NamesTheLastAsker breaks FirstAskerIsNamed {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: Outcome::Stopped { by }, .. }, Some((last, _, _))) =
-                (&mut view.phase, stops(told).last())
+                (&mut view.phase, stop_requests(told).last())
             {
                 by.clone_from(last);
             }
@@ -301,16 +307,16 @@ mutants! {
     }
     /// Prefers the deadline to a person when both come in one instant.
     PrefersTheDeadline breaks FirstAskerIsNamed {
-        fn step(life: &Life, event: &Event, now: Mono) -> (Life, Vec<Effect>) {
-            let passed = matches!(event, Event::StopAsked { .. }) && now >= life.deadline();
-            life.step(if passed { &Event::DeadlinePassed } else { event }, now)
+        fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
+            let passed = matches!(event, TaskEvent::StopAsked { .. }) && now >= life.deadline();
+            life.step(if passed { &TaskEvent::DeadlinePassed } else { event }, now)
         }
     }
     /// Says that a stop ended what had long ended by itself.
     TakesCreditForTheEnd breaks OwnEndStays {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome, leader: Some(_) }, Some((by, _, _))) =
-                (&mut view.phase, stops(told).next())
+                (&mut view.phase, stop_requests(told).next())
             {
                 *outcome = Outcome::Stopped { by: by.clone() };
             }
@@ -318,7 +324,7 @@ mutants! {
     }
     /// Calls a task that was stopped and then exited one that exited.
     DeniesTheStop breaks OwnEndStays {
-        fn distort(view: &mut View, _: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, leader: Some(end) } = &mut view.phase {
                 *outcome = Outcome::from(end.clone());
             }
@@ -326,9 +332,9 @@ mutants! {
     }
     /// Has another outcome as soon as another reason is told, also after the end.
     ChangesItsMind breaks OneOutcomeInOneInstant {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: outcome @ Outcome::Stopped { .. }, .. }, true) =
-                (&mut view.phase, told.last().is_some_and(|(event, _)| *event == Event::TreeEmpty))
+                (&mut view.phase, told.last().is_some_and(|(event, _)| *event == TaskEvent::TreeEmpty))
             {
                 *outcome = Outcome::Deadline { limit_ms: 0 };
             }
@@ -336,11 +342,11 @@ mutants! {
     }
     /// Forgets the first reason when a second comes while it stops.
     ReplacesTheReason breaks SecondStopShortens {
-        fn distort(view: &mut View, told: &[(Event, Mono)]) {
+        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, .. }, Some((by, _, _))) =
-                (&mut view.phase, stops(told).last())
+                (&mut view.phase, stop_requests(told).last())
             {
-                intent.reason = Reason::Stop { by: by.clone() };
+                intent.reason = StopReason::Stop { by: by.clone() };
             }
         }
     }
@@ -348,23 +354,23 @@ mutants! {
 
 /// Nothing is wrong with it: what the wrapper itself adds must break no rule.
 #[derive(Debug, Clone)]
-struct Nothing;
-impl Fault for Nothing {}
+struct NoFault;
+impl Fault for NoFault {}
 
 /// Whether the rule notices the fault in any of these histories.
-fn is_caught<F: Fault>(rule: Rule, stories: &[Story]) -> bool {
-    stories.iter().any(|story| rule.judge(&run::<Broken<F>>(story)).is_err())
+fn is_caught<F: Fault>(rule: Rule, stories: &[EventHistory]) -> bool {
+    stories.iter().any(|story| rule.check(&trace_history::<FaultyLifecycle<F>>(story)).is_err())
 }
 
-fn stories(random: usize) -> Vec<Story> {
-    let mut stories = history::same_instant();
-    stories.extend(some_stories(random));
+fn all_histories(random: usize) -> Vec<EventHistory> {
+    let mut stories = random_histories::simultaneous_histories();
+    stories.extend(deterministic_histories(random));
     stories
 }
 
 #[test]
-fn every_mutant_is_caught_by_its_rule() {
-    let stories = stories(1_500);
+fn every_mutant_is_detected_by_its_rule() {
+    let stories = all_histories(1_500);
     let escaped: Vec<_> = MUTANTS
         .iter()
         .filter(|(_, rule, is_caught)| !is_caught(*rule, &stories))
@@ -375,9 +381,9 @@ fn every_mutant_is_caught_by_its_rule() {
 
 #[test]
 fn every_rule_has_a_mutant() {
-    let stories = stories(100);
+    let stories = all_histories(100);
     for rule in Rule::ALL {
         assert!(MUTANTS.iter().any(|(_, broken, _)| *broken == rule), "{rule:?} is decoration");
-        assert!(!is_caught::<Nothing>(rule, &stories), "{rule:?} finds fault with what has none");
+        assert!(!is_caught::<NoFault>(rule, &stories), "{rule:?} finds fault with what has none");
     }
 }

@@ -3,139 +3,174 @@
 use proptest::prelude::*;
 use serde_json::Map;
 use siding_model::journal::{self, TaskState};
-use siding_model::lifecycle::{Event, Phase, Tree};
+use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
 use siding_model::limits::{Breach, Limits, OnLimit};
 use siding_model::monitor::Monitor;
 use siding_model::notice::{
-    Certainty, Consumer, Kind, News, Notice, NoticeId, NoticeOutput, NoticeView, Priority,
-    SUMMARY_MAX, Status, Story, needs_person, xml,
+    Consumer, MAX_SUMMARY_BYTES, Notice, NoticeEvent, NoticeId, NoticeKind, NoticeOutput,
+    NoticeStatus, NoticeView, Priority, StallCertainty, TaskNotices, format_notice_xml,
+    needs_person,
 };
-use siding_model::outcome::{LeaderEnd, Limit, Outcome, Placement, Why};
-use siding_model::process::{BootId, Mono, Wall};
-use siding_model::record::{Accepted, Record, WITH_EXPIRING, format_for};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
+use siding_model::process::{BootId, MonotonicMs, UnixMs};
+use siding_model::record::{AcceptedTask, FORMAT_WITH_EXPIRING, Record, format_for};
 use siding_model::signal::Signal;
-use siding_model::spec::{Command, TaskSpec};
+use siding_model::spec::{TaskCommand, TaskSpec};
 
-use crate::history::stories;
-use crate::sample::{self, accepted, closed, event, exited, rescued, spec, stop};
+use crate::random_histories::any_history;
+use crate::sample_records::{
+    self, accepted_task, closed_record, event_record, exited_event, stop_event, takeover_record,
+    task_spec,
+};
 
-const LEADER: Event = Event::Spawned { leader: sample::LEADER };
-const IN_BACKGROUND: Placement = Placement::Background { why: Why::Asked };
+const SPAWNED: TaskEvent = TaskEvent::Spawned { leader: sample_records::LEADER };
+const IN_BACKGROUND: Placement = Placement::Background { why: BackgroundReason::Asked };
 
-fn background() -> TaskSpec {
-    TaskSpec { placement: IN_BACKGROUND, ..spec() }
+fn background_spec() -> TaskSpec {
+    TaskSpec { placement: IN_BACKGROUND, ..task_spec() }
 }
 
 /// Reads what a task with these records after the first has to tell.
-fn story(spec: TaskSpec, rest: &[Record]) -> Story {
-    let first = Record::Accepted(Box::new(accepted(spec)));
+fn read_notices(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
+    let first = Record::Accepted(Box::new(accepted_task(spec)));
     let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
-    Story::read(&sample::lines(&records).concat()).expect("the records can follow each other")
+    TaskNotices::from_journal(&sample_records::journal_lines(&records).concat())
+        .expect("the records can follow each other")
 }
 
-fn told(story: &Story) -> Vec<(u64, Kind)> {
-    story.notices.iter().map(|notice| (notice.id.seq, notice.news.kind())).collect()
+fn seqs_and_kinds(story: &TaskNotices) -> Vec<(u64, NoticeKind)> {
+    story.notices.iter().map(|notice| (notice.id.seq, notice.event.kind())).collect()
 }
 
 #[test]
-fn each_way_to_end_is_told_once() {
-    let failed = Event::SpawnFailed { error: "no such file".to_owned(), errno: 2 };
-    let vanished = Event::Vanished { why: "gone".to_owned() };
-    let ways: [(&[Event], Status); 7] = [
-        (&[LEADER, exited(0, Tree::Empty)], Status::Completed),
-        (&[LEADER, exited(7, Tree::Empty)], Status::Failed),
-        (&[LEADER, stop("user"), exited(0, Tree::Empty)], Status::Stopped),
-        (&[LEADER, Event::DeadlinePassed, exited(0, Tree::Empty)], Status::TimedOut),
+fn each_outcome_gives_one_notice() {
+    let failed = TaskEvent::SpawnFailed { error: "no such file".to_owned(), errno: 2 };
+    let vanished = TaskEvent::Vanished { why: "gone".to_owned() };
+    let ways: [(&[TaskEvent], NoticeStatus); 7] = [
+        (&[SPAWNED, exited_event(0, TreeLiveness::Empty)], NoticeStatus::Completed),
+        (&[SPAWNED, exited_event(7, TreeLiveness::Empty)], NoticeStatus::Failed),
         (
-            &[LEADER, stop("session"), Event::GraceOver, Event::Swept { survivors: 0 }],
-            Status::Stopped,
+            &[SPAWNED, stop_event("user"), exited_event(0, TreeLiveness::Empty)],
+            NoticeStatus::Stopped,
         ),
-        (&[failed], Status::Failed),
-        (&[LEADER, vanished], Status::Lost),
+        (
+            &[SPAWNED, TaskEvent::DeadlinePassed, exited_event(0, TreeLiveness::Empty)],
+            NoticeStatus::TimedOut,
+        ),
+        (
+            &[
+                SPAWNED,
+                stop_event("session"),
+                TaskEvent::GraceOver,
+                TaskEvent::Swept { survivors: 0 },
+            ],
+            NoticeStatus::Stopped,
+        ),
+        (&[failed], NoticeStatus::Failed),
+        (&[SPAWNED, vanished], NoticeStatus::Lost),
     ];
     for (events, status) in ways {
         let records: Vec<Record> =
-            (1..).zip(events).map(|(n, one)| event(n * 60_000, one.clone())).collect();
+            (1..).zip(events).map(|(n, one)| event_record(n * 60_000, one.clone())).collect();
         let last = records.len() as u64;
-        let records = [records, vec![closed(last * 60_000)]].concat();
-        let story = story(background(), &records);
-        assert_eq!(told(&story), [(last, Kind::Ended)], "{events:?}");
-        assert_eq!(story.notices[0].news.status(), status, "{events:?}");
+        let records = [records, vec![closed_record(last * 60_000)]].concat();
+        let story = read_notices(background_spec(), &records);
+        assert_eq!(seqs_and_kinds(&story), [(last, NoticeKind::Ended)], "{events:?}");
+        assert_eq!(story.notices[0].event.status(), status, "{events:?}");
     }
 }
 
 /// PAINS C3: the shell has ended and work goes on. That is true until the end, and only then.
 #[test]
-fn what_lingers_is_told_until_it_has_ended() {
-    let records = [event(1, LEADER), event(9, exited(0, Tree::Alive)), rescued(20)];
-    let lingering = story(background(), &records);
-    assert_eq!(told(&lingering), [(2, Kind::Lingering)]);
-    let moved =
-        [&records[..], &[event(30, Event::Extended { deadline: Mono(1_090_000) })]].concat();
-    assert_eq!(told(&story(background(), &moved)), [(2, Kind::Lingering)], "told once");
-    let ended = [&records[..], &[event(40, Event::TreeEmpty), closed(40)]].concat();
-    assert_eq!(told(&story(background(), &ended)), [(4, Kind::Ended)]);
+fn a_lingering_notice_lasts_until_the_task_ends() {
+    let records = [
+        event_record(1, SPAWNED),
+        event_record(9, exited_event(0, TreeLiveness::Alive)),
+        takeover_record(20),
+    ];
+    let lingering = read_notices(background_spec(), &records);
+    assert_eq!(seqs_and_kinds(&lingering), [(2, NoticeKind::Lingering)]);
+    let moved = [
+        &records[..],
+        &[event_record(30, TaskEvent::Extended { deadline: MonotonicMs(1_090_000) })],
+    ]
+    .concat();
+    assert_eq!(
+        seqs_and_kinds(&read_notices(background_spec(), &moved)),
+        [(2, NoticeKind::Lingering)],
+        "told once"
+    );
+    let ended =
+        [&records[..], &[event_record(40, TaskEvent::TreeEmpty), closed_record(40)]].concat();
+    assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(4, NoticeKind::Ended)]);
 }
 
 /// Each stall is news while it lasts. Of one that another has followed only the number is told.
 #[test]
-fn of_several_stalls_the_last_is_told_with_their_number() {
-    let stall = |after_ms| Record::Stalled(Box::new(sample::stalled(after_ms)));
-    let says = |story: &Story| {
-        let News::Stalled { says, .. } = &story.notices[0].news else { panic!("{story:?}") };
+fn only_the_last_stall_is_reported_with_the_count() {
+    let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));
+    let says = |story: &TaskNotices| {
+        let NoticeEvent::Stalled { text: says, .. } = &story.notices[0].event else {
+            panic!("{story:?}")
+        };
         says.clone()
     };
-    let one = story(background(), &[event(1, LEADER), stall(50_000)]);
-    assert_eq!(told(&one), [(2, Kind::Stalled)]);
+    let one = read_notices(background_spec(), &[event_record(1, SPAWNED), stall(50_000)]);
+    assert_eq!(seqs_and_kinds(&one), [(2, NoticeKind::Stalled)]);
     assert!(!says(&one).contains("times"), "{}", says(&one));
-    let three = [event(1, LEADER), stall(50_000), stall(150_000), stall(250_000)];
-    let story_of_three = story(background(), &three);
-    assert_eq!(told(&story_of_three), [(4, Kind::Stalled)], "a notice of its own");
+    let three = [event_record(1, SPAWNED), stall(50_000), stall(150_000), stall(250_000)];
+    let story_of_three = read_notices(background_spec(), &three);
+    assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");
     assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
     // What was answered is asked no more, and still counts.
-    let answered = [&three[..], &[sample::resumed(260_000)]].concat();
-    assert_eq!(told(&story(background(), &answered)), []);
-    let again = story(background(), &[&answered[..], &[stall(350_000)]].concat());
-    assert_eq!(told(&again), [(6, Kind::Stalled)]);
+    let answered = [&three[..], &[sample_records::resumed_record(260_000)]].concat();
+    assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &answered)), []);
+    let again = read_notices(background_spec(), &[&answered[..], &[stall(350_000)]].concat());
+    assert_eq!(seqs_and_kinds(&again), [(6, NoticeKind::Stalled)]);
     assert!(says(&again).ends_with("; it has stalled 4 times so far"));
-    let ended = [&three[..], &[event(300_000, exited(0, Tree::Empty)), closed(300_000)]].concat();
-    assert_eq!(told(&story(background(), &ended)), [(5, Kind::Ended)]);
+    let ended = [
+        &three[..],
+        &[event_record(300_000, exited_event(0, TreeLiveness::Empty)), closed_record(300_000)],
+    ]
+    .concat();
+    assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(5, NoticeKind::Ended)]);
 }
 
 /// A background task of fifteen minutes that gives notice of its deadline.
-fn with_notice() -> TaskSpec {
+fn spec_with_deadline_notice() -> TaskSpec {
     TaskSpec {
         deadline_ms: 900_000,
         cap_ms: 3_600_000,
         deadline_notice_ms: 120_000,
-        ..background()
+        ..background_spec()
     }
 }
 
 /// Folds a journal that may hold an `expiring`.
-fn story_with_deadline(spec: TaskSpec, rest: &[Record]) -> Story {
-    let first = Accepted { format: format_for(&spec, None), ..accepted(spec) };
+fn read_notices_with_format(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
+    let first = AcceptedTask { format: format_for(&spec, None), ..accepted_task(spec) };
     let first = Record::Accepted(Box::new(first));
     let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
-    Story::read(&sample::lines(&records).concat()).expect("the records can follow each other")
+    TaskNotices::from_journal(&sample_records::journal_lines(&records).concat())
+        .expect("the records can follow each other")
 }
 
-fn expiring(after_ms: u64, deadline_ms: u64) -> Record {
-    let after = |ms| sample::STARTED.plus_ms(ms);
+fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
+    let after = |ms| sample_records::STARTED.plus_ms(ms);
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
 /// SPEC §5.1: two minutes before the deadline, once for each deadline, and only while it is true.
 #[test]
-fn a_near_deadline_is_told_until_it_has_moved_or_the_task_is_being_ended() {
-    let spec = with_notice();
-    let near = [event(1, LEADER), expiring(780_000, 900_000)];
-    let story = story_with_deadline(spec.clone(), &near);
-    assert_eq!(told(&story), [(2, Kind::Expiring)]);
-    let news = &story.notices[0].news;
-    assert_eq!((news.status(), news.priority()), (Status::Expiring, Priority::Next));
-    let News::Expiring { says, evidence, .. } = news else { panic!("{news:?}") };
-    let id = sample::task_id();
+fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
+    let spec = spec_with_deadline_notice();
+    let near = [event_record(1, SPAWNED), expiring_record(780_000, 900_000)];
+    let story = read_notices_with_format(spec.clone(), &near);
+    assert_eq!(seqs_and_kinds(&story), [(2, NoticeKind::Expiring)]);
+    let news = &story.notices[0].event;
+    assert_eq!((news.status(), news.priority()), (NoticeStatus::Expiring, Priority::Next));
+    let NoticeEvent::Expiring { text: says, evidence, .. } = news else { panic!("{news:?}") };
+    let id = sample_records::task_id();
     assert_eq!(
         *says,
         format!(
@@ -146,143 +181,173 @@ fn a_near_deadline_is_told_until_it_has_moved_or_the_task_is_being_ended() {
     let numbers = ["left_ms", "deadline_ms", "cap_ms"].map(|name| evidence[name].as_u64());
     assert_eq!(numbers, [Some(120_000), Some(900_000), Some(3_600_000)]);
 
-    let moved = event(790_000, Event::Extended { deadline: sample::STARTED.plus_ms(1_800_000) });
+    let moved = event_record(
+        790_000,
+        TaskEvent::Extended { deadline: sample_records::STARTED.plus_ms(1_800_000) },
+    );
     let moved = [&near[..], &[moved]].concat();
-    assert_eq!(told(&story_with_deadline(spec.clone(), &moved)), []);
-    let again = [&moved[..], &[expiring(1_680_000, 1_800_000)]].concat();
-    assert_eq!(told(&story_with_deadline(spec.clone(), &again)), [(4, Kind::Expiring)]);
-    let stopped = [&near[..], &[event(800_000, stop("user"))]].concat();
-    assert_eq!(told(&story_with_deadline(spec.clone(), &stopped)), []);
-    let ended = [&near[..], &[event(800_000, exited(0, Tree::Empty))]].concat();
-    assert_eq!(told(&story_with_deadline(spec, &ended)), [(3, Kind::Ended)]);
+    assert_eq!(seqs_and_kinds(&read_notices_with_format(spec.clone(), &moved)), []);
+    let again = [&moved[..], &[expiring_record(1_680_000, 1_800_000)]].concat();
+    assert_eq!(
+        seqs_and_kinds(&read_notices_with_format(spec.clone(), &again)),
+        [(4, NoticeKind::Expiring)]
+    );
+    let stopped = [&near[..], &[event_record(800_000, stop_event("user"))]].concat();
+    assert_eq!(seqs_and_kinds(&read_notices_with_format(spec.clone(), &stopped)), []);
+    let ended =
+        [&near[..], &[event_record(800_000, exited_event(0, TreeLiveness::Empty))]].concat();
+    assert_eq!(seqs_and_kinds(&read_notices_with_format(spec, &ended)), [(3, NoticeKind::Ended)]);
 }
 
 /// What a watchdog tells ends nothing, also where a limit would: then it is a notice of its own.
 #[test]
-fn a_watchdog_is_told_whatever_happens_at_a_limit() {
-    let limits = Limits { on_limit: OnLimit::Stop, ..spec().limits };
-    let spec = TaskSpec { limits, ..background() };
-    let limit = sample::breach(5_000);
+fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
+    let limits = Limits { on_limit: OnLimit::Stop, ..task_spec().limits };
+    let spec = TaskSpec { limits, ..background_spec() };
+    let limit = sample_records::breach(5_000);
     let watchdog = Breach { watchdog: true, ..limit.clone() };
-    let told_of =
-        |breach: Breach| story(spec.clone(), &[event(1, LEADER), Record::Limit(Box::new(breach))]);
-    assert_eq!(told(&told_of(limit)), [], "its end will tell");
+    let told_of = |breach: Breach| {
+        read_notices(spec.clone(), &[event_record(1, SPAWNED), Record::Limit(Box::new(breach))])
+    };
+    assert_eq!(seqs_and_kinds(&told_of(limit)), [], "its end will tell");
     let story = told_of(watchdog);
-    assert_eq!(told(&story), [(2, Kind::Limit)]);
-    let News::Limit { says, .. } = &story.notices[0].news else { panic!("{story:?}") };
+    assert_eq!(seqs_and_kinds(&story), [(2, NoticeKind::Limit)]);
+    let NoticeEvent::Limit { text: says, .. } = &story.notices[0].event else {
+        panic!("{story:?}")
+    };
     assert!(says.contains("; it goes on: `siding why b-"), "{says}");
 }
 
 #[test]
-fn a_deadline_at_the_cap_cannot_be_moved() {
+fn a_notice_at_the_cap_says_the_deadline_cannot_move() {
     let says = |cap_ms| {
-        let spec = TaskSpec { cap_ms, ..with_notice() };
-        let story = story_with_deadline(spec, &[event(1, LEADER), expiring(780_000, 900_000)]);
-        let News::Expiring { says, .. } = &story.notices[0].news else { panic!("{story:?}") };
+        let spec = TaskSpec { cap_ms, ..spec_with_deadline_notice() };
+        let story = read_notices_with_format(
+            spec,
+            &[event_record(1, SPAWNED), expiring_record(780_000, 900_000)],
+        );
+        let NoticeEvent::Expiring { text: says, .. } = &story.notices[0].event else {
+            panic!("{story:?}")
+        };
         says.split("; ").nth(1).expect("three parts").to_owned()
     };
     assert_eq!(says(900_000), "it cannot be moved beyond the cap of 15m (max_elapsed_hard_cap)");
-    let id = sample::task_id();
+    let id = sample_records::task_id();
     assert_eq!(says(1_265_500), format!("`siding extend {id} 6m5s` moves it to 21m 5s"));
 }
 
 /// One notice for each deadline, none for a short life or a caller who waits.
 #[test]
-fn the_notice_of_a_deadline_is_due_once_for_each_deadline() {
+fn a_deadline_notice_is_due_once_per_deadline() {
     let due = |spec: TaskSpec, rest: &[Record]| {
-        let records = [&[event(1, LEADER)], rest].concat();
-        story_with_deadline(spec, &records).state.deadline_notice_at()
+        let records = [&[event_record(1, SPAWNED)], rest].concat();
+        read_notices_with_format(spec, &records).state.deadline_notice_at()
     };
-    let after = |ms| Some(sample::STARTED.plus_ms(ms));
-    let spec = with_notice();
+    let after = |ms| Some(sample_records::STARTED.plus_ms(ms));
+    let spec = spec_with_deadline_notice();
     assert_eq!(due(spec.clone(), &[]), after(780_000));
-    assert_eq!(due(spec.clone(), &[expiring(780_000, 900_000)]), None, "on record");
-    let rescue = [expiring(780_000, 900_000), rescued(781_000)];
+    assert_eq!(due(spec.clone(), &[expiring_record(780_000, 900_000)]), None, "on record");
+    let rescue = [expiring_record(780_000, 900_000), takeover_record(781_000)];
     assert_eq!(due(spec.clone(), &rescue), None, "on record for the next shim too");
-    let moved = |ms| event(790_000, Event::Extended { deadline: sample::STARTED.plus_ms(ms) });
-    let extended = [expiring(780_000, 900_000), moved(1_800_000)];
+    let moved = |ms| {
+        event_record(790_000, TaskEvent::Extended { deadline: sample_records::STARTED.plus_ms(ms) })
+    };
+    let extended = [expiring_record(780_000, 900_000), moved(1_800_000)];
     assert_eq!(due(spec.clone(), &extended), after(1_680_000), "another deadline");
-    assert_eq!(due(spec.clone(), &[event(5, stop("user"))]), None);
+    assert_eq!(due(spec.clone(), &[event_record(5, stop_event("user"))]), None);
     let short = TaskSpec { deadline_ms: 599_999, ..spec.clone() };
     assert_eq!(due(short.clone(), &[]), None, "it is short");
     assert_eq!(due(short, &[moved(1_800_000)]), after(1_680_000), "it was");
     assert_eq!(due(TaskSpec { deadline_notice_ms: 0, ..spec.clone() }, &[]), None);
     let waited_for = TaskSpec { placement: Placement::Foreground, ..spec.clone() };
     assert_eq!(due(waited_for.clone(), &[]), None, "its caller waits");
-    let placed = event(15_000, Event::Placed { why: Why::Budget });
+    let placed = event_record(15_000, TaskEvent::Placed { why: BackgroundReason::Budget });
     assert_eq!(due(waited_for, &[placed]), after(780_000));
     // A journal of an older format, which this shim goes on with.
-    let mut old = story(spec, &[event(1, LEADER)]).state;
+    let mut old = read_notices(spec, &[event_record(1, SPAWNED)]).state;
     assert_eq!(old.deadline_notice_at(), None);
-    old.format = WITH_EXPIRING;
+    old.format = FORMAT_WITH_EXPIRING;
     assert_eq!(old.deadline_notice_at(), after(780_000));
 }
 
 #[test]
-fn the_caller_of_a_foreground_task_is_told_first() {
-    let end = [event(1, LEADER), event(9, exited(0, Tree::Empty)), closed(9)];
-    let boot = &accepted(spec()).boot;
-    let turn = |story: &Story, boot: &BootId, ms: u64| {
-        let now = sample::STARTED.plus_ms(ms);
-        story.notices[0].callers_turn_until(&story.state, boot, now)
+fn the_foreground_caller_has_priority_for_the_notice() {
+    let end = [
+        event_record(1, SPAWNED),
+        event_record(9, exited_event(0, TreeLiveness::Empty)),
+        closed_record(9),
+    ];
+    let boot = &accepted_task(task_spec()).boot;
+    let turn = |story: &TaskNotices, boot: &BootId, ms: u64| {
+        let now = sample_records::STARTED.plus_ms(ms);
+        story.notices[0].caller_priority_until(&story.state, boot, now)
     };
-    let foreground = story(spec(), &end);
-    assert_eq!(turn(&foreground, boot, 9), Some(sample::STARTED.plus_ms(5_009)));
+    let foreground = read_notices(task_spec(), &end);
+    assert_eq!(turn(&foreground, boot, 9), Some(sample_records::STARTED.plus_ms(5_009)));
     assert_eq!(turn(&foreground, boot, 5_009), None, "it was killed");
     assert_eq!(turn(&foreground, &BootId("the next".to_owned()), 9), None);
-    assert_eq!(turn(&story(background(), &end), boot, 9), None);
+    assert_eq!(turn(&read_notices(background_spec(), &end), boot, 9), None);
     // It went to the background: nobody waits.
-    let left = [end[0].clone(), event(5, Event::Placed { why: Why::User }), end[1].clone()];
-    assert_eq!(turn(&story(spec(), &left), boot, 9), None);
+    let left = [
+        end[0].clone(),
+        event_record(5, TaskEvent::Placed { why: BackgroundReason::User }),
+        end[1].clone(),
+    ];
+    assert_eq!(turn(&read_notices(task_spec(), &left), boot, 9), None);
 }
 
 #[test]
-fn times_are_those_of_the_news() {
-    let records = [event(1, LEADER), event(9_000, exited(7, Tree::Empty))];
-    let without = story(background(), &records).notices.remove(0);
-    assert_eq!((without.elapsed_ms, without.wall), (9_000, Wall(1_763_764_881_345)));
+fn notice_times_are_the_event_times() {
+    let records =
+        [event_record(1, SPAWNED), event_record(9_000, exited_event(7, TreeLiveness::Empty))];
+    let without = read_notices(background_spec(), &records).notices.remove(0);
+    assert_eq!((without.elapsed_ms, without.wall), (9_000, UnixMs(1_763_764_881_345)));
     // The clock was set meanwhile: what was noted counts.
-    let set = [&records[..], &[closed(100_000)]].concat();
-    let with = story(background(), &set).notices.remove(0);
-    assert_eq!((with.elapsed_ms, with.wall), (9_000, Wall(1_763_764_972_345)));
+    let set = [&records[..], &[closed_record(100_000)]].concat();
+    let with = read_notices(background_spec(), &set).notices.remove(0);
+    assert_eq!((with.elapsed_ms, with.wall), (9_000, UnixMs(1_763_764_972_345)));
     assert_eq!(with.id, without.id, "the name does not depend on it");
 }
 
-fn stalled(certainty: Certainty) -> News {
+fn stalled_event(certainty: StallCertainty) -> NoticeEvent {
     let evidence = [("verdict".to_owned(), "input_wait".into())].into_iter().collect();
-    News::Stalled { certainty, says: "it waits for input".to_owned(), evidence }
+    NoticeEvent::Stalled { certainty, text: "it waits for input".to_owned(), evidence }
 }
 
-fn limit() -> News {
-    News::Limit { which: Limit::CpuSpin, says: "it spins".to_owned() }
+fn limit_event() -> NoticeEvent {
+    NoticeEvent::Limit { which: LimitKind::CpuSpin, text: "it spins".to_owned() }
 }
 
-fn news_with(news: News, wall: i64, seq: u64) -> Notice {
+fn notice_with(news: NoticeEvent, wall: i64, seq: u64) -> Notice {
     Notice {
-        id: NoticeId { task: sample::task_id(), seq },
-        at: sample::STARTED,
-        wall: Wall(wall),
+        id: NoticeId { task: sample_records::task_id(), seq },
+        at: sample_records::STARTED,
+        wall: UnixMs(wall),
         elapsed_ms: 192_345,
         placement: IN_BACKGROUND,
-        news,
+        event: news,
     }
 }
 
 #[test]
-fn what_needs_an_answer_comes_first_and_then_time_decides() {
-    let ended = |outcome| News::Ended { outcome, unready: None };
+fn notices_are_ordered_by_priority_then_time() {
+    let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
     let next = [
-        stalled(Certainty::Hard),
-        limit(),
-        News::Ready { says: String::new(), evidence: Map::new() },
-        News::Expiring { deadline: Mono(0), says: String::new(), evidence: Map::new() },
+        stalled_event(StallCertainty::Hard),
+        limit_event(),
+        NoticeEvent::Ready { text: String::new(), evidence: Map::new() },
+        NoticeEvent::Expiring {
+            deadline: MonotonicMs(0),
+            text: String::new(),
+            evidence: Map::new(),
+        },
         ended(Outcome::Deadline { limit_ms: 1 }),
-        ended(Outcome::Limit { which: Limit::Memory }),
+        ended(Outcome::Limit { which: LimitKind::Memory }),
     ];
     let later = [
-        stalled(Certainty::Soft),
-        News::Matched { says: String::new() },
-        News::Lingering { leader: LeaderEnd::Exited { code: 0 } },
+        stalled_event(StallCertainty::Soft),
+        NoticeEvent::Matched { text: String::new() },
+        NoticeEvent::Lingering { leader: LeaderEnd::Exited { code: 0 } },
         ended(Outcome::Exited { code: 1 }),
         ended(Outcome::Stopped { by: "user".to_owned() }),
         ended(Outcome::Lost { why: String::new() }),
@@ -290,30 +355,30 @@ fn what_needs_an_answer_comes_first_and_then_time_decides() {
     assert!(next.iter().all(|news| news.priority() == Priority::Next));
     assert!(later.iter().all(|news| news.priority() == Priority::Later));
     let mut notices = [
-        news_with(later[3].clone(), 1, 4),
-        news_with(next[0].clone(), 9, 3),
-        news_with(later[0].clone(), 1, 2),
-        news_with(next[1].clone(), 5, 1),
+        notice_with(later[3].clone(), 1, 4),
+        notice_with(next[0].clone(), 9, 3),
+        notice_with(later[0].clone(), 1, 2),
+        notice_with(next[1].clone(), 5, 1),
     ];
-    notices.sort_by_key(Notice::place);
+    notices.sort_by_key(Notice::sort_key);
     assert_eq!(notices.map(|notice| notice.id.seq), [1, 3, 2, 4]);
 }
 
 /// The newest line stands last, and is whole.
 #[test]
-fn what_matched_is_told_whole() {
-    let text = format!("{}end", "x".repeat(Monitor::TEXT_MAX - 3));
+fn a_matched_line_is_reported_whole() {
+    let text = format!("{}end", "x".repeat(Monitor::MAX_TEXT_BYTES - 3));
     let says = format!("1000 lines, the last:\n{text}");
-    let view = view(News::Matched { says: says.clone() }, "make", "");
+    let view = notice_view(NoticeEvent::Matched { text: says.clone() }, "make", "");
     assert_eq!(view.summary, says);
 }
 
 #[test]
-fn names_read_back_and_nothing_else_does() {
-    let id = NoticeId { task: sample::task_id(), seq: 17 };
+fn only_valid_notice_ids_parse_and_round_trip() {
+    let id = NoticeId { task: sample_records::task_id(), seq: 17 };
     assert_eq!(id.to_string().parse(), Ok(id));
     assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"{id}\""));
-    let task = sample::task_id().to_string();
+    let task = sample_records::task_id().to_string();
     let bad = [
         "",
         ".",
@@ -335,24 +400,24 @@ fn names_read_back_and_nothing_else_does() {
     }
 }
 
-fn state(spec: TaskSpec) -> TaskState {
-    TaskState::new(accepted(spec))
+fn task_state(spec: TaskSpec) -> TaskState {
+    TaskState::new(accepted_task(spec))
 }
 
-fn view(news: News, command: &str, summary: &str) -> NoticeView {
-    let command = Command::Shell { text: command.to_owned(), shell: "bash".to_owned() };
+fn notice_view(news: NoticeEvent, command: &str, summary: &str) -> NoticeView {
+    let command = TaskCommand::Shell { text: command.to_owned(), shell: "bash".to_owned() };
     let output = NoticeOutput { path: "/state/output".to_owned(), bytes: 18_211 };
-    let state = state(TaskSpec { command, name: None, ..background() });
-    NoticeView::new(&state, &news_with(news, 0, 3), output, summary)
+    let state = task_state(TaskSpec { command, name: None, ..background_spec() });
+    NoticeView::new(&state, &notice_with(news, 0, 3), output, summary)
 }
 
 /// A person is called for an answer, a failure, a deadline and a limit, and for nothing else.
 #[test]
-fn a_person_is_called_when_something_needs_them() {
-    let ended = |outcome| News::Ended { outcome, unready: None };
+fn needs_person_is_true_for_answers_failures_and_limits() {
+    let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
     let silent = |verdict: &str| {
         let evidence = [("verdict".to_owned(), verdict.into())].into_iter().collect();
-        News::Stalled { certainty: Certainty::Hard, says: String::new(), evidence }
+        NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: String::new(), evidence }
     };
     let by = "user".to_owned();
     let error = "no such file".to_owned();
@@ -362,30 +427,31 @@ fn a_person_is_called_when_something_needs_them() {
         (ended(Outcome::Signaled { signal: Signal::KILL, by: None }), true),
         (ended(Outcome::FailedToStart { error }), true),
         (ended(Outcome::Deadline { limit_ms: 5 }), true),
-        (ended(Outcome::Limit { which: Limit::Memory }), true),
+        (ended(Outcome::Limit { which: LimitKind::Memory }), true),
         (ended(Outcome::Lost { why: "gone".to_owned() }), true),
         (ended(Outcome::Stopped { by }), false),
-        (News::Lingering { leader: LeaderEnd::Exited { code: 0 } }, false),
-        (limit(), true),
-        (News::Denied { says: "x".to_owned() }, true),
+        (NoticeEvent::Lingering { leader: LeaderEnd::Exited { code: 0 } }, false),
+        (limit_event(), true),
+        (NoticeEvent::Denied { text: "x".to_owned() }, true),
         (silent("input_wait"), true),
         (silent("input_likely"), true),
         (silent("password_likely"), true),
         (silent("waiting"), false),
         (silent("serving"), false),
-        (News::Matched { says: "x".to_owned() }, false),
+        (NoticeEvent::Matched { text: "x".to_owned() }, false),
     ];
     for (news, needs) in cases {
-        let view = view(news, "make", "");
+        let view = notice_view(news, "make", "");
         assert_eq!(needs_person(&view), needs, "{view:?}");
     }
 }
 
 #[test]
-fn the_block_is_that_of_the_specification() {
-    let news = News::Ended { outcome: Outcome::Exited { code: 7 }, unready: None };
-    let block = xml(&view(news, "npm test 2>/dev/null", "error: x < y\n3 failed\n"));
-    let task = sample::task_id();
+fn the_xml_block_matches_the_specification() {
+    let news = NoticeEvent::Ended { outcome: Outcome::Exited { code: 7 }, readiness_note: None };
+    let block =
+        format_notice_xml(&notice_view(news, "npm test 2>/dev/null", "error: x < y\n3 failed\n"));
+    let task = sample_records::task_id();
     assert_eq!(
         block,
         format!(
@@ -405,9 +471,9 @@ fn the_block_is_that_of_the_specification() {
 }
 
 #[test]
-fn each_kind_has_the_fields_it_has() {
-    let fields = |news: News| {
-        let block = xml(&view(news, "x", ""));
+fn each_notice_kind_has_its_xml_fields() {
+    let fields = |news: NoticeEvent| {
+        let block = format_notice_xml(&notice_view(news, "x", ""));
         let document = roxmltree::Document::parse(&block).expect("well-formed");
         let text = |name: &str| {
             let found = document.descendants().find(|node| node.has_tag_name(name));
@@ -417,49 +483,52 @@ fn each_kind_has_the_fields_it_has() {
             .map(|name| text(name).unwrap_or_else(|| "-".to_owned()))
             .join(" | ")
     };
-    let ended = |outcome| fields(News::Ended { outcome, unready: None });
+    let ended = |outcome| fields(NoticeEvent::Ended { outcome, readiness_note: None });
     let killed = Outcome::Signaled { signal: Signal::KILL, by: None };
     assert_eq!(ended(killed), "failed | - | SIGKILL | - |  | -");
     assert_eq!(ended(Outcome::Deadline { limit_ms: 1_800_000 }), "timed_out | - | - | 30m |  | -");
-    assert_eq!(ended(Outcome::Limit { which: Limit::Memory }), "limit | - | - | memory |  | -");
+    assert_eq!(ended(Outcome::Limit { which: LimitKind::Memory }), "limit | - | - | memory |  | -");
     let stopped = ended(Outcome::Stopped { by: "session".to_owned() });
     assert_eq!(stopped, "stopped | - | - | - | stopped by session | -");
     let lost = ended(Outcome::Lost { why: "reboot".to_owned() });
     assert_eq!(lost, "lost | - | - | - | lost: reboot | -");
-    let lingering = fields(News::Lingering { leader: LeaderEnd::Exited { code: 0 } });
+    let lingering = fields(NoticeEvent::Lingering { leader: LeaderEnd::Exited { code: 0 } });
     assert!(lingering.starts_with("lingering | 0 | - | - | its shell has ended;"), "{lingering}");
-    let hard = fields(stalled(Certainty::Hard));
+    let hard = fields(stalled_event(StallCertainty::Hard));
     let evidence = "{\"verdict\":\"input_wait\"}";
     assert_eq!(hard, format!("stalled | - | - | - | it waits for input | {evidence}"));
-    assert_eq!(fields(limit()), "limit | - | - | cpu_spin | it spins | -");
+    assert_eq!(fields(limit_event()), "limit | - | - | cpu_spin | it spins | -");
     assert_eq!(
-        fields(News::Ready { says: "port 80".to_owned(), evidence: Map::new() }),
+        fields(NoticeEvent::Ready { text: "port 80".to_owned(), evidence: Map::new() }),
         "ready | - | - | - | port 80 | {}"
     );
 }
 
 /// PAINS C2: the last stage of a pipeline hides what the others said.
 #[test]
-fn a_hidden_failure_is_shown() {
+fn a_masked_pipeline_failure_is_reported() {
     let end = LeaderEnd::Exited { code: 0 };
-    let end = |pipeline| Event::LeaderEnded {
+    let end = |pipeline| TaskEvent::LeaderEnded {
         end: end.clone(),
-        tree: Tree::Empty,
+        tree: TreeLiveness::Empty,
         final_cwd: None,
         pipeline: Some(pipeline),
     };
     for (stages, shown) in [(vec![3, 0], Some(vec![3, 0])), (vec![0, 0], None)] {
-        let story = story(background(), &[event(1, LEADER), event(2, end(stages))]);
+        let story = read_notices(
+            background_spec(),
+            &[event_record(1, SPAWNED), event_record(2, end(stages))],
+        );
         let output = NoticeOutput { path: String::new(), bytes: 0 };
         let view = NoticeView::new(&story.state, &story.notices[0], output, "");
         assert_eq!(view.pipeline_statuses, shown);
-        assert_eq!(xml(&view).contains("<pipeline_statuses>3 0</"), shown.is_some());
+        assert_eq!(format_notice_xml(&view).contains("<pipeline_statuses>3 0</"), shown.is_some());
     }
 }
 
 /// Texts that try to leave their place (PAINS C10): tags of ours and of hosts, ends of CDATA,
 /// comments, entities, and characters that hide or turn what is read.
-fn hostile() -> impl Strategy<Value = String> {
+fn hostile_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         4 => prop::sample::select(vec![
             "</task_notification>", "<task_notification>", "</summary>", "<summary>", "</command>",
@@ -485,7 +554,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Our own elements in our own order, for a task that exited with 7.
-const OURS: [&str; 9] = [
+const XML_ELEMENTS: [&str; 9] = [
     "note",
     "task_id",
     "name",
@@ -499,24 +568,24 @@ const OURS: [&str; 9] = [
 
 proptest! {
     #[test]
-    fn nothing_from_a_task_is_more_than_text(
-        (command, name, path, summary, says) in (hostile(), hostile(), hostile(), hostile(), hostile()),
+    fn task_text_cannot_inject_xml(
+        (command, name, path, summary, says) in (hostile_text(), hostile_text(), hostile_text(), hostile_text(), hostile_text()),
     ) {
-        let news = News::Ended { outcome: Outcome::Exited { code: 7 }, unready: None };
-        let command = Command::Argv { argv: vec![command] };
-        let state = state(TaskSpec { command, name: Some(name), ..background() });
+        let news = NoticeEvent::Ended { outcome: Outcome::Exited { code: 7 }, readiness_note: None };
+        let command = TaskCommand::Argv { argv: vec![command] };
+        let state = task_state(TaskSpec { command, name: Some(name), ..background_spec() });
         let output = |path: &str| NoticeOutput { path: path.to_owned(), bytes: 5 };
-        let view = NoticeView::new(&state, &news_with(news, 0, 3), output(&path), &summary);
-        prop_assert!(view.summary.len() <= SUMMARY_MAX);
+        let view = NoticeView::new(&state, &notice_with(news, 0, 3), output(&path), &summary);
+        prop_assert!(view.summary.len() <= MAX_SUMMARY_BYTES);
         prop_assert!(view.command.len() <= 1 << 10 && !view.command.contains(is_hidden));
         prop_assert!(!view.summary.contains(is_hidden));
-        let block = xml(&view);
+        let block = format_notice_xml(&view);
         prop_assert!(!block.contains(is_hidden), "{block:?}");
         let document = roxmltree::Document::parse(&block).expect("well-formed");
         let root = document.root_element();
         prop_assert_eq!(root.tag_name().name(), "task_notification");
         let ours: Vec<_> = root.children().filter(roxmltree::Node::is_element).collect();
-        prop_assert_eq!(ours.iter().map(|node| node.tag_name().name()).collect::<Vec<_>>(), OURS);
+        prop_assert_eq!(ours.iter().map(|node| node.tag_name().name()).collect::<Vec<_>>(), XML_ELEMENTS);
         let text = |at: usize| ours[at].text().unwrap_or_default();
         for node in document.descendants() {
             prop_assert!(node.is_element() || node.is_text() || node.is_root(), "{node:?}");
@@ -529,9 +598,9 @@ proptest! {
 
         // What a watchdog found is no better.
         let evidence = [(path, says.clone().into())].into_iter().collect();
-        let news = News::Stalled { certainty: Certainty::Hard, says, evidence };
-        let view = NoticeView::new(&state, &news_with(news, 0, 3), output(""), &summary);
-        let block = xml(&view);
+        let news = NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: says, evidence };
+        let view = NoticeView::new(&state, &notice_with(news, 0, 3), output(""), &summary);
+        let block = format_notice_xml(&view);
         prop_assert!(!block.contains(is_hidden), "{block:?}");
         let document = roxmltree::Document::parse(&block).expect("well-formed");
         prop_assert_eq!(document.root_element().descendants().filter(roxmltree::Node::is_element).count(), 10);
@@ -540,15 +609,15 @@ proptest! {
     /// Whatever happens to a task: its end is told once, under the number of the record that ended
     /// it, and what is told of a task that lives is no end.
     #[test]
-    fn every_end_is_told_exactly_once(story in stories()) {
-        let mut at = sample::STARTED;
-        let first = accepted(TaskSpec { task_id: sample::task_id(), ..story.spec.clone() });
+    fn every_end_gives_exactly_one_notice(story in any_history()) {
+        let mut at = sample_records::STARTED;
+        let first = accepted_task(TaskSpec { task_id: sample_records::task_id(), ..story.spec.clone() });
         let mut state = TaskState::new(first.clone());
         let mut records = vec![Record::Accepted(Box::new(first))];
         let mut end = None;
-        for one in &story.moves {
+        for one in &story.steps {
             at = at.plus_ms(one.wait_ms);
-            let crate::history::Act::Tell(event) = &one.act else { continue };
+            let crate::random_histories::StepAction::Deliver(event) = &one.action else { continue };
             let record = Record::Event { at, event: event.clone() };
             if state.apply(record.clone()).is_ok() {
                 if !state.is_live() && end.is_none() {
@@ -557,31 +626,31 @@ proptest! {
                 records.push(record);
             }
         }
-        let lines = sample::lines(&records).concat();
-        let read = Story::read(&lines).expect("the records can follow each other");
-        prop_assert_eq!(&read.state, &journal::fold(&lines).expect("readable").state);
+        let lines = sample_records::journal_lines(&records).concat();
+        let read = TaskNotices::from_journal(&lines).expect("the records can follow each other");
+        prop_assert_eq!(&read.state, &journal::replay(&lines).expect("readable").state);
         let ends: Vec<u64> = read.notices.iter()
-            .filter(|notice| notice.news.kind() == Kind::Ended).map(|notice| notice.id.seq).collect();
+            .filter(|notice| notice.event.kind() == NoticeKind::Ended).map(|notice| notice.id.seq).collect();
         prop_assert_eq!(ends, end.into_iter().collect::<Vec<_>>());
-        let lingers = matches!(read.state.life.phase(), Phase::Lingering { .. });
-        let told = read.notices.iter().any(|notice| notice.news.kind() == Kind::Lingering);
+        let lingers = matches!(read.state.lifecycle.phase(), Phase::Lingering { .. });
+        let told = read.notices.iter().any(|notice| notice.event.kind() == NoticeKind::Lingering);
         prop_assert!(told || !lingers, "what lingers was told");
         prop_assert!(read.notices.len() <= 1 || end.is_none());
         // A name is for ever: what was told before a record is told after it, or is over.
         for records in 1..=records.len() {
-            let before = Story::read(&sample::lines(&records_of(&lines, records)).concat());
+            let before = TaskNotices::from_journal(&sample_records::journal_lines(&first_records(&lines, records)).concat());
             let before = before.expect("a beginning is readable");
             for notice in &before.notices {
                 let after = read.notices.iter().find(|after| after.id == notice.id);
-                prop_assert!(after.is_none_or(|after| after.news == notice.news));
-                prop_assert!(after.is_some() || notice.news.kind() == Kind::Lingering);
+                prop_assert!(after.is_none_or(|after| after.event == notice.event));
+                prop_assert!(after.is_some() || notice.event.kind() == NoticeKind::Lingering);
             }
         }
     }
 }
 
 /// Returns the first records of a journal.
-fn records_of(lines: &[u8], count: usize) -> Vec<Record> {
+fn first_records(lines: &[u8], count: usize) -> Vec<Record> {
     let lines = lines.split(|byte| *byte == b'\n').take(count);
-    lines.map(|line| siding_model::record::read_line(line).expect("a record").1).collect()
+    lines.map(|line| siding_model::record::parse_line(line).expect("a record").1).collect()
 }

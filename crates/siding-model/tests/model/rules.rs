@@ -1,15 +1,15 @@
 //! The rules of a life. Each looks at a whole history and says what is wrong with it.
 
-mod ending;
-mod outcome;
-mod turn;
+mod outcome_rules;
+mod step_rules;
+mod stop_rules;
 
-use siding_model::lifecycle::{Event, Phase};
+use siding_model::lifecycle::{Phase, TaskEvent};
 
-use crate::machine::{Trace, Turn};
+use crate::traced_lifecycle::{Trace, TraceStep};
 
 /// What a rule says: nothing, or how it was broken.
-pub(crate) type Verdict = Result<(), String>;
+pub(crate) type RuleResult = Result<(), String>;
 
 /// What must hold in every history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,73 +72,74 @@ impl Rule {
     ];
 
     /// Judges a history.
-    pub(crate) fn judge(self, trace: &Trace) -> Verdict {
+    pub(crate) fn check(self, trace: &Trace) -> RuleResult {
         match self {
-            Self::RecordFirst => each(trace, turn::record_first),
-            Self::TimersProgress => each(trace, turn::timers_progress),
-            Self::TimersAreSet => each(trace, turn::timers_are_set),
-            Self::OnlyDifferencesCount => only_differences_count(trace),
-            Self::DeadlineStaysBelowCap => {
-                each(trace, |turn| turn::deadline_stays_below_cap(turn, &trace.spec))
-            }
-            Self::BackgroundOnce => each(trace, turn::background_once),
-            Self::NoEarlyKill => ending::no_early_kill(trace),
-            Self::StopIsKept => ending::stop_is_kept(trace),
+            Self::RecordFirst => check_every_step(trace, step_rules::record_first),
+            Self::TimersProgress => check_every_step(trace, step_rules::timers_progress),
+            Self::TimersAreSet => check_every_step(trace, step_rules::timers_are_set),
+            Self::OnlyDifferencesCount => time_shift_invariant(trace),
+            Self::DeadlineStaysBelowCap => check_every_step(trace, |turn| {
+                step_rules::deadline_stays_below_cap(turn, &trace.spec)
+            }),
+            Self::BackgroundOnce => check_every_step(trace, step_rules::background_once),
+            Self::NoEarlyKill => stop_rules::no_early_kill(trace),
+            Self::StopIsKept => stop_rules::stop_is_kept(trace),
             Self::SecondStopShortens => {
-                each(trace, |turn| ending::second_stop_shortens(turn, &trace.spec))
+                check_every_step(trace, |turn| stop_rules::second_stop_shortens(turn, &trace.spec))
             }
             Self::StopIsNoExtension => {
-                each(trace, |turn| ending::stop_is_no_extension(turn, &trace.spec))
+                check_every_step(trace, |turn| stop_rules::stop_is_no_extension(turn, &trace.spec))
             }
-            Self::LeaderIsPartOfTheTree => ending::leader_is_part_of_the_tree(trace),
-            Self::EndIsFinal => outcome::end_is_final(trace),
-            Self::OutcomeWasSeen => outcome::was_seen(trace),
-            Self::FirstAskerIsNamed => outcome::first_asker_is_named(trace),
-            Self::OwnEndStays => outcome::own_end_stays(trace),
-            Self::OneOutcomeInOneInstant => outcome::one_in_one_instant(trace),
+            Self::LeaderIsPartOfTheTree => stop_rules::leader_is_part_of_the_tree(trace),
+            Self::EndIsFinal => outcome_rules::end_is_final(trace),
+            Self::OutcomeWasSeen => outcome_rules::outcome_was_observed(trace),
+            Self::FirstAskerIsNamed => outcome_rules::first_asker_is_named(trace),
+            Self::OwnEndStays => outcome_rules::own_end_stays(trace),
+            Self::OneOutcomeInOneInstant => outcome_rules::one_outcome_per_instant(trace),
         }
     }
 }
 
 /// Judges every turn, and tells which one broke the rule.
-fn each(trace: &Trace, rule: impl Fn(&Turn) -> Verdict) -> Verdict {
-    let mut numbered = trace.turns.iter().enumerate();
+fn check_every_step(trace: &Trace, rule: impl Fn(&TraceStep) -> RuleResult) -> RuleResult {
+    let mut numbered = trace.steps.iter().enumerate();
     numbered
         .try_for_each(|(number, turn)| rule(turn).map_err(|why| format!("turn {number}: {why}")))
 }
 
-fn require(holds: bool, why: impl FnOnce() -> String) -> Verdict {
+fn require(holds: bool, why: impl FnOnce() -> String) -> RuleResult {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-fn only_differences_count(trace: &Trace) -> Verdict {
-    let here_and_there = trace.turns.iter().zip(&trace.elsewhen);
+fn time_shift_invariant(trace: &Trace) -> RuleResult {
+    let here_and_there = trace.steps.iter().zip(&trace.shifted_steps);
     for (number, (here, there)) in here_and_there.enumerate() {
         require(here == there, || {
             format!("turn {number}: {here:#?} at another time of day is {there:#?}")
         })?;
     }
-    require(trace.turns.len() == trace.elsewhen.len(), || {
+    require(trace.steps.len() == trace.shifted_steps.len(), || {
         "a timer fired at one time of day only".to_owned()
     })
 }
 
-impl Turn {
+impl TraceStep {
     fn changed(&self) -> bool {
         self.before != self.after
     }
 
     /// Whether somebody asks for the end of a task that has not ended: a person, a limit, or the
     /// deadline once it has passed.
-    fn asks_for_the_end(&self) -> bool {
-        let passed = self.event == Event::DeadlinePassed && self.now >= self.before.deadline;
-        let asked = matches!(self.event, Event::StopAsked { .. } | Event::LimitPassed { .. });
+    fn requests_end(&self) -> bool {
+        let passed = self.event == TaskEvent::DeadlinePassed && self.now >= self.before.deadline;
+        let asked =
+            matches!(self.event, TaskEvent::StopAsked { .. } | TaskEvent::LimitPassed { .. });
         (passed || asked) && !is_ended(&self.before.phase)
     }
 
     /// Whether the leader's end was taken in.
-    fn takes_leader_end(&self) -> bool {
-        matches!(self.event, Event::LeaderEnded { .. }) && self.changed()
+    fn records_leader_end(&self) -> bool {
+        matches!(self.event, TaskEvent::LeaderEnded { .. }) && self.changed()
     }
 }
 
@@ -147,7 +148,7 @@ fn is_ended(phase: &Phase) -> bool {
 }
 
 /// Whether nobody has asked for the end yet.
-fn is_free(phase: &Phase) -> bool {
+fn has_no_stop_request(phase: &Phase) -> bool {
     match phase {
         Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => true,
         Phase::Starting { stop: Some(_) }

@@ -8,31 +8,31 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use siding_model::notice::NoticeView;
-use siding_model::report::{TaskView, WaitView};
+use siding_model::task_view::{TaskView, WaitView};
 
-use crate::report::contract;
+use crate::task_view::published_schema;
 
 #[test]
-fn the_task_schema_agrees_with_the_contract() {
+fn the_generated_task_schema_matches_the_published_one() {
     let own = generated::<TaskView>();
     assert_eq!(disagreements("task", &own), [""; 0]);
 }
 
 #[test]
-fn the_wait_schema_agrees_with_the_contract() {
+fn the_generated_wait_schema_matches_the_published_one() {
     let own = generated::<WaitView>();
     assert_eq!(disagreements("wait", &own), [""; 0]);
 }
 
 #[test]
-fn the_notice_schema_agrees_with_the_contract() {
+fn the_generated_notice_schema_matches_the_published_one() {
     let own = generated::<NoticeView>();
     assert_eq!(disagreements("notice", &own), [""; 0]);
 }
 
 /// Whatever a task says of itself, it always says: only null tells that something is not known.
 #[test]
-fn every_field_is_always_there() {
+fn every_field_is_required() {
     for own in [generated::<TaskView>(), generated::<WaitView>(), generated::<NoticeView>()] {
         let fields = fields(&own);
         assert_eq!(required(&own), fields.keys().map(String::as_str).collect());
@@ -47,10 +47,10 @@ fn generated<T: JsonSchema>() -> Value {
 
 /// The comparison itself must be able to fail.
 #[test]
-fn a_schema_that_breaks_the_contract_is_noticed() {
+fn a_schema_that_breaks_the_contract_is_detected() {
     let good = generated::<TaskView>();
-    type Damage = fn(&mut Value);
-    let breaks: [(&str, Damage); 5] = [
+    type SchemaBreak = fn(&mut Value);
+    let breaks: [(&str, SchemaBreak); 5] = [
         ("task.cwd is missing", |own| {
             own["properties"].as_object_mut().expect("an object").remove("cwd");
         }),
@@ -77,7 +77,7 @@ fn a_schema_that_breaks_the_contract_is_noticed() {
 
 fn disagreements(name: &str, own: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    compare(&contract(name), own, own, name, &mut found);
+    compare(&published_schema(name), own, own, name, &mut found);
     found
 }
 

@@ -2,93 +2,93 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use siding_model::limits::Peaks;
-use siding_model::outcome::Why;
-use siding_model::process::Mono;
-use siding_model::protocol::{Message, PACKET_MAX, Request};
+use siding_model::limits::PeakUsage;
+use siding_model::outcome::BackgroundReason;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 use siding_model::signal::Signal;
 
-use crate::{history, sample};
+use crate::{random_histories, sample_records};
 
 /// One of each kind, with all and with few of its fields.
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<ShimRequest> {
     let by = "user".to_owned();
     let requests = vec![
-        Request::Subscribe { follow: true },
-        Request::Place { why: Why::User },
-        Request::Stop { by: by.clone(), grace_ms: Some(u64::MAX), signal: Some(Signal::INT) },
-        Request::Stop { by: by.clone(), grace_ms: None, signal: None },
-        Request::Release { by: by.clone() },
-        Request::Extend { to_ms: 1, by_ms: None },
-        Request::Extend { to_ms: 1, by_ms: Some(2) },
-        Request::InputWritten,
-        Request::CloseStdin,
-        Request::Why,
-        Request::Usage,
-        Request::Ping,
+        ShimRequest::Subscribe { follow: true },
+        ShimRequest::Place { why: BackgroundReason::User },
+        ShimRequest::Stop { by: by.clone(), grace_ms: Some(u64::MAX), signal: Some(Signal::INT) },
+        ShimRequest::Stop { by: by.clone(), grace_ms: None, signal: None },
+        ShimRequest::Release { by: by.clone() },
+        ShimRequest::Extend { to_ms: 1, by_ms: None },
+        ShimRequest::Extend { to_ms: 1, by_ms: Some(2) },
+        ShimRequest::InputWritten,
+        ShimRequest::CloseStdin,
+        ShimRequest::Why,
+        ShimRequest::Usage,
+        ShimRequest::Ping,
     ];
     // A new kind must be added above: this does not compile until somebody has thought of it.
     for request in &requests {
         match request {
-            Request::Subscribe { .. }
-            | Request::Place { .. }
-            | Request::Stop { .. }
-            | Request::Release { .. }
-            | Request::Extend { .. }
-            | Request::InputWritten
-            | Request::CloseStdin
-            | Request::Why
-            | Request::Usage
-            | Request::Ping => {}
+            ShimRequest::Subscribe { .. }
+            | ShimRequest::Place { .. }
+            | ShimRequest::Stop { .. }
+            | ShimRequest::Release { .. }
+            | ShimRequest::Extend { .. }
+            | ShimRequest::InputWritten
+            | ShimRequest::CloseStdin
+            | ShimRequest::Why
+            | ShimRequest::Usage
+            | ShimRequest::Ping => {}
         }
     }
     requests
 }
 
-fn messages() -> Vec<Message> {
-    let records = sample::long_life().into_iter().map(Box::new).map(Some).chain([None]);
-    let mut messages: Vec<Message> =
-        (0..).zip(records).map(|(seq, record)| Message::Record { seq, record }).collect();
+fn messages() -> Vec<ShimMessage> {
+    let records = sample_records::full_journal().into_iter().map(Box::new).map(Some).chain([None]);
+    let mut messages: Vec<ShimMessage> =
+        (0..).zip(records).map(|(seq, record)| ShimMessage::Record { seq, record }).collect();
     messages.extend([
-        Message::Output { bytes: u64::MAX },
-        Message::Why { evidence: Box::new(sample::stalled(50_000).evidence) },
-        Message::Usage { peaks: Peaks::default() },
-        Message::Done,
-        Message::Refused { why: "it is being stopped already".to_owned() },
-        Message::CannotStart { doing: "make the output".to_owned(), errno: 28 },
+        ShimMessage::Output { bytes: u64::MAX },
+        ShimMessage::Why { evidence: Box::new(sample_records::stall_record(50_000).evidence) },
+        ShimMessage::Usage { peaks: PeakUsage::default() },
+        ShimMessage::Done,
+        ShimMessage::Refused { why: "it is being stopped already".to_owned() },
+        ShimMessage::CannotStart { doing: "make the output".to_owned(), errno: 28 },
     ]);
     for message in &messages {
         match message {
-            Message::Record { .. }
-            | Message::Output { .. }
-            | Message::Why { .. }
-            | Message::Usage { .. }
-            | Message::Done
-            | Message::Refused { .. }
-            | Message::CannotStart { .. } => {}
+            ShimMessage::Record { .. }
+            | ShimMessage::Output { .. }
+            | ShimMessage::Why { .. }
+            | ShimMessage::Usage { .. }
+            | ShimMessage::Done
+            | ShimMessage::Refused { .. }
+            | ShimMessage::CannotStart { .. } => {}
         }
     }
     messages
 }
 
 #[test]
-fn every_request_and_message_reads_back() {
+fn every_request_and_message_round_trips() {
     for request in requests() {
         let json = serde_json::to_vec(&request).expect("a request serializes");
-        assert_eq!(serde_json::from_slice::<Request>(&json).expect("it reads back"), request);
+        assert_eq!(serde_json::from_slice::<ShimRequest>(&json).expect("it reads back"), request);
     }
     for message in messages() {
         let json = serde_json::to_vec(&message).expect("a message serializes");
-        assert!(json.len() < PACKET_MAX, "{message:?} fits in no packet");
-        assert_eq!(serde_json::from_slice::<Message>(&json).expect("it reads back"), message);
+        assert!(json.len() < MAX_PACKET_BYTES, "{message:?} fits in no packet");
+        assert_eq!(serde_json::from_slice::<ShimMessage>(&json).expect("it reads back"), message);
     }
 }
 
 proptest! {
     #[test]
-    fn every_event_reads_back_from_a_record(event in history::events(), at in any::<u64>()) {
-        let record = Record::Event { at: Mono(at), event };
+    fn every_event_round_trips_through_a_record(event in random_histories::any_event(), at in any::<u64>()) {
+        let record = Record::Event { at: MonotonicMs(at), event };
         let json = serde_json::to_string(&record).expect("a record serializes");
         prop_assert_eq!(serde_json::from_str::<Record>(&json).expect("it reads back"), record);
     }
@@ -96,19 +96,19 @@ proptest! {
 
 /// A client of one release may find a shim of another.
 #[test]
-fn unknown_fields_are_ignored_and_unknown_words_are_refused() {
+fn unknown_fields_are_ignored_and_unknown_tags_are_rejected() {
     let later = json!({"do": "stop", "by": "user", "because": "dinner"});
-    let stop = Request::Stop { by: "user".to_owned(), grace_ms: None, signal: None };
-    assert_eq!(serde_json::from_value::<Request>(later).expect("it reads"), stop);
+    let stop = ShimRequest::Stop { by: "user".to_owned(), grace_ms: None, signal: None };
+    assert_eq!(serde_json::from_value::<ShimRequest>(later).expect("it reads"), stop);
     let later = json!({"say": "done", "after_ms": 3});
-    assert_eq!(serde_json::from_value::<Message>(later).expect("it reads"), Message::Done);
+    assert_eq!(serde_json::from_value::<ShimMessage>(later).expect("it reads"), ShimMessage::Done);
     for unknown in [json!({"do": "freeze"}), json!({"say": "done"}), json!({}), json!(null)] {
-        assert!(serde_json::from_value::<Request>(unknown.clone()).is_err(), "{unknown}");
+        assert!(serde_json::from_value::<ShimRequest>(unknown.clone()).is_err(), "{unknown}");
     }
 }
 
 #[test]
-fn the_words_on_the_wire_are_pinned() {
+fn the_protocol_tags_are_pinned() {
     let words = |values: Vec<serde_json::Value>, key: &str| -> Vec<String> {
         let mut words: Vec<String> = values
             .iter()

@@ -52,7 +52,7 @@ pub(super) async fn call<C: Caller>(
             input.close(&standing.dir)?;
             said.push_str(" and closed its input");
         }
-        let (output, wait) = (host.dialect.tool("output"), host.dialect.tool("wait"));
+        let (output, wait) = (host.dialect.format_tool("output"), host.dialect.format_tool("wait"));
         let said = format!("{said}; {output} shows what it says, {wait} waits for its end");
         let details = InputDetails { task_id: id, written_bytes: written.len(), closed: args.eof };
         Ok(Answer { details: structured::details(&details), ..Answer::say(said) })

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use siding_core::listing;
 use siding_core::session;
 use siding_model::advice;
-use siding_model::report::TaskView;
+use siding_model::task_view::TaskView;
 
 use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
@@ -42,17 +42,17 @@ pub(super) async fn call<C: Caller>(
     let shown = running.iter().chain(ended.iter().take(RECENT)).map(TaskSummary::from);
     let details = structured::details(&ListDetails { tasks: shown.collect() });
     if running.is_empty() && ended.is_empty() {
-        let said = format!("no tasks; {} starts one", host.dialect.tool("run"));
+        let said = format!("no tasks; {} starts one", host.dialect.format_tool("run"));
         return Ok(Answer { details, ..Answer::say(said) });
     }
     let mut answer = Answer { details, ..Answer::default() };
     for view in &running {
-        answer.said.push(advice::line(view, LINE));
+        answer.said.push(advice::format_task_line(view, LINE));
     }
     if let [view] = running.as_slice() {
         answer.said.extend(text::next(host, view));
     }
-    answer.said.extend(ended.iter().take(RECENT).map(|view| advice::line(view, LINE)));
+    answer.said.extend(ended.iter().take(RECENT).map(|view| advice::format_task_line(view, LINE)));
     Ok(answer)
 }
 

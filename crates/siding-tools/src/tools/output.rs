@@ -9,7 +9,7 @@ use siding_core::output::{self, Choose, MARKED_MIN, PAGE_MIN, Query, Reading, Si
 use siding_core::settings::{self, Environment};
 use siding_core::view::Detail;
 use siding_model::advice;
-use siding_model::notice::Shown;
+use siding_model::notice::Coverage;
 
 use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
@@ -79,7 +79,7 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
     })
     .map_err(cannot)?;
     let view = host.view(&standing, Detail::Brief);
-    let mut answer = Answer::say(advice::line(&view, LINE));
+    let mut answer = Answer::say(advice::format_task_line(&view, LINE));
     answer.said.extend(remark(args, &reading, text.is_empty()));
     if let Size::Ends(max) = query.size
         && reading.truncated
@@ -102,7 +102,7 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
     if is_look && from <= seen && reading.next > seen {
         answer.receipts.push(Receipt::Read { dir, next: reading.next });
     }
-    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state), Shown::Output)));
+    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state), Coverage::Output)));
     Ok(answer)
 }
 

@@ -4,10 +4,10 @@ use siding_core::launch::Shim;
 use siding_core::run::order::{self, Order};
 use siding_core::run::{self, Begun, Duplicates, Given, RunError};
 use siding_core::settings;
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::net::NetPolicy;
-use siding_model::outcome::{Placement, Why};
-use siding_model::spec::Stdin;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::spec::StdinMode;
 
 use super::run::{SETTLE, answered, followed, sources};
 use crate::answer::{Answer, Refusal};
@@ -19,11 +19,11 @@ use crate::sleep::block;
 #[derive(Debug)]
 pub struct Own {
     /// What kind of task it is.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// A name for people.
     pub name: String,
     /// What it reads.
-    pub stdin: Stdin,
+    pub stdin: StdinMode,
     /// Whether nothing but its start is waited for.
     pub background: bool,
     /// Seconds to wait before it goes on in the background.
@@ -54,7 +54,10 @@ pub async fn begin<C: Caller, P>(
             ));
         }
         let (placement, budget) = match background {
-            true => (Placement::Background { why: Why::Asked }, Some(settings.settle.max(SETTLE))),
+            true => (
+                Placement::Background { why: BackgroundReason::Asked },
+                Some(settings.settle.max(SETTLE)),
+            ),
             false => {
                 let wanted = host.budget(&settings, budget.is_some());
                 (Placement::Foreground, bearable(call, wanted))
@@ -82,7 +85,7 @@ pub async fn begin<C: Caller, P>(
         let mut spec = order::spec_as(&host.root, &settings, order, id)?;
         // This program needs what whoever calls it has. The policy is for commands, also for those that it
         // runs.
-        spec.net = NetPolicy::Host;
+        spec.net = NetPolicy::Unrestricted;
         // It is silent for as long as others take, and its deadline bounds that.
         spec.stall_after_ms = 0;
         let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Allowed };

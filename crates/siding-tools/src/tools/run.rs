@@ -12,13 +12,13 @@ use siding_core::run::order::{self, Order};
 use siding_core::run::{self, Begun, Duplicates, Given, RunError};
 use siding_core::settings::{self, Environment};
 use siding_core::watch::Watch;
-use siding_model::history::{self, Asked, AtOnce};
-use siding_model::id::Kind;
+use siding_model::duration::format_duration;
+use siding_model::history::{self, AutoBackground, PlacementRequest};
+use siding_model::id::TaskKind;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Placement;
 use siding_model::settings::{Key, Origin, RawValue};
-use siding_model::span::human;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::wait;
@@ -118,7 +118,7 @@ pub(super) async fn call<C: Caller>(
             let said = format!(
                 "not started: the same command runs already in the same directory as {first}; \
                  {} waits for it, `allow_duplicate` starts another",
-                host.dialect.tool("wait")
+                host.dialect.format_tool("wait")
             );
             return Ok(Answer { details: structured::details(&details), ..Answer::say(said) });
         }
@@ -155,8 +155,8 @@ pub(super) fn answered(
     standing: Standing,
     output_max: usize,
 ) -> Result<Answer, Refusal> {
-    let is_running = matches!(standing.state.life.phase(), Phase::Running { .. });
-    let placement = standing.state.life.placement();
+    let is_running = matches!(standing.state.lifecycle.phase(), Phase::Running { .. });
+    let placement = standing.state.lifecycle.placement();
     let handed_over = matches!(placement, Placement::Background { why } if why.is_hand_over());
     let mut answer = text::with_output(host, &standing, output_max)?;
     answer.goes_on = (is_running && handed_over).then_some(standing.state.spec.task_id);
@@ -179,42 +179,46 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
     if asks && !settings.background_tasks {
         return Err(Refusal::Arguments(format!(
             "background tasks are turned off here; run it without {} and `wait_for`",
-            host.dialect.option("background")
+            host.dialect.format_option("background")
         )));
     }
-    let command = Command::Shell { text: args.command.clone(), shell: settings.shell.clone() };
+    let command = TaskCommand::Shell { text: args.command.clone(), shell: settings.shell.clone() };
     let cwd = order::directory(args.cwd.as_deref())?;
     let wanted = host.budget(&settings, args.budget.is_some());
     let decides = settings.auto_background
         || args.may_start_away && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
     // Where no budget applies the caller waits, however long a command is known to take.
     let asked = match (asks, wanted.filter(|_| decides && settings.background_tasks)) {
-        (true, _) => Asked::Background,
-        (false, Some(_)) => Asked::Nothing,
-        (false, None) => Asked::Foreground,
+        (true, _) => PlacementRequest::Background,
+        (false, Some(_)) => PlacementRequest::Unspecified,
+        (false, None) => PlacementRequest::Foreground,
     };
     let limit = wanted.unwrap_or(settings.blocking_budget);
     let found = at_once(host, (&command, &cwd), asked, limit);
-    let note = found.as_ref().and_then(|found| found.reason(limit));
+    let note = found.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &found {
         // What makes it ready is waited for, for the budget at most.
         Some(_) if !conditions.is_empty() => (Placement::Foreground, bearable(call, Some(limit))),
-        Some(found) => {
-            (Placement::Background { why: found.why() }, Some(settings.settle.max(SETTLE)))
-        }
+        Some(found) => (
+            Placement::Background { why: found.background_reason() },
+            Some(settings.settle.max(SETTLE)),
+        ),
         None => (Placement::Foreground, bearable(call, wanted)),
     };
     let is_capped = found.is_none() && budget != wanted;
     let capped = budget.filter(|_| is_capped).map(|budget| {
-        format!("waited {} at most, since this client may give up on a longer call", human(budget))
+        format!(
+            "waited {} at most, since this client may give up on a longer call",
+            format_duration(budget)
+        )
     });
     let order = Order {
-        kind: Kind::LocalBash,
+        kind: TaskKind::LocalBash,
         command,
         cwd,
         session_id: host.live_session().map_err(RunError::from)?,
         name: None,
-        stdin: if args.stdin { Stdin::Pipe } else { Stdin::Null },
+        stdin: if args.stdin { StdinMode::Pipe } else { StdinMode::Null },
         placement,
         deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
         keep: false,
@@ -250,17 +254,18 @@ pub(super) fn sources(budget: Option<f64>, timeout: Option<f64>) -> Result<Envir
 /// Decides whether a command goes to the background at once.
 fn at_once(
     host: &Host,
-    (command, cwd): (&Command, &str),
-    asked: Asked,
+    (command, cwd): (&TaskCommand, &str),
+    asked: PlacementRequest,
     budget: Duration,
-) -> Option<AtOnce> {
+) -> Option<AutoBackground> {
     let words = match asked {
-        Asked::Nothing => siding_guard::words_of(command),
-        Asked::Background | Asked::Foreground => Vec::new(),
+        PlacementRequest::Unspecified => siding_guard::words_of(command),
+        PlacementRequest::Background | PlacementRequest::Foreground => Vec::new(),
     };
     let known = || {
-        let ask = |history: &siding_history::History| history.expectation(&command.display(), cwd);
+        let ask =
+            |history: &siding_history::History| history.expectation(&command.display_text(), cwd);
         siding_history::in_passing(&host.root, ask)?.value
     };
-    history::at_once(asked, budget, known, &words)
+    history::decide_auto_background(asked, budget, known, &words)
 }

@@ -13,7 +13,7 @@ use siding_core::sys::clock;
 use siding_core::view::Detail;
 use siding_model::advice;
 use siding_model::id::TaskId;
-use siding_model::notice::Shown;
+use siding_model::notice::Coverage;
 use tokio::task::JoinSet;
 
 use crate::answer::{Answer, Refusal};
@@ -50,7 +50,7 @@ pub(super) async fn call<C: Caller>(
     if args.ids.is_empty() {
         return Err(Refusal::Arguments(format!(
             "`ids` is empty; {} shows the ids",
-            host.dialect.tool("list")
+            host.dialect.format_tool("list")
         )));
     }
     let mut named = HashSet::new();
@@ -75,7 +75,7 @@ pub(super) async fn call<C: Caller>(
             None => {
                 answer.said.push(format!(
                     "{id} is being ended; {} waits for that",
-                    host.dialect.tool("wait")
+                    host.dialect.format_tool("wait")
                 ));
                 Ok(())
             }
@@ -147,10 +147,10 @@ fn tell(
 ) -> Result<(), Refusal> {
     let standing = host.state(id)?;
     let view = host.view(&standing, Detail::Brief);
-    answer.said.push(advice::line(&view, LINE));
+    answer.said.push(advice::format_task_line(&view, LINE));
     answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
     result.task = Some(TaskSummary::from(&view));
     result.stop_report = view.stop_report;
-    answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
+    answer.receipts.push(Receipt::Told(Box::new(standing.state), Coverage::Status));
     Ok(())
 }

@@ -10,13 +10,15 @@ use siding_core::settings::{self, Environment};
 use siding_core::view::Detail;
 use siding_core::wait::{Answer as Waited, Hit, Waiter};
 use siding_model::advice;
+use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
-use siding_model::notice::{SUMMARY_MAX, Shown};
-use siding_model::report::WaitDetail;
+use siding_model::notice::{Coverage, MAX_SUMMARY_BYTES};
 use siding_model::settings::{Key, RawValue};
-use siding_model::span::human;
+use siding_model::task_view::WaitDetail;
 use siding_model::text::one_line;
-use siding_model::wait::{Condition, Met, Quantifier, Verdict, wanted};
+use siding_model::wait::{
+    Condition, Quantifier, SatisfiedCondition, WaitVerdict, format_conditions,
+};
 
 use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
@@ -61,7 +63,7 @@ pub(super) async fn call<C: Caller>(
     if ids.is_empty() {
         return Err(Refusal::Arguments(format!(
             "`ids` is empty; {} shows the ids",
-            host.dialect.tool("list")
+            host.dialect.format_tool("list")
         )));
     }
     until(host, call, &ids, conditions, quantifier, call.bearable(wanted)).await
@@ -123,20 +125,20 @@ pub(super) async fn until<C: Caller>(
 pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<Answer, Refusal> {
     let state = &standing.state;
     let task_id = state.spec.task_id;
-    let hit = |met: &Met| Hit {
+    let hit = |met: &SatisfiedCondition| Hit {
         task_id,
         condition: met.condition.clone(),
         detail: Some(met.detail.clone()),
     };
     let (verdict, hits, waited_ms) = match &state.ready {
         Some(ready) => (
-            Verdict::Satisfied,
+            WaitVerdict::Satisfied,
             ready.by.iter().map(hit).collect(),
             ready.at.ms_since(state.started),
         ),
-        None => (Verdict::Timeout, Vec::new(), millis(bound)),
+        None => (WaitVerdict::Timeout, Vec::new(), millis(bound)),
     };
-    let wanted = one_line(&wanted(&state.spec.wait_for), LINE);
+    let wanted = one_line(&format_conditions(&state.spec.wait_for), LINE);
     let waited = Waited { verdict, hits, waited_ms };
     let mut answer = words(host, &[task_id], &waited, &wanted, bound)?;
     let view = host.view(&standing, Detail::Brief);
@@ -158,15 +160,15 @@ fn words(
     let mut answer = Answer::default();
     let mut tasks = Vec::new();
     match waited.verdict {
-        Verdict::Satisfied => {}
-        Verdict::Ended => {
+        WaitVerdict::Satisfied => {}
+        WaitVerdict::Ended => {
             answer.said.push(format!("ended first; {wanted} can no longer come"));
         }
-        Verdict::Timeout => answer.said.push(format!(
+        WaitVerdict::Timeout => answer.said.push(format!(
             "not yet ({wanted}) after {}; it goes on: call {} again, or do something else \
              meanwhile",
-            human(bound),
-            host.dialect.tool("wait")
+            format_duration(bound),
+            host.dialect.format_tool("wait")
         )),
     }
     for hit in &waited.hits {
@@ -175,12 +177,12 @@ fn words(
             _ => tasks.push(tell_end(host, hit.task_id, ids.len() == 1, &mut answer)?),
         }
     }
-    if waited.verdict == Verdict::Timeout {
+    if waited.verdict == WaitVerdict::Timeout {
         for id in ids {
             let standing = host.state(*id)?;
             if standing.state.is_live() {
                 let view = host.view(&standing, Detail::Brief);
-                answer.said.push(advice::line(&view, LINE));
+                answer.said.push(advice::format_task_line(&view, LINE));
                 tasks.push(TaskSummary::from(&view));
             }
         }
@@ -199,18 +201,18 @@ fn tell_end(
 ) -> Result<TaskSummary, Refusal> {
     let standing = host.state(id)?;
     let view = host.view(&standing, Detail::Brief);
-    answer.said.push(advice::line(&view, LINE));
+    answer.said.push(advice::format_task_line(&view, LINE));
     answer.said.extend(text::next(host, &view));
     if alone {
         let (dir, spec) = (&standing.dir, &standing.state.spec);
-        answer.output = siding_core::output::gist(dir, spec, SUMMARY_MAX).ok();
+        answer.output = siding_core::output::gist(dir, spec, MAX_SUMMARY_BYTES).ok();
         answer.said.push(format!(
             "{} shows all {} bytes it wrote",
-            host.dialect.tool("output"),
+            host.dialect.format_tool("output"),
             view.output.bytes
         ));
     }
-    answer.receipts.push(Receipt::Told(Box::new(standing.state), Shown::Standing));
+    answer.receipts.push(Receipt::Told(Box::new(standing.state), Coverage::Status));
     Ok(TaskSummary::from(&view))
 }
 

@@ -8,7 +8,7 @@ use genai::webc::StreamTimeout;
 use reqwest::header::HeaderMap;
 use rustls::CertificateError;
 use serde_json::Value;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 use siding_model::text::one_line;
 
 use crate::provider::retry::{Trouble, asked};
@@ -39,7 +39,7 @@ impl Fault {
 
     /// Says what an error of the library means.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others blame the request")]
-    pub(super) fn of(error: &genai::Error, now: Wall) -> Self {
+    pub(super) fn of(error: &genai::Error, now: UnixMs) -> Self {
         match error {
             genai::Error::WebStream { error, .. } => Self::of_stream(&**error, now),
             genai::Error::HttpError { status, body, headers, .. } => {
@@ -53,7 +53,7 @@ impl Fault {
         }
     }
 
-    fn of_stream(error: &(dyn StdError + Send + Sync + 'static), now: Wall) -> Self {
+    fn of_stream(error: &(dyn StdError + Send + Sync + 'static), now: UnixMs) -> Self {
         if let Some(error) = error.downcast_ref::<genai::Error>() {
             return Self::of(error, now);
         }
@@ -89,7 +89,7 @@ impl Fault {
         Self::new(Trouble::Broken, &format!("the connection broke: {}", deepest(error)))
     }
 
-    fn of_status(status: u16, body: &str, headers: &HeaderMap, now: Wall) -> Self {
+    fn of_status(status: u16, body: &str, headers: &HeaderMap, now: UnixMs) -> Self {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let json = serde_json::from_str(body).unwrap_or(Value::Null);
         let message = message(&json).or_else(|| body.lines().find(|line| !line.trim().is_empty()));
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    const NOW: Wall = Wall(1_763_764_872_000);
+    const NOW: UnixMs = UnixMs(1_763_764_872_000);
 
     fn status(status: u16, body: &str, headers: &[(&'static str, &str)]) -> Fault {
         let headers = headers.iter().map(|(name, value)| {

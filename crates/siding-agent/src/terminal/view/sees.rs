@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_model::span::human;
+use siding_model::duration::format_duration;
 
 use super::{Doing, Doubt, Paint, Running, View};
 use crate::agent::Sight;
@@ -86,7 +86,7 @@ impl View {
             (Part::Thinking(_), _) => {}
             (Part::Again { why, pause_ms }, _) => {
                 self.heard.clear();
-                let pause = human(Duration::from_millis(pause_ms));
+                let pause = format_duration(Duration::from_millis(pause_ms));
                 self.line(Paint::Bad, format!("! again in {pause}: {why}"));
             }
         }

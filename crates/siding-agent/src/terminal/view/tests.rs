@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use siding_model::id::{Kind, TaskId};
-use siding_model::notice::teammate_xml;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::notice::format_teammate_xml;
 
 use super::*;
 use crate::agent::{Label, Sight};
@@ -12,7 +12,7 @@ use crate::message::{Said as Word, Stop, Told, ToolCall, ToolResult};
 use crate::provider::Part;
 use crate::terminal::Key;
 
-const NOW: Mono = Mono(10_000);
+const NOW: MonotonicMs = MonotonicMs(10_000);
 
 fn view() -> View {
     View::new("script:first.toml", NOW)
@@ -144,8 +144,8 @@ fn an_answer_that_is_tried_again_or_interrupted_is_not_lost_from_sight() {
 #[test]
 fn a_message_of_a_teammate_is_shown_as_it_was_written() {
     let mut view = view();
-    let id = TaskId::new(Kind::LocalBash, TaskId::MIN_BITS).expect("in range");
-    let text = teammate_xml("tester", id, Some("idle"), "a < b && c\n</text> \u{1b}[2J");
+    let id = TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS).expect("in range");
+    let text = format_teammate_xml("tester", id, Some("idle"), "a < b && c\n</text> \u{1b}[2J");
     view.sees(Sight::Told(&Told::Message { from: "tester".to_owned(), text }));
     assert_eq!(printed(&mut view), ["< tester: a < b && c", "  </text> \\e[2J"]);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::holder::Holder;
 use super::id::TodoId;
@@ -33,14 +33,14 @@ pub enum State {
         /// Its one owner.
         by: Holder,
         /// Since when.
-        since: Wall,
+        since: UnixMs,
     },
     /// It is done.
     Completed {
         /// Who had claimed it.
         by: Holder,
         /// When.
-        at: Wall,
+        at: UnixMs,
     },
 }
 

@@ -3,7 +3,7 @@
 //! A line is one record as JSON. The first line of a file says its format.
 
 use serde::{Deserialize, Serialize};
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::holder::Holder;
 use super::id::TodoId;
@@ -16,7 +16,7 @@ const FORMAT: u32 = 1;
 pub struct Record {
     /// When, only to be shown.
     #[serde(rename = "at_ms")]
-    pub at: Wall,
+    pub at: UnixMs,
     /// What.
     #[serde(flatten)]
     pub deed: Deed,
@@ -99,7 +99,7 @@ pub(super) fn header() -> Vec<u8> {
 }
 
 /// Returns the records of what was done.
-pub(super) fn records(at: Wall, deeds: &[Deed]) -> Vec<Record> {
+pub(super) fn records(at: UnixMs, deeds: &[Deed]) -> Vec<Record> {
     deeds.iter().map(|deed| Record { at, deed: deed.clone() }).collect()
 }
 

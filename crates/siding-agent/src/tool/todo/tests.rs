@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use siding_model::process::{BootId, ProcRef, Wall};
+use siding_model::process::{BootId, ProcRef, UnixMs};
 
 use super::decide::{claim, complete, create, give_back};
 use super::*;
@@ -88,7 +88,7 @@ impl World {
             }
         }
         .ok()?;
-        let records = record::records(Wall(0), &deeds);
+        let records = record::records(UnixMs(0), &deeds);
         self.journal.extend(record::lines(&records));
         for record in records {
             assert!(board.apply(record.clone()), "decided and not possible: {record:?}");
@@ -171,7 +171,7 @@ fn any_record() -> impl Strategy<Value = Record> {
         (number.clone(), holders()).prop_map(|(number, by)| Deed::Returned { id: id(number), by }),
         (number, holders()).prop_map(|(number, by)| Deed::Completed { id: id(number), by }),
     ];
-    deed.prop_map(|deed| Record { at: Wall(7), deed })
+    deed.prop_map(|deed| Record { at: UnixMs(7), deed })
 }
 
 proptest! {
@@ -306,5 +306,5 @@ fn the_first_format_is_read() {
     let folded = Board::fold(journal.as_bytes()).unwrap();
     let by = holder(0, 0);
     assert_eq!(folded.void, 0);
-    assert_eq!(folded.board.get(id(1)).unwrap().state, State::Completed { by, at: Wall(3) });
+    assert_eq!(folded.board.get(id(1)).unwrap().state, State::Completed { by, at: UnixMs(3) });
 }

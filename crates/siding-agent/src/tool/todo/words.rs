@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use siding_model::process::Wall;
-use siding_model::{span, text};
+use siding_model::process::UnixMs;
+use siding_model::{duration, text};
 
 use super::board::{Board, State, Todo};
 use super::holder::{Holder, Presence};
@@ -39,17 +39,17 @@ pub(super) fn list(board: &Board, all: bool, who: &Holder) -> String {
 }
 
 /// Returns all that is known of a to-do.
-pub(super) fn whole(board: &Board, id: TodoId, todo: &Todo, who: &Holder, now: Wall) -> String {
-    let subject = text::visible(&todo.subject);
+pub(super) fn whole(board: &Board, id: TodoId, todo: &Todo, who: &Holder, now: UnixMs) -> String {
+    let subject = text::make_visible(&todo.subject);
     let mut out = format!("{id} {subject}\nstatus: {}\n", state(board, todo, who));
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
             let _in_memory = writeln!(out, "{name}: {value}");
         }
     };
-    let ago = |since: Wall| {
+    let ago = |since: UnixMs| {
         let ms = u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0);
-        format!("{} ago", span::human(Duration::from_secs(ms / 1_000)))
+        format!("{} ago", duration::format_duration(Duration::from_secs(ms / 1_000)))
     };
     match &todo.state {
         State::Pending => {}
@@ -60,7 +60,7 @@ pub(super) fn whole(board: &Board, id: TodoId, todo: &Todo, who: &Holder, now: W
     let blocks = board.all().filter(|(_, other)| other.blocked_by.contains(&id));
     line("blocks", ids(blocks.map(|(id, _)| id)));
     if !todo.description.is_empty() {
-        let _in_memory = write!(out, "\n{}\n", text::visible(&todo.description));
+        let _in_memory = write!(out, "\n{}\n", text::make_visible(&todo.description));
     }
     out
 }

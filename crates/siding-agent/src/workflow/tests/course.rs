@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::{began, course, ended, failed, plan, starts, task};
 use crate::workflow::{Course, OnFailure, Record, Rules, State, StepEnd, Verdict};
@@ -83,15 +83,15 @@ fn what_was_stopped_goes_on_when_it_is_resumed() {
         began("a", 1),
         ended("a", 1, StepEnd::Ok),
         began("b", 1),
-        Record::Stopping { at: Wall(0), by: "SIGTERM".to_owned() },
+        Record::Stopping { at: UnixMs(0), by: "SIGTERM".to_owned() },
     ];
     let mut course = after(DIAMOND, &stopped);
     assert_eq!((course.decide().stop, starts(&course).len()), (vec![1], 0));
     course.apply(&ended("b", 1, StepEnd::Stopped)).expect("fits");
     assert_eq!(course.decide().verdict, Some(Verdict::Stopped));
-    course.apply(&Record::Over { at: Wall(0), verdict: Verdict::Stopped }).expect("fits");
+    course.apply(&Record::Over { at: UnixMs(0), verdict: Verdict::Stopped }).expect("fits");
     assert!(course.apply(&began("b", 2)).is_err(), "it is over");
-    course.apply(&Record::Resumed { at: Wall(0), task: task(3) }).expect("fits");
+    course.apply(&Record::Resumed { at: UnixMs(0), task: task(3) }).expect("fits");
     assert_eq!(starts(&course), ["b", "c"]);
     assert!(course.apply(&began("a", 2)).is_err(), "it went well");
 }
@@ -192,7 +192,7 @@ impl World {
         assert_eq!(again.states(), self.course.states());
         assert_eq!(again.decide(), self.course.decide());
         self.course = again;
-        self.add(Record::Resumed { at: Wall(0), task: task(9) });
+        self.add(Record::Resumed { at: UnixMs(0), task: task(9) });
         self.is_wished = false;
         if choice & 1 == 1 {
             for (at, attempt) in std::mem::take(&mut self.live) {
@@ -235,7 +235,7 @@ proptest! {
                 0..10 => world.crash(how),
                 10..14 if !world.is_wished => {
                     world.is_wished = true;
-                    world.add(Record::Stopping { at: Wall(0), by: "SIGTERM".to_owned() });
+                    world.add(Record::Stopping { at: UnixMs(0), by: "SIGTERM".to_owned() });
                 }
                 14..110 if !world.live.is_empty() => world.end(how),
                 _ => if !world.begin() {

@@ -1,6 +1,6 @@
 //! What a journal says after a crash.
 
-use siding_model::process::Wall;
+use siding_model::process::UnixMs;
 
 use super::{began, ended, task};
 use crate::workflow::{LoadError, Opened, Record, Rules, StepEnd, Story, Verdict};
@@ -11,7 +11,7 @@ fn opened() -> Record {
     let rules = Rules { keep_going: true, max_parallel: 2 };
     let opened =
         Opened { file: "/flow.toml".to_owned(), text: TEXT.to_owned(), cwd: "/".to_owned(), rules };
-    Record::Opened { format: 1, at: Wall(5), task: task(1), opened }
+    Record::Opened { format: 1, at: UnixMs(5), task: task(1), opened }
 }
 
 fn lines(records: &[Record]) -> Vec<u8> {
@@ -28,10 +28,10 @@ fn records() -> Vec<Record> {
         began("a", 1),
         began("b", 1),
         ended("a", 1, StepEnd::Ok),
-        Record::Stopping { at: Wall(7), by: "SIGTERM".to_owned() },
+        Record::Stopping { at: UnixMs(7), by: "SIGTERM".to_owned() },
         ended("b", 1, StepEnd::Stopped),
-        Record::Over { at: Wall(8), verdict: Verdict::Stopped },
-        Record::Resumed { at: Wall(9), task: task(2) },
+        Record::Over { at: UnixMs(8), verdict: Verdict::Stopped },
+        Record::Resumed { at: UnixMs(9), task: task(2) },
         began("b", 2),
     ]
 }
@@ -42,7 +42,7 @@ fn a_journal_is_read_as_far_as_it_was_written() {
     let records = records();
     let bytes = lines(&records);
     let whole = Story::read(&bytes).expect("whole");
-    assert_eq!((whole.tasks.len(), whole.last, whole.torn), (2, Wall(0), false));
+    assert_eq!((whole.tasks.len(), whole.last, whole.torn), (2, UnixMs(0), false));
     let first = lines(&records[..1]).len();
     for cut in first..bytes.len() {
         let kept = bytes[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -52,7 +52,7 @@ fn a_journal_is_read_as_far_as_it_was_written() {
         assert_eq!(story.torn, !bytes[..cut].ends_with(b"\n"), "{cut}");
         // What comes next is read again behind it.
         let mut more = bytes[..cut].to_vec();
-        let at = Wall(100);
+        let at = UnixMs(100);
         let next = Record::Stopping { at, by: "SIGINT".to_owned() };
         if story.course.over().is_none() {
             more.extend(story.line(&next));

@@ -8,7 +8,7 @@ use siding_a2a::errand::{self, Errand};
 use crate::failure::Failure;
 
 /// What it is called by `siding a2a send`.
-pub(super) const NAME: &str = siding_model::spec::own_command::FOLLOW;
+pub(super) const NAME: &str = siding_model::spec::self_command::FOLLOW_ARG;
 
 /// Sends a message and writes down what becomes of it: what runs in a task of `siding a2a send`.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use siding_a2a::errand::TOLD;
 use siding_core::launch::Shim;
-use siding_model::id::Kind;
+use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
 
@@ -91,7 +91,7 @@ impl Args {
         // In the environment alone: an argument can be read by everybody, and is on record.
         let variable = |(name, token): (String, String)| format!("{name}={token}");
         run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
-        run.kind = Kind::RemoteAgent;
+        run.kind = TaskKind::RemoteAgent;
         run.monitor = Some(Monitor::new(Some(TOLD.to_owned())));
         run.budget = self.budget;
         run.background = self.background;

@@ -7,9 +7,9 @@ use siding_agent::agent::{End, Report, Sight};
 use siding_agent::message::{Said, Told, Usage};
 use siding_agent::provider::Part;
 use siding_model::advice;
+use siding_model::duration::format_duration;
 use siding_model::signal::Signal;
-use siding_model::span::human;
-use siding_model::text::{one_line, visible};
+use siding_model::text::{make_visible, one_line};
 
 use super::LINE;
 use crate::exit;
@@ -24,7 +24,7 @@ pub(super) fn show(sight: Sight<'_>) {
             for one in said {
                 if let Said::Text { text } = one {
                     // Nobody need read it.
-                    let _unread = print::text(&format!("{}\n", visible(text)));
+                    let _unread = print::text(&format!("{}\n", make_visible(text)));
                 }
             }
         }
@@ -40,7 +40,7 @@ pub(super) fn show(sight: Sight<'_>) {
         Sight::Told(Told::Notice { id, .. }) => errln!("* news of {}", id.task),
         Sight::Told(Told::Message { from, .. }) => errln!("* message of {}", one_line(from, LINE)),
         Sight::Part(Part::Again { why, pause_ms }) => {
-            let pause = human(Duration::from_millis(pause_ms));
+            let pause = format_duration(Duration::from_millis(pause_ms));
             errln!("{}", one_line(&format!("! again in {pause}: {why}"), LINE * 4));
         }
         Sight::Summarising => errln!("  what was said is put in short"),
@@ -103,7 +103,7 @@ pub(super) fn tell_end(report: &Report) {
     let prompt = if was_talk { "" } else { " -p TEXT" };
     errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
     for view in &report.ended {
-        errln!("  ended  {}", advice::line(view, LINE - 9));
+        errln!("  ended  {}", advice::format_task_line(view, LINE - 9));
     }
 }
 
@@ -111,12 +111,15 @@ pub(super) fn tell_end(report: &Report) {
 pub(super) fn tell_end_of_subagent(report: &Report) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.handed_up {
-        text.push_str(&format!("siding: goes on as yours: {}\n", advice::line(view, LINE)));
+        text.push_str(&format!(
+            "siding: goes on as yours: {}\n",
+            advice::format_task_line(view, LINE)
+        ));
     }
     if report.end != End::Done {
         text.push_str(&format!("siding: {}\n", how(&report.end)));
     }
-    text.push_str(&visible(&report.text));
+    text.push_str(&make_visible(&report.text));
     text.push('\n');
     print::text(&text)?;
     Ok(())
@@ -127,7 +130,10 @@ fn how(end: &End) -> String {
     match end {
         End::Done => "done".to_owned(),
         End::WaitBound { bound_ms } => {
-            format!("its tasks did not end within {}", human(Duration::from_millis(*bound_ms)))
+            format!(
+                "its tasks did not end within {}",
+                format_duration(Duration::from_millis(*bound_ms))
+            )
         }
         End::Refused => "the provider has refused to let the model go on".to_owned(),
         End::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),

@@ -85,7 +85,7 @@ fn read_file(file: &Path, layer: As) -> Result<Reading, Failure> {
 /// Names the variables that set nothing and look as if they were to.
 fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
     let mistake = |name: String| {
-        let meant = Key::meant(&name)?.variable();
+        let meant = Key::suggest_for_variable(&name)?.env_var();
         Some(format!("the environment: no setting has `{name}`; did you mean `{meant}`?"))
     };
     let mut mistakes: Vec<String> = variables.filter_map(mistake).collect();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::settings::{self, Environment};
-use siding_model::settings::{Entry, RawValue, Settings};
+use siding_model::settings::{RawValue, SettingEntry, Settings};
 
 use crate::exit;
 use crate::failure::Failure;
@@ -47,15 +47,15 @@ struct SettingView {
 }
 
 impl SettingView {
-    fn new(entry: &Entry<'_>) -> Self {
-        let origin = &entry.place.origin;
-        let variable = || (origin.layer() == "environment").then(|| entry.key.variable());
+    fn new(entry: &SettingEntry<'_>) -> Self {
+        let origin = &entry.source.origin;
+        let variable = || (origin.layer() == "environment").then(|| entry.key.env_var());
         Self {
             key: entry.key.name(),
             value: entry.value.clone(),
             origin: origin.layer(),
             source: origin.path().map(|path| path.display().to_string()).or_else(variable),
-            line: entry.place.line,
+            line: entry.source.line,
             locked: entry.locked,
         }
     }
@@ -135,19 +135,19 @@ fn origin(view: &SettingView, home: Option<&Path>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::settings::{Key, Layer, Origin, Place};
+    use siding_model::settings::{Key, Layer, Origin, SettingSource};
 
     use super::*;
 
     fn views(path: &str) -> Vec<SettingView> {
         let mut layer = Layer::default();
         let origin = Origin::System { path: path.into() };
-        let place = Place { origin, line: Some(3) };
+        let place = SettingSource { origin, line: Some(3) };
         let value = RawValue::Text("2s".to_owned());
         layer.set(Key::KillGrace, &value, place.clone()).expect("legal");
         layer.lock("kill_grace", place).expect("the system file may");
         let mut own = Layer::default();
-        let origin = Origin::Environment { name: Key::Shell.variable() };
+        let origin = Origin::Environment { name: Key::Shell.env_var() };
         own.set(Key::Shell, &RawValue::Text("zsh".to_owned()), origin.into()).expect("legal");
         Settings::merge([layer, own]).entries().map(|entry| SettingView::new(&entry)).collect()
     }

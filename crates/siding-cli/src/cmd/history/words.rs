@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use siding_history::Filter;
-use siding_model::process::Wall;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::process::UnixMs;
 use siding_model::text::one_line;
 
 use crate::failure::Failure;
@@ -46,9 +46,9 @@ pub(crate) fn nothing(filter: &Filter) {
 }
 
 /// Returns how long ago something was, in one part: `3h ago`.
-pub(crate) fn ago(then: Wall, now: Wall) -> String {
+pub(crate) fn ago(then: UnixMs, now: UnixMs) -> String {
     let ms = u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0);
-    let seconds = human(Duration::from_secs(ms / 1000));
+    let seconds = format_duration(Duration::from_secs(ms / 1000));
     format!("{} ago", seconds.split(' ').next().unwrap_or(&seconds))
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn time_is_told_in_one_part() {
-        let ago = |ms: i64| ago(Wall(0), Wall(ms));
+        let ago = |ms: i64| ago(UnixMs(0), UnixMs(ms));
         let told = [0, 59_999, 61_000, 7_300_000, 200_000_000].map(ago);
         assert_eq!(told, ["0s ago", "59s ago", "1m ago", "2h ago", "2d ago"]);
         assert_eq!(ago(-5), "0s ago");

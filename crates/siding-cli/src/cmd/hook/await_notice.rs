@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use siding_core::notices::{Follower, Outbox, Woken};
 use siding_core::sys::descriptor;
-use siding_model::notice::{Consumer, Kind, NoticeView, Priority};
+use siding_model::notice::{Consumer, NoticeKind, NoticeView, Priority};
 
 use super::block;
 use super::conversation::Conversation;
@@ -92,7 +92,8 @@ pub(super) fn is_ever_idle(entrypoint: Option<&str>) -> bool {
 /// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
 /// can wait until he speaks.
 pub(super) fn wakes(notice: &NoticeView) -> bool {
-    notice.priority == Priority::Next || matches!(notice.kind, Kind::Ended | Kind::Matched)
+    notice.priority == Priority::Next
+        || matches!(notice.kind, NoticeKind::Ended | NoticeKind::Matched)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use siding_model::budget::{BudgetCall, BudgetPolicy, HostCall, WaitRequest};
+use siding_model::duration::format_duration;
 use siding_model::settings::{HostBudget, Key, Origin};
-use siding_model::span::human;
 use siding_model::text::one_line;
 
 use super::input::Input;
@@ -100,7 +100,7 @@ pub(super) fn moved(input: &Input, installed: HostBudget) -> Option<String> {
             "The timeout of {} is siding's budget for foreground commands. At the budget Claude Code \
              moved this command to the background as {}, without interrupting it; you will be told when \
              it ends. A command known to take this long can be started with `run_in_background`.",
-            human(budget),
+            format_duration(budget),
             one_line(task, ID_COLUMNS)
         )
     })

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
 
 use super::await_notice;
 use super::input::Input;
@@ -33,8 +33,8 @@ pub(super) fn remark(input: &Input) -> Option<String> {
         format!(
             "Claude Code ends this monitor after {} at most. `siding monitor --persistent -- 'COMMAND'` \
              in Bash watches for up to {}; its lines are reported to you in the same way.",
-            human(longest),
-            human(cap)
+            format_duration(longest),
+            format_duration(cap)
         )
     })
 }

@@ -6,7 +6,7 @@ use siding_core::notices::{Look, NoticesError, Outbox, Turn};
 use siding_core::store::Root;
 use siding_core::view::Detail;
 use siding_model::id::SessionId;
-use siding_model::notice::{Consumer, Kind, NoticeId, NoticeView};
+use siding_model::notice::{Consumer, NoticeId, NoticeKind, NoticeView};
 
 use super::answer::Acks;
 use super::conversation::Conversation;
@@ -71,13 +71,13 @@ impl<'r> News<'r> {
         let mut told: Vec<(SessionId, Vec<NoticeId>)> = Vec::new();
         for notice in notices {
             let living = match notice.kind {
-                Kind::Lingering => living(root, &notice),
-                Kind::Ended
-                | Kind::Stalled
-                | Kind::Limit
-                | Kind::Matched
-                | Kind::Ready
-                | Kind::Expiring => None,
+                NoticeKind::Lingering => living(root, &notice),
+                NoticeKind::Ended
+                | NoticeKind::Stalled
+                | NoticeKind::Limit
+                | NoticeKind::Matched
+                | NoticeKind::Ready
+                | NoticeKind::Expiring => None,
             };
             let (session, id) = (notice.session_id.clone(), notice.notice_id);
             if !facts.add(Fact { notice, living }) {

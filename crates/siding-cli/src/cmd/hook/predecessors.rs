@@ -6,9 +6,9 @@ use std::time::Duration;
 use siding_core::notices::Outbox;
 use siding_core::session::{self, Session};
 use siding_core::store::Root;
+use siding_model::duration::format_duration;
 use siding_model::id::SessionId;
-use siding_model::notice::{Consumer, Kind, NoticeView, Status};
-use siding_model::span::human;
+use siding_model::notice::{Consumer, NoticeKind, NoticeStatus, NoticeView};
 use siding_model::text::one_line;
 
 use crate::context;
@@ -59,7 +59,9 @@ fn live_sessions(root: &Root) -> Result<Vec<SessionId>, Failure> {
 fn one(root: &Root, session: &Session) -> Result<String, Failure> {
     let outbox = Outbox::new(root, session.id.clone(), Consumer::agent())?;
     let mut ended = outbox.look()?.notices;
-    ended.retain(|notice| notice.kind == Kind::Ended && notice.status == Status::Stopped);
+    ended.retain(|notice| {
+        notice.kind == NoticeKind::Ended && notice.status == NoticeStatus::Stopped
+    });
     if ended.is_empty() {
         return Ok(String::new());
     }
@@ -78,7 +80,7 @@ fn one(root: &Root, session: &Session) -> Result<String, Failure> {
 }
 
 fn line(notice: &NoticeView) -> String {
-    let elapsed = human(Duration::from_millis(notice.elapsed_ms));
+    let elapsed = format_duration(Duration::from_millis(notice.elapsed_ms));
     let command = one_line(&notice.command, COMMAND);
     format!("- {} after {elapsed}: {command}\n", notice.task_id)
 }

@@ -3,9 +3,9 @@
 use siding_core::session;
 use siding_core::sys::clock;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::notice::Kind;
+use siding_model::notice::NoticeKind;
 use siding_model::reminder::{has_outlived_its_call, is_list_due};
-use siding_model::report::TaskView;
+use siding_model::task_view::TaskView;
 
 use super::Answer;
 use super::answer::Told;
@@ -106,6 +106,7 @@ pub(super) fn answer<'c>(news: Option<News<'c>>, reminder: Option<String>) -> To
 /// Returns the tasks of which news says that they run.
 fn running_by_notice(news: Option<&News<'_>>) -> Vec<TaskId> {
     let notices = news.map(News::notices).unwrap_or_default().iter();
-    let says_it_runs = |kind| matches!(kind, Kind::Lingering | Kind::Stalled | Kind::Ready);
+    let says_it_runs =
+        |kind| matches!(kind, NoticeKind::Lingering | NoticeKind::Stalled | NoticeKind::Ready);
     notices.filter(|notice| says_it_runs(notice.kind)).map(|notice| notice.task_id).collect()
 }

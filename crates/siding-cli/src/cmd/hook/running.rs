@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use siding_core::store::Root;
 use siding_core::view::Detail;
+use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::report::{PhaseName, PlacementKind, TaskView};
-use siding_model::span::human;
+use siding_model::task_view::{PhaseName, PlacementKind, TaskView};
 use siding_model::text::one_line;
 
 use crate::context::Task;
@@ -63,7 +63,7 @@ pub(super) fn format_lines(views: &[TaskView]) -> Option<String> {
 }
 
 fn line(task: &TaskView) -> String {
-    let elapsed = human(Duration::from_millis(task.elapsed_ms / 1000 * 1000));
+    let elapsed = format_duration(Duration::from_millis(task.elapsed_ms / 1000 * 1000));
     let command = one_line(&task.command, COMMAND_COLUMNS);
     let lingers = if task.phase == PhaseName::Lingering { ", its shell has ended" } else { "" };
     format!("- {} for {elapsed}{lingers}: {command}\n", task.task_id)

@@ -8,8 +8,8 @@ use std::path::Path;
 use siding_core::reap::Step;
 use siding_core::session;
 use siding_core::sys::descriptor;
-use siding_model::foreign::Reader;
 use siding_model::id::SessionId;
+use siding_model::unowned::ReportAudience;
 
 use super::answer::{Answer, Told};
 use super::conversation::Conversation;
@@ -69,7 +69,7 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
     let told = Told::from(Answer::Context(context)).and_person(daily.map(|daily| daily.person));
     // The report of foreign orphans counts once the host has it.
     Ok(told.then(move || {
-        reap::note_report(&conversation.root, &settings, &steps, Reader::Agent);
+        reap::note_report(&conversation.root, &settings, &steps, ReportAudience::Agent);
     }))
 }
 

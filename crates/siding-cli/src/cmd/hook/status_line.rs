@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use siding_model::evidence::Verdict;
-use siding_model::report::TaskView;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::evidence::WhyVerdict;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use super::conversation::Conversation;
@@ -32,17 +32,17 @@ pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
 /// `views` are the oldest first.
 fn line(views: &[TaskView]) -> String {
     let Some(longest) = views.first() else { return "siding: nothing runs".to_owned() };
-    let elapsed = human(Duration::from_secs(longest.elapsed_ms / 1000));
+    let elapsed = format_duration(Duration::from_secs(longest.elapsed_ms / 1000));
     let count = views.len();
     let asking: Vec<&TaskView> = views.iter().filter(|view| needs_input(view)).collect();
     match asking.as_slice() {
         [] => {
-            let command = one_line(longest.what(), LONGEST_COLUMNS);
+            let command = one_line(longest.display_name(), LONGEST_COLUMNS);
             let several = if count > 1 { format!("{count} run, longest ") } else { String::new() };
             format!("siding: {several}{command} for {elapsed}")
         }
         [one] => {
-            let command = one_line(one.what(), ASKING_COLUMNS);
+            let command = one_line(one.display_name(), ASKING_COLUMNS);
             format!(
                 "siding: {} needs input: {command} · {count} run, longest {elapsed}",
                 one.task_id
@@ -58,7 +58,10 @@ fn line(views: &[TaskView]) -> String {
 
 fn needs_input(view: &TaskView) -> bool {
     view.attention.as_ref().is_some_and(|quiet| {
-        matches!(quiet.verdict, Verdict::InputWait | Verdict::InputLikely | Verdict::PasswordLikely)
+        matches!(
+            quiet.verdict,
+            WhyVerdict::InputWait | WhyVerdict::InputLikely | WhyVerdict::PasswordLikely
+        )
     })
 }
 
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
     use crate::render::sample::running;
 
-    fn asking(verdict: Verdict) -> TaskView {
+    fn asking(verdict: WhyVerdict) -> TaskView {
         let (certainty, advice) = (Certainty::Hard, String::new());
         let attention =
             AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice };
@@ -83,7 +86,7 @@ mod tests {
             elapsed_ms: 3 * 3_600_000 + 59 * 60_000 + 59_000,
             ..view
         };
-        let asks = long(asking(Verdict::PasswordLikely));
+        let asks = long(asking(WhyVerdict::PasswordLikely));
         for views in [
             vec![long(running())],
             vec![long(running()); 99],
@@ -97,10 +100,10 @@ mod tests {
 
     #[test]
     fn what_needs_an_answer_comes_first() {
-        let said = line(&[running(), asking(Verdict::InputWait)]);
+        let said = line(&[running(), asking(WhyVerdict::InputWait)]);
         let expected = "siding: b-4k7q0n2m8x5t needs input: npm test · 2 run, longest 15s";
         assert_eq!(said, expected);
-        let said = line(&[running(), asking(Verdict::Busy)]);
+        let said = line(&[running(), asking(WhyVerdict::Busy)]);
         assert_eq!(said, "siding: 2 run, longest npm test for 15s");
     }
 }

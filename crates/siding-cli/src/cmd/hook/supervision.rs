@@ -4,7 +4,7 @@ use siding_core::adopt::Terms;
 use siding_core::host::{self, Current, HostFiles, Unsupervised};
 use siding_core::session;
 use siding_core::sys::limit;
-use siding_model::host::Ring;
+use siding_model::host::BellByte;
 use siding_model::id::Birthmark;
 use siding_model::settings::Settings;
 
@@ -46,16 +46,18 @@ pub(super) fn begin(
 /// answered matters more: what fails here is tried again with the next one.
 pub(super) fn ring(input: &Input, host: Host, event: Event) {
     let ring = match event {
-        Event::PreToolUse if input.command().is_some() => Ring::Call,
-        Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => Ring::Called,
-        Event::PreToolUse | Event::UserPromptSubmit | Event::Stop => Ring::Look,
+        Event::PreToolUse if input.command().is_some() => BellByte::CallStarted,
+        Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
+            BellByte::CallReturned
+        }
+        Event::PreToolUse | Event::UserPromptSubmit | Event::Stop => BellByte::Scan,
         Event::SessionStart | Event::SessionEnd | Event::AwaitNotice | Event::NotifyPerson => {
             return;
         }
     };
     // Whatever a marked host starts carries its mark, this process too. Where none does nothing is
     // touched: an event that needs no record must make none.
-    if limit::birthmark().and_then(Birthmark::host).is_none() {
+    if limit::birthmark().and_then(Birthmark::host_mark).is_none() {
         return;
     }
     if let Ok(Some(conversation)) = Conversation::of(input, host, None) {
@@ -63,7 +65,7 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
     }
 }
 
-fn try_ring(conversation: &Conversation, ring: Ring) -> Result<(), Failure> {
+fn try_ring(conversation: &Conversation, ring: BellByte) -> Result<(), Failure> {
     let Conversation { root, owner, session } = conversation;
     let Some(mark) = host::watched_mark(root, *owner) else { return Ok(()) };
     let files = HostFiles::open(root, mark)?;

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use siding_core::sys::file;
+use siding_model::duration::format_duration;
 use siding_model::notice::{NoticeView, Priority};
 use siding_model::settings::{Settings, Webhook};
-use siding_model::span::human;
 use siding_model::text::one_line;
 
 use super::webhook;
@@ -116,7 +116,7 @@ fn write_to_terminal(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 fn show(notice: &NoticeView) -> std::io::Result<()> {
     let what = notice.name.as_ref().unwrap_or(&notice.command);
     let status = notice.status.as_str().replace('_', " ");
-    let elapsed = human(Duration::from_millis(notice.elapsed_ms));
+    let elapsed = format_duration(Duration::from_millis(notice.elapsed_ms));
     let title = one_line(&format!("{status} after {elapsed}: {what}"), COLUMNS);
     let lines: Vec<&str> = notice.summary.lines().collect();
     let last = &lines[lines.len().saturating_sub(LINES)..];

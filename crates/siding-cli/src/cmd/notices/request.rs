@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_model::notice::{Answer, retry_after};
+use siding_model::notice::{DeliveryStatus, parse_retry_after};
 use siding_model::settings::Webhook;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -25,7 +25,7 @@ pub(super) struct Client {
 
 /// Why a try failed.
 pub(super) struct Failed {
-    pub(super) answer: Answer,
+    pub(super) answer: DeliveryStatus,
     /// For a person.
     pub(super) why: String,
     /// How long the server wants to be left alone.
@@ -64,8 +64,8 @@ impl Client {
             }
         };
         let status = response.status();
-        let answer = Answer::of(status.as_u16());
-        if answer == Answer::Taken {
+        let answer = DeliveryStatus::from_http_status(status.as_u16());
+        if answer == DeliveryStatus::Accepted {
             return Ok(());
         }
         let mut why = format!("it answered {status}");
@@ -73,7 +73,7 @@ impl Client {
             why.push_str(", and redirections are not followed: set notify_webhook to the target");
         }
         let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        let asked = asked.and_then(|value| retry_after(value, clock::wall()));
+        let asked = asked.and_then(|value| parse_retry_after(value, clock::wall()));
         Err(Failed { answer, why, asked })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use siding_model::duration::format_duration;
 use siding_model::notice::NoticeView;
-use siding_model::span::human;
 use siding_model::text::one_line;
 
 use crate::print::WIDTH;
@@ -22,7 +22,7 @@ pub(super) fn of(notice: &NoticeView) -> String {
         (None, Some(signal), _) => format!(" by {signal}"),
         (None, None, Some(limit)) => format!(" at {limit}"),
     };
-    let elapsed = human(Duration::from_millis(notice.elapsed_ms));
+    let elapsed = format_duration(Duration::from_millis(notice.elapsed_ms));
     let status = notice.status.as_str().replace('_', " ");
     let mut line = format!("{}  {status}{how} after {elapsed}  ", notice.notice_id);
     let what = notice.name.as_ref().unwrap_or(&notice.command);

@@ -1,7 +1,7 @@
 //! What keeps a webhook from being reached, in words that do not hold its address.
 
 use rustls::CertificateError;
-use siding_model::notice::Answer;
+use siding_model::notice::DeliveryStatus;
 use siding_model::text::one_line;
 use ureq::Error;
 
@@ -14,8 +14,12 @@ const COLUMNS: usize = 200;
 ///
 /// Not after a wrong certificate: nobody gets another within minutes, and what is meant for one
 /// server is not offered again and again to whoever answers in its place.
-pub(super) fn answer(error: &Error) -> Answer {
-    if refused_certificate(error).is_some() { Answer::Refused } else { Answer::Later }
+pub(super) fn answer(error: &Error) -> DeliveryStatus {
+    if refused_certificate(error).is_some() {
+        DeliveryStatus::Rejected
+    } else {
+        DeliveryStatus::RetryLater
+    }
 }
 
 /// Returns what is wrong with the server's certificate, where that is what ended a try.

@@ -8,9 +8,11 @@ use std::sync::mpsc::{
 };
 use std::time::{Duration, Instant};
 
-use siding_model::notice::{Answer, DELIVERY_MAX, NoticeId, NoticeView, next_try};
+use siding_model::duration::format_duration;
+use siding_model::notice::{
+    DeliveryStatus, MAX_DELIVERY_TIME, NoticeId, NoticeView, next_retry_delay,
+};
 use siding_model::settings::Webhook;
-use siding_model::span::human;
 
 use super::losses::Losses;
 use super::request::Client;
@@ -127,9 +129,9 @@ impl Worker {
             };
             let dice = RandomState::new().hash_one(failures);
             let wait = match failed.answer {
-                Answer::Refused => None,
-                Answer::Later | Answer::Taken => {
-                    next_try(failures, begin.elapsed(), failed.asked, dice)
+                DeliveryStatus::Rejected => None,
+                DeliveryStatus::RetryLater | DeliveryStatus::Accepted => {
+                    next_retry_delay(failures, begin.elapsed(), failed.asked, dice)
                 }
             };
             let Some(wait) = wait else { return self.losses.lose(letter.id, &failed.why) };
@@ -152,7 +154,7 @@ impl Worker {
 
     fn say(&mut self, why: &str) {
         if self.in_trouble.as_deref() != Some(why) {
-            let bound = human(DELIVERY_MAX);
+            let bound = format_duration(MAX_DELIVERY_TIME);
             errln!("siding: webhook {}: {why}; trying again for {bound}", self.losses.server());
             self.in_trouble = Some(why.to_owned());
         }

@@ -6,7 +6,7 @@ use siding_core::output::{self, Following};
 use siding_core::store::Root;
 use siding_core::sys::poll;
 use siding_core::watch::Watch;
-use siding_model::protocol::{Message, Request};
+use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::Args;
 use crate::context::{PROGRAM, Task};
@@ -71,7 +71,7 @@ fn follow<F: FnMut(&str) -> io::Result<()>>(
     task: &Task,
 ) -> Result<Option<u64>, Failure> {
     let mut watch = Watch::open(root, PROGRAM, task.dir.id())?;
-    watch.send(&Request::Subscribe { follow: true })?;
+    watch.send(&ShimRequest::Subscribe { follow: true })?;
     if out::result(printer.more(task))?.is_none() {
         return Ok(None);
     }
@@ -106,19 +106,19 @@ fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
     let mut again = false;
     while let Some(message) = watch.take()? {
         match message {
-            Message::Output { .. } => again = true,
+            ShimMessage::Output { .. } => again = true,
 
-            Message::Done
-            | Message::Record { .. }
-            | Message::Refused { .. }
-            | Message::Why { .. }
-            | Message::Usage { .. }
-            | Message::CannotStart { .. } => {}
+            ShimMessage::Done
+            | ShimMessage::Record { .. }
+            | ShimMessage::Refused { .. }
+            | ShimMessage::Why { .. }
+            | ShimMessage::Usage { .. }
+            | ShimMessage::CannotStart { .. } => {}
         }
     }
     // Another shim knows nothing of this follower.
     if again || watch.renewed() != renewed {
-        watch.send(&Request::Subscribe { follow: true })?;
+        watch.send(&ShimRequest::Subscribe { follow: true })?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use siding_core::output::Reading;
 use siding_core::sys::clock;
-use siding_model::report::PhaseName;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::task_view::PhaseName;
 use siding_model::text::one_line;
 
 use crate::context::Task;
@@ -41,7 +41,7 @@ pub(super) fn remark(
     reading: &Reading,
 ) -> Option<String> {
     let id = task.dir.id();
-    let elapsed = human(Duration::from_millis(task.state.elapsed_ms(clock::mono())));
+    let elapsed = format_duration(Duration::from_millis(task.state.elapsed_ms(clock::mono())));
     let ended = super::outcome(&task.state).map(|outcome| one_line(&outcome.to_string(), OUTCOME));
     let Reading { next, bytes, .. } = *reading;
     if printed == Printed::Something {
@@ -62,7 +62,7 @@ pub(super) fn remark(
         }
         Some(ended) => format!("{nothing}, {ended}"),
         None => {
-            let phase = PhaseName::from(task.state.life.phase()).as_str();
+            let phase = PhaseName::from(task.state.lifecycle.phase()).as_str();
             format!("{nothing}, {phase} for {elapsed}; `siding wait {id}` waits for its end")
         }
     })

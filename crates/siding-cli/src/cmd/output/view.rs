@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use siding_model::id::TaskId;
 use siding_model::outcome::Outcome;
-use siding_model::record::Gap;
-use siding_model::report::PhaseName;
+use siding_model::record::OutputGap;
+use siding_model::task_view::PhaseName;
 
 /// One look at a task's output. `docs/schema/output.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub(super) struct OutputView {
     /// Bytes the task has written so far.
     pub(super) bytes: u64,
     /// The part of them that is gone for good.
-    pub(super) gap: Option<Gap>,
+    pub(super) gap: Option<OutputGap>,
     /// The text.
     pub(super) text: String,
     /// Whether the text lacks something between `from` and `bytes`.

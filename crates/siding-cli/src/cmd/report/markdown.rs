@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use siding_model::activity::{ActivityReport, ActivityTask};
-use siding_model::size::human as size;
+use siding_model::size::format_size as size;
 use siding_model::text::one_line;
 
 use super::text::{disk_line, headline, standing, time};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse};
-use siding_model::size::human as size;
-use siding_model::span::human;
+use siding_model::duration::format_duration;
+use siding_model::size::format_size as size;
 use siding_model::text::one_line;
 
 use crate::print::{WIDTH, wrapped};
@@ -68,7 +68,7 @@ fn period_words(since: Duration) -> String {
     match seconds / DAY_SECONDS {
         1 if seconds == DAY_SECONDS => "24 hours".to_owned(),
         days if days > 1 && seconds.is_multiple_of(DAY_SECONDS) => format!("{days} days"),
-        _ => human(since),
+        _ => format_duration(since),
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn disk_line(disk: &DiskUse) -> String {
 
 /// Returns how long a task took.
 pub(super) fn time(task: &ActivityTask) -> String {
-    task.elapsed_ms.map_or_else(|| "-".to_owned(), |ms| human(Duration::from_millis(ms)))
+    task.elapsed_ms.map_or_else(|| "-".to_owned(), |ms| format_duration(Duration::from_millis(ms)))
 }
 
 /// Returns how a task ended or stands, in a word or two.
@@ -129,8 +129,8 @@ fn rows(report: &ActivityReport) -> Vec<(Cells, String)> {
 pub(super) mod tests {
     use siding_model::activity::{ActivityCounts, Period, ReapRule, StopCause};
     use siding_model::outcome::Outcome;
-    use siding_model::process::Wall;
-    use siding_model::report::PhaseName;
+    use siding_model::process::UnixMs;
+    use siding_model::task_view::PhaseName;
 
     use super::*;
 
@@ -156,7 +156,7 @@ pub(super) mod tests {
             last_at: "2026-11-22T03:00:00.000Z".to_owned(),
             command: command.to_owned(),
         };
-        let period = Period { since: Wall(0), until: Wall(1) };
+        let period = Period { since: UnixMs(0), until: UnixMs(1) };
         let counts = ActivityCounts {
             ran: 42,
             running: 4,
@@ -200,7 +200,7 @@ running
 
     #[test]
     fn an_empty_report_says_so() {
-        let period = Period { since: Wall(0), until: Wall(1) };
+        let period = Period { since: UnixMs(0), until: UnixMs(1) };
         let empty = ActivityReport::new(period, Vec::new(), &[], DiskUse::default());
         assert_eq!(screen(&empty, DAY, Colour::Off), "last 24 hours: nothing ran\n");
     }

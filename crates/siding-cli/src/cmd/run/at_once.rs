@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use siding_core::store::Root;
-use siding_model::history::{self, Asked, AtOnce};
+use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::outcome::Placement;
 use siding_model::settings::Settings;
-use siding_model::spec::Command;
+use siding_model::spec::TaskCommand;
 
 use super::{Args, OnTimeout};
 use crate::past;
@@ -27,24 +27,34 @@ pub(super) fn choose(
     args: &Args,
     settings: &Settings,
     root: &Root,
-    (command, cwd): (&Command, &str),
+    (command, cwd): (&TaskCommand, &str),
     budget: Option<Duration>,
 ) -> Chosen {
     let foreground = Chosen { placement: Placement::Foreground, budget, note: None };
     let (asked, limit) = asked(args, settings, budget);
-    let known = || past::expectation(root, &command.display_as(args.kind), cwd);
-    let words = if asked == Asked::Nothing { siding_guard::words_of(command) } else { Vec::new() };
-    let Some(found) = history::at_once(asked, limit, known, &words) else { return foreground };
-    let budget = match found {
-        AtOnce::Asked => budget,
-        AtOnce::Known(_) | AtOnce::Heuristic(_) => Some(settings.settle),
+    let known = || past::expectation(root, &command.display_for_kind(args.kind), cwd);
+    let words = if asked == PlacementRequest::Unspecified {
+        siding_guard::words_of(command)
+    } else {
+        Vec::new()
     };
-    let placement = Placement::Background { why: found.why() };
-    Chosen { placement, budget, note: found.reason(limit) }
+    let Some(found) = history::decide_auto_background(asked, limit, known, &words) else {
+        return foreground;
+    };
+    let budget = match found {
+        AutoBackground::Requested => budget,
+        AutoBackground::Known(_) | AutoBackground::Heuristic(_) => Some(settings.settle),
+    };
+    let placement = Placement::Background { why: found.background_reason() };
+    Chosen { placement, budget, note: found.explanation(limit) }
 }
 
 /// Returns what the caller said, and the time it would wait.
-fn asked(args: &Args, settings: &Settings, budget: Option<Duration>) -> (Asked, Duration) {
+fn asked(
+    args: &Args,
+    settings: &Settings,
+    budget: Option<Duration>,
+) -> (PlacementRequest, Duration) {
     let limit = budget.unwrap_or(settings.blocking_budget);
     let waits_to_the_end =
         args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
@@ -54,9 +64,9 @@ fn asked(args: &Args, settings: &Settings, budget: Option<Duration>) -> (Asked, 
         && !waits_to_the_end
         && (budget.is_some() || args.auto_background);
     let asked = match (args.background, may_decide) {
-        (true, _) => Asked::Background,
-        (false, true) => Asked::Nothing,
-        (false, false) => Asked::Foreground,
+        (true, _) => PlacementRequest::Background,
+        (false, true) => PlacementRequest::Unspecified,
+        (false, false) => PlacementRequest::Foreground,
     };
     (asked, limit)
 }

@@ -10,11 +10,11 @@ use siding_core::run::{self, Begun, Duplicates, Given};
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::Root;
-use siding_model::budget::{BudgetCall, Wait, WaitRequest};
-use siding_model::outcome::Why;
+use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
+use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::size::Bytes;
-use siding_model::spec::{Command, Stdin, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use super::{Args, From, OnTimeout, at_once};
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ pub(super) struct Plan {
     /// How long the caller is kept waiting; `None` until the end.
     pub(super) budget: Option<Duration>,
     /// Why it is in the background once that time has passed.
-    pub(super) hand_over: Why,
+    pub(super) hand_over: BackgroundReason,
     /// Bytes of output text to print of a command that is over, and of one that goes on.
     pub(super) output_max_bytes: usize,
     pub(super) handover_max_bytes: usize,
@@ -59,8 +59,8 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         session_id,
         name: args.name.clone(),
         stdin: match args.stdin {
-            From::Null => Stdin::Null,
-            From::Pipe => Stdin::Pipe,
+            From::Null => StdinMode::Null,
+            From::Pipe => StdinMode::Pipe,
         },
         placement: chosen.placement,
         deadline: times.deadline,
@@ -75,7 +75,11 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         spec,
         env,
         budget: chosen.budget,
-        hand_over: if timeout_as_budget(args).is_some() { Why::Timeout } else { Why::Budget },
+        hand_over: if timeout_as_budget(args).is_some() {
+            BackgroundReason::Timeout
+        } else {
+            BackgroundReason::Budget
+        },
         output_max_bytes: size(settings.output_max_bytes),
         handover_max_bytes: size(settings.handover_max_bytes.min(settings.output_max_bytes)),
         // What a lock or the cap did not admit: a caller must learn what is in force.
@@ -137,9 +141,9 @@ fn times(args: &Args, settings: &Settings, is_subagent: bool) -> Times {
         is_person: !args.json && std::io::stdout().is_terminal(),
     };
     let budget = match settings.budget_policy().decide(call) {
-        Wait::UntilStart => Some(settings.settle),
-        Wait::For(budget) => Some(budget),
-        Wait::UntilEnd => None,
+        CallerWait::UntilStart => Some(settings.settle),
+        CallerWait::For(budget) => Some(budget),
+        CallerWait::UntilEnd => None,
     };
     if args.on_timeout == Some(OnTimeout::Stop)
         && !args.background
@@ -164,11 +168,11 @@ fn requested_wait(args: &Args) -> WaitRequest {
     }
 }
 
-fn command(args: &Args, settings: &Settings) -> Result<Command, Failure> {
+fn command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {
     let words: Vec<String> = args.command.iter().map(text).collect::<Result<_, _>>()?;
     Ok(match <[String; 1]>::try_from(words) {
-        Ok([text]) => Command::Shell { text, shell: settings.shell.clone() },
-        Err(argv) => Command::Argv { argv },
+        Ok([text]) => TaskCommand::Shell { text, shell: settings.shell.clone() },
+        Err(argv) => TaskCommand::Argv { argv },
     })
 }
 

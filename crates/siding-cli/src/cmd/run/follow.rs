@@ -9,8 +9,8 @@ use siding_core::run::{self, Heard};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
 use siding_core::watch::Watch;
-use siding_model::outcome::{Placement, Why};
-use siding_model::protocol::Request;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 
 use super::begin::Plan;
@@ -103,7 +103,7 @@ struct Follower<'f, 'r> {
     /// How long the caller is kept waiting, in milliseconds; `None` until the end.
     budget: Option<u64>,
     /// Why the command is in the background once that time has passed.
-    why: Why,
+    why: BackgroundReason,
     is_running: bool,
     interrupts: u32,
 }
@@ -245,7 +245,7 @@ impl Follower<'_, '_> {
         Ok(match heard {
             Heard::Over(dir, story) => Some(Came::Over(Box::new(Task::of(dir, *story)))),
             // It goes on, as was asked for.
-            Heard::Ready(..) => Some(self.hand_over(Why::Asked)?),
+            Heard::Ready(..) => Some(self.hand_over(BackgroundReason::Asked)?),
             Heard::Running | Heard::Again => {
                 self.is_running = true;
                 None
@@ -255,12 +255,12 @@ impl Follower<'_, '_> {
     }
 
     /// Puts the task into the background. What it has written by then is still to be shown.
-    fn hand_over(&mut self, why: Why) -> Result<Came, Failure> {
+    fn hand_over(&mut self, why: BackgroundReason) -> Result<Came, Failure> {
         // Once: an interrupt may call it back.
         self.budget = None;
         if self.foreground {
             // The shim decides: when the end came first, this changes nothing.
-            self.watch.ask(&Request::Place { why }, PLACE_MS)?;
+            self.watch.ask(&ShimRequest::Place { why }, PLACE_MS)?;
         }
         self.measure()?;
         Ok(Came::Back)
@@ -277,7 +277,7 @@ impl Follower<'_, '_> {
             self.interrupts += 1;
             let grace_ms = (self.interrupts > 1).then_some(0);
             let by = "user".to_owned();
-            self.watch.send(&Request::Stop { by, grace_ms, signal: Some(Signal::INT) })?;
+            self.watch.send(&ShimRequest::Stop { by, grace_ms, signal: Some(Signal::INT) })?;
             told = Told::Stop;
         }
         Ok(told)

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use siding_core::output::Pieces;
 use siding_core::sys::poll::PIPE_BLOCK;
 use siding_core::watch::Watch;
-use siding_model::protocol::Request;
+use siding_model::protocol::ShimRequest;
 
 use crate::err;
 use crate::failure::Failure;
@@ -85,7 +85,7 @@ impl Live {
 
     /// Asks to be told, once, when more was written.
     pub(super) fn ask_for_more(&self, watch: &mut Watch<'_>) -> Result<(), Failure> {
-        Ok(watch.send(&Request::Subscribe { follow: true })?)
+        Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
     }
 
     /// Takes in that more was written. The next growth is asked for when this one is shown: a shim

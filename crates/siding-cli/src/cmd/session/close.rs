@@ -10,7 +10,7 @@ use siding_core::sys::descriptor;
 use siding_core::view::Detail;
 use siding_core::{lanes, session};
 use siding_model::id::{SessionId, TaskId};
-use siding_model::report::TaskView;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::context::{self, PROGRAM, Task};

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_core::tree;
-use siding_model::foreign::Reader;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
+use siding_model::unowned::ReportAudience;
 
 use super::SessionView;
 use crate::cmd::reap;
@@ -57,7 +57,7 @@ impl Args {
             let mut view = SessionView::new(&session, &context::boot()?, running);
             view.reaped = Some(reaped.clone());
             render::json::print(&view)?;
-            reap::note_report(&root, &settings, &reaped, Reader::Caller);
+            reap::note_report(&root, &settings, &reaped, ReportAudience::Caller);
             return Ok(ExitCode::SUCCESS);
         }
         let owner = one_line(&tree::command_of(self.owner_pid), 100);
@@ -77,7 +77,7 @@ impl Args {
             text += &report;
         }
         print::text(&text)?;
-        reap::note_report(&root, &settings, &reaped, Reader::Caller);
+        reap::note_report(&root, &settings, &reaped, ReportAudience::Caller);
         Ok(ExitCode::SUCCESS)
     }
 }

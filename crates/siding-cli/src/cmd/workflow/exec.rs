@@ -9,7 +9,7 @@ use siding_agent::workflow::{
 };
 use siding_core::run::order;
 use siding_core::sys::limit;
-use siding_model::id::{Kind, TaskId};
+use siding_model::id::{TaskId, TaskKind};
 
 use crate::context;
 use crate::exit;
@@ -46,8 +46,8 @@ impl Args {
     fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let settings = context::settings()?;
-        let own = limit::birthmark().and_then(|mark| mark.task());
-        let own = own.filter(|own| own.kind() == Kind::LocalWorkflow).ok_or_else(|| {
+        let own = limit::birthmark().and_then(|mark| mark.task_id());
+        let own = own.filter(|own| own.kind() == TaskKind::LocalWorkflow).ok_or_else(|| {
             Failure::new(format!("`{}` is what `siding workflow run` starts", task::INNER))
         })?;
         let began = match (self.resume, &self.file) {

@@ -10,8 +10,8 @@ use siding_agent::workflow::{
 };
 use siding_core::store::Root;
 use siding_core::sys::clock;
+use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
-use siding_model::span::human;
 use siding_model::text::one_line;
 
 use super::{find, word_after};
@@ -165,7 +165,7 @@ fn next(view: &WorkflowView) -> Option<String> {
 }
 
 fn time(ms: u64) -> String {
-    human(Duration::from_millis(ms))
+    format_duration(Duration::from_millis(ms))
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! The words that somebody gets.
 
-use siding_model::outcome::{Limit, Outcome, Why};
+use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::record::{EndedProcess, StopReport, Survivor};
-use siding_model::report::{PhaseName, PlacementKind, PlacementView};
 use siding_model::signal::Signal;
+use siding_model::task_view::{PhaseName, PlacementKind, PlacementView};
 use siding_model::text::one_line;
 
 use super::super::sample::{HOSTILE, ended, process, running};
 use super::*;
 
 /// 15.003 s after the sample's start.
-const NOW: Wall = Wall(1_763_764_887_348);
+const NOW: UnixMs = UnixMs(1_763_764_887_348);
 
 fn said(view: &TaskView) -> String {
-    at(view, NoticeChannel::Missing, NOW).expect("there is something to say")
+    at(view, NoticeChannel::PollOnly, NOW).expect("there is something to say")
 }
 
 #[test]
@@ -30,7 +30,8 @@ fn a_hand_over_says_what_to_do() {
 
 #[test]
 fn a_hand_over_at_the_timeout_says_so() {
-    let placement = PlacementView { kind: PlacementKind::Background, why: Some(Why::Timeout) };
+    let placement =
+        PlacementView { kind: PlacementKind::Background, why: Some(BackgroundReason::Timeout) };
     let text = said(&TaskView { placement, ..running() });
     let begin = "still running after 15s of 30m, in the background since its timeout as b-4k7q0";
     assert!(text.starts_with(begin) && text.contains("--background"), "{text}");
@@ -38,7 +39,12 @@ fn a_hand_over_at_the_timeout_says_so() {
 
 #[test]
 fn other_ways_to_the_background_say_less() {
-    for why in [Why::Asked, Why::Known, Why::Heuristic, Why::User] {
+    for why in [
+        BackgroundReason::Asked,
+        BackgroundReason::Known,
+        BackgroundReason::Heuristic,
+        BackgroundReason::User,
+    ] {
         let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
         let text = said(&TaskView { placement, ..running() });
         assert!(text.starts_with("running for 15s of 30m in the background as b-4k7q0n2m8x5t"));
@@ -54,14 +60,20 @@ fn a_notice_is_promised_only_for_the_background_and_only_where_a_channel_exists(
     let said = |view: &TaskView, channel| at(view, channel, NOW).expect("there is advice");
     let promise =
         "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be told when it ends; `siding wait";
-    for why in [Why::Budget, Why::Asked, Why::Known, Why::Heuristic, Why::User] {
+    for why in [
+        BackgroundReason::Budget,
+        BackgroundReason::Asked,
+        BackgroundReason::Known,
+        BackgroundReason::Heuristic,
+        BackgroundReason::User,
+    ] {
         let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
         let view = TaskView { placement, ..running() };
         let text = said(&view, NoticeChannel::Pushed);
         assert!(text.contains(promise), "{text}");
-        let text = said(&view, NoticeChannel::WithAnswers);
+        let text = said(&view, NoticeChannel::WithToolResults);
         assert!(text.contains("you will be told when it ends, with a later answer"), "{text}");
-        assert!(!said(&view, NoticeChannel::Missing).contains("told"));
+        assert!(!said(&view, NoticeChannel::PollOnly).contains("told"));
     }
     let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
     let text = said(&TaskView { placement, ..running() }, NoticeChannel::Pushed);
@@ -96,16 +108,16 @@ fn what_lingers_is_named() {
 
 #[test]
 fn a_plain_end_needs_no_words() {
-    assert_eq!(at(&ended(Outcome::Exited { code: 0 }), NoticeChannel::Missing, NOW), None);
-    assert_eq!(at(&ended(Outcome::Exited { code: 7 }), NoticeChannel::Missing, NOW), None);
+    assert_eq!(at(&ended(Outcome::Exited { code: 0 }), NoticeChannel::PollOnly, NOW), None);
+    assert_eq!(at(&ended(Outcome::Exited { code: 7 }), NoticeChannel::PollOnly, NOW), None);
     let pipeline = |code, statuses: &[i32]| TaskView {
         pipeline_statuses: Some(statuses.to_vec()),
         ..ended(Outcome::Exited { code })
     };
-    assert_eq!(at(&pipeline(0, &[0, 0]), NoticeChannel::Missing, NOW), None);
-    assert_eq!(at(&pipeline(1, &[0, 1]), NoticeChannel::Missing, NOW), None);
+    assert_eq!(at(&pipeline(0, &[0, 0]), NoticeChannel::PollOnly, NOW), None);
+    assert_eq!(at(&pipeline(1, &[0, 1]), NoticeChannel::PollOnly, NOW), None);
     assert_eq!(
-        at(&pipeline(0, &[141, 0]), NoticeChannel::Missing, NOW),
+        at(&pipeline(0, &[141, 0]), NoticeChannel::PollOnly, NOW),
         None,
         "`| head` had enough"
     );
@@ -121,7 +133,7 @@ fn every_other_end_is_explained() {
     for (outcome, expected) in [
         (Outcome::Deadline { limit_ms: 1_800_000 }, "it ran into its deadline of 30m;"),
         (stopped, "stopped by user"),
-        (Outcome::Limit { which: Limit::Memory }, "stopped at its limit"),
+        (Outcome::Limit { which: LimitKind::Memory }, "stopped at its limit"),
         (
             Outcome::Signaled { signal: Signal::TERM, by: None },
             "SIGTERM ended it, and siding did not send that",

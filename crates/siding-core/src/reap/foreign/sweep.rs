@@ -1,8 +1,8 @@
 //! Ending trees that were decided on.
 
-use siding_model::foreign::Tree;
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
+use siding_model::unowned::OrphanTree;
 
 use super::super::Step;
 use super::super::log::{Line, Log};
@@ -39,7 +39,7 @@ impl<'l> Sweep<'l> {
     }
 
     /// Takes on a tree.
-    pub(super) fn take(&mut self, tree: &Tree, ages: &Ages) {
+    pub(super) fn take(&mut self, tree: &OrphanTree, ages: &Ages) {
         let going = tree.members.iter().filter_map(|process| {
             let held = PidFd::open(*process).ok().filter(|held| !held.is_dead())?;
             Some(Going { member: Member::new(tree, *process, ages), held, signal: None })
@@ -137,7 +137,7 @@ impl<'l> Sweep<'l> {
             let Some(parent) = self.going.iter().find(is_near) else { continue };
             let is_ours = procfs::only_uid(pid) == Some(process::effective_uid())
                 && !stat.has_terminal
-                && procfs::birthmark(pid).is_none_or(|mark| mark.task().is_none());
+                && procfs::birthmark(pid).is_none_or(|mark| mark.task_id().is_none());
             let Ok(held) = PidFd::open(process) else { continue };
             if is_ours && !held.is_dead() {
                 let command = tree::command_of(pid);

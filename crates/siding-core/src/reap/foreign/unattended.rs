@@ -6,8 +6,10 @@
 use std::io;
 use std::os::fd::AsFd as _;
 
-use siding_model::foreign::{ForeignReap, Reader, Report, Reports, Rule};
 use siding_model::settings::Settings;
+use siding_model::unowned::{
+    OrphanReport, OrphanReports, OrphanRule, ReportAudience, UnownedReapMode,
+};
 
 use super::super::Step;
 use super::{Orphans, foreign};
@@ -27,15 +29,15 @@ const REPORTS_MAX: usize = 256 << 10;
 #[must_use]
 pub fn foreign_unattended(root: &Root, settings: &Settings, dry_run: bool) -> Vec<Step> {
     let rules = built_in(settings);
-    let orphans = Orphans { rules: &rules, min_age: settings.foreign_min_age() };
-    if rules.is_empty() || settings.foreign_reap == ForeignReap::Off || !orphans.may_exist() {
+    let orphans = Orphans { rules: &rules, min_age: settings.unowned_min_age() };
+    if rules.is_empty() || settings.foreign_reap == UnownedReapMode::Off || !orphans.may_exist() {
         return Vec::new();
     }
-    let is_reported = || reports(root).cover(&machine::name(), &rules);
-    let reports_only = match settings.foreign_reap_in_force(is_reported()) {
-        ForeignReap::Off => return Vec::new(),
-        ForeignReap::Report => true,
-        ForeignReap::End => false,
+    let is_reported = || reports(root).covers(&machine::name(), &rules);
+    let reports_only = match settings.effective_unowned_reap(is_reported()) {
+        UnownedReapMode::Off => return Vec::new(),
+        UnownedReapMode::Report => true,
+        UnownedReapMode::End => false,
     };
     let mut steps = foreign(root, orphans, dry_run || reports_only);
     steps.retain(|step| !matches!(step, Step::ForeignSpared { .. }));
@@ -52,10 +54,10 @@ pub fn is_foreign_report_unseen(root: &Root, settings: &Settings) -> bool {
     let rules = built_in(settings);
     let reports = reports(root);
     let machine = machine::name();
-    settings.foreign_reap == ForeignReap::End
+    settings.foreign_reap == UnownedReapMode::End
         && !rules.is_empty()
-        && reports.cover(&machine, &rules)
-        && !reports.cover_for_agent(&machine, &rules)
+        && reports.covers(&machine, &rules)
+        && !reports.covers_for_agent(&machine, &rules)
 }
 
 /// Writes the record that a report was given on this machine, if these steps have one or an agent was
@@ -68,21 +70,21 @@ pub fn note_foreign_report(
     root: &Root,
     settings: &Settings,
     steps: &[Step],
-    reader: Reader,
+    reader: ReportAudience,
 ) -> io::Result<()> {
     let (rules, machine, known) = (built_in(settings), machine::name(), reports(root));
     let has_report = steps.iter().any(|step| matches!(step, Step::ForeignFound { .. }));
     let is_new = match reader {
-        Reader::Agent => {
+        ReportAudience::Agent => {
             (has_report || is_foreign_report_unseen(root, settings))
-                && !known.cover_for_agent(&machine, &rules)
+                && !known.covers_for_agent(&machine, &rules)
         }
-        Reader::Caller => has_report && !known.cover(&machine, &rules),
+        ReportAudience::Caller => has_report && !known.covers(&machine, &rules),
     };
     if !is_new {
         return Ok(());
     }
-    let report = Report::new(clock::wall().rfc3339(), machine, &rules, reader);
+    let report = OrphanReport::new(clock::wall().rfc3339(), machine, &rules, reader);
     let record = file::open_at(root, REPORTS, Open::Append)?;
     // A newline before it ends a line that a crash has torn.
     let mut line = if file::facts(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };
@@ -94,13 +96,13 @@ pub fn note_foreign_report(
     file::sync_data(&record)
 }
 
-fn built_in(settings: &Settings) -> Vec<Rule> {
+fn built_in(settings: &Settings) -> Vec<OrphanRule> {
     settings.reap_foreign.iter().filter(|rule| rule.is_built_in()).cloned().collect()
 }
 
-fn reports(root: &Root) -> Reports {
+fn reports(root: &Root) -> OrphanReports {
     let read = file::open_at(root, REPORTS, Open::Read)
         .and_then(|record| file::read_whole(record.as_fd(), REPORTS_MAX));
     // Without a readable record the report is given again.
-    read.map(|bytes| Reports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+    read.map(|bytes| OrphanReports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
 }

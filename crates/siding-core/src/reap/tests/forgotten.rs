@@ -87,7 +87,7 @@ fn what_was_set_aside_is_removed_in_the_end() {
     let place = Place::new();
     let now = clock::wall().0;
     let then = now - i64::try_from(WEEKS.as_millis()).expect("fits");
-    let id = place.root.new_id(Kind::LocalBash).expect("an id");
+    let id = place.root.new_id(TaskKind::LocalBash).expect("an id");
     let names = [
         format!("{id}.{then}"),
         format!("history.db.{then}"),

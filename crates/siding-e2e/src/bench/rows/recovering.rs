@@ -84,14 +84,14 @@ fn add(table: &mut Table, count: usize, what: &str, took: Duration) {
 
 /// Whether another shim keeps the task, and lives.
 fn is_rescued(client: &Client, id: TaskId) -> bool {
-    client.state(id).is_ok_and(|state| state.rescues == 1 && procfs::is_running(state.shim))
+    client.state(id).is_ok_and(|state| state.takeovers == 1 && procfs::is_running(state.shim))
 }
 
 /// Whether the task was stopped because its session is over.
 fn is_stopped(client: &Client, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| {
         let stopped = Outcome::Stopped { by: "session".to_owned() };
-        matches!(state.life.phase(), Phase::Ended { outcome, .. } if *outcome == stopped)
+        matches!(state.lifecycle.phase(), Phase::Ended { outcome, .. } if *outcome == stopped)
     })
 }
 

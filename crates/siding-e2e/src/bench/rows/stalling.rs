@@ -11,7 +11,7 @@ use siding_core::sys::file;
 use siding_e2e::corpus::{self, Sample};
 use siding_e2e::stalls::{self, CASES, Case};
 use siding_model::evidence;
-use siding_model::evidence::prompt::Tail;
+use siding_model::evidence::prompt::OutputTail;
 use siding_model::process::ProcRef;
 
 use super::Row;
@@ -75,7 +75,8 @@ impl Tally {
 
 /// Strict patterns alone, over the corpus.
 fn prompts(table: &mut Table) {
-    let is_prompt = |sample: &Sample| Tail::read(sample.text.as_bytes()).prompt.is_some();
+    let is_prompt =
+        |sample: &Sample| OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some();
     let mut tally = Tally::default();
     for (samples, asks) in [(corpus::prompts(), true), (corpus::look_alikes(), false)] {
         for sample in &samples {
@@ -145,7 +146,7 @@ fn look(place: &Place, table: &mut Table) -> Result<()> {
     let own = i32::try_from(std::process::id()).context("a pid is small")?;
     let mut times = (vec![], vec![]);
     for _ in 0..50 {
-        let ms_each = |began: Instant, sample: &evidence::Sample| {
+        let ms_each = |began: Instant, sample: &evidence::TaskSample| {
             began.elapsed().as_secs_f64() * 1000.0 / sample.processes.len().max(1) as f64
         };
         let began = Instant::now();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use siding_core::wait::Waiter;
-use siding_model::wait::{Condition, Quantifier, Verdict};
+use siding_model::wait::{Condition, Quantifier, WaitVerdict};
 
 use super::Row;
 use crate::bench::Bench;
@@ -42,7 +42,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
             Waiter::new(root, program, &[task.id], vec![condition], Quantifier::All, BOUND_MS)?;
         let answer = waiter.run()?;
         let now = kernel::now();
-        ensure!(answer.verdict == Verdict::Satisfied, "the wait gave {answer:?}");
+        ensure!(answer.verdict == WaitVerdict::Satisfied, "the wait gave {answer:?}");
         let noted = stamp.get().context("the process noted no time")?;
         stamp.clear();
         task.until_left()?;

@@ -2,22 +2,22 @@
 //! `small` is the line in lower case.
 
 /// What follows a question: signs that carry no meaning of their own.
-fn bare(line: &str) -> &str {
+fn trim_prompt_suffix(line: &str) -> &str {
     line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
 }
 
 /// `(y/n)`, `[Y/n]`, `(yes/no/[fingerprint])`, `[y,n,q,a,d,e,?]`, `([y]/n)` at the end.
-pub(super) fn has_choice(small: &str) -> bool {
-    let line = bare(small);
+pub(super) fn ends_with_choice(lowercase: &str) -> bool {
+    let line = trim_prompt_suffix(lowercase);
     let pairs = [('(', ')'), ('[', ']')];
     pairs.into_iter().any(|(open, close)| {
         let Some(inner) = line.strip_suffix(close) else { return false };
         // The outermost one that could belong to it: choices have brackets of their own.
-        inner.match_indices(open).any(|(at, _)| is_choice(&inner[at + 1..]))
+        inner.match_indices(open).any(|(at, _)| is_yes_no_choice(&inner[at + 1..]))
     })
 }
 
-fn is_choice(inner: &str) -> bool {
+fn is_yes_no_choice(inner: &str) -> bool {
     const YES: [&str; 3] = ["y", "yes", "ja"];
     const NO: [&str; 3] = ["n", "no", "nein"];
     if inner.len() > 60 {
@@ -38,8 +38,8 @@ fn is_choice(inner: &str) -> bool {
 }
 
 /// `Are you sure you want to go on?`, `Is this OK? (yes)`, `Continue?`.
-pub(super) fn is_sure(small: &str) -> bool {
-    const ASKED: [&str; 10] = [
+pub(super) fn is_confirmation(lowercase: &str) -> bool {
+    const CONFIRMATIONS: [&str; 10] = [
         "continue?",
         "proceed?",
         "overwrite?",
@@ -52,18 +52,18 @@ pub(super) fn is_sure(small: &str) -> bool {
         "replace?",
     ];
     // A default may stand behind it: `(yes)`, `[no]`.
-    let without_default = small
+    let without_default = lowercase
         .strip_suffix([')', ']'])
         .and_then(|line| line.rsplit_once(['(', '[']))
         .filter(|(_, default)| default.len() <= 12)
-        .map_or(small, |(line, _)| line.trim_end());
+        .map_or(lowercase, |(line, _)| line.trim_end());
     let asks = without_default.ends_with('?');
-    asks && (small.contains("are you sure")
-        || ASKED.iter().any(|asked| without_default.ends_with(asked)))
+    asks && (lowercase.contains("are you sure")
+        || CONFIRMATIONS.iter().any(|asked| without_default.ends_with(asked)))
 }
 
-pub(super) fn wants_key(small: &str) -> bool {
-    const KEYS: [&str; 11] = [
+pub(super) fn is_key_prompt(lowercase: &str) -> bool {
+    const KEY_PHRASES: [&str; 11] = [
         "press any key",
         "press a key",
         "press enter",
@@ -77,17 +77,19 @@ pub(super) fn wants_key(small: &str) -> bool {
         "--more--",
     ];
     // What a server offers is no prompt: `press any key to stop`, `press enter to show help`.
-    const AT_WILL: [&str; 6] =
+    const OPTIONAL_KEY_SUFFIXES: [&str; 6] =
         ["to stop", "to quit", "to shut", "to show", "for help", "to restart"];
-    let Some((at, key)) = KEYS.iter().find_map(|key| Some((small.find(key)?, key))) else {
-        return small == "(end)" || small.ends_with("(end)") && small.starts_with("lines ");
+    let Some((at, key)) = KEY_PHRASES.iter().find_map(|key| Some((lowercase.find(key)?, key)))
+    else {
+        return lowercase == "(end)"
+            || lowercase.ends_with("(end)") && lowercase.starts_with("lines ");
     };
-    let rest = small[at + key.len()..].trim_start();
-    !AT_WILL.iter().any(|word| rest.starts_with(word))
+    let rest = lowercase[at + key.len()..].trim_start();
+    !OPTIONAL_KEY_SUFFIXES.iter().any(|word| rest.starts_with(word))
 }
 
-pub(super) fn is_password(small: &str) -> bool {
-    const SECRETS: [&str; 9] = [
+pub(super) fn is_password_prompt(lowercase: &str) -> bool {
+    const SECRET_WORDS: [&str; 9] = [
         "password",
         "passphrase",
         "passcode",
@@ -98,7 +100,7 @@ pub(super) fn is_password(small: &str) -> bool {
         "one-time code",
         "otp",
     ];
-    let Some(asked) = small.strip_suffix([':', '?', '>']) else { return false };
+    let Some(asked) = lowercase.strip_suffix([':', '?', '>']) else { return false };
     let is_word = |word: &str| {
         asked.match_indices(word).any(|(at, _)| {
             let before = asked[..at].chars().next_back();
@@ -106,11 +108,11 @@ pub(super) fn is_password(small: &str) -> bool {
             !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
         })
     };
-    SECRETS.iter().any(|word| is_word(word))
+    SECRET_WORDS.iter().any(|word| is_word(word))
 }
 
-pub(super) fn is_question(line: &str, small: &str) -> bool {
-    const ASKING: [&str; 18] = [
+pub(super) fn is_question(line: &str, lowercase: &str) -> bool {
+    const QUESTION_PREFIXES: [&str; 18] = [
         "enter ",
         "please enter ",
         "please select",
@@ -130,7 +132,7 @@ pub(super) fn is_question(line: &str, small: &str) -> bool {
         "where ",
         "how ",
     ];
-    const WHOLE: [&str; 12] = [
+    const FULL_LINE_PROMPTS: [&str; 12] = [
         "login:",
         "username:",
         "user:",
@@ -148,22 +150,22 @@ pub(super) fn is_question(line: &str, small: &str) -> bool {
     let of_library = line
         .strip_prefix("? ")
         .is_some_and(|rest| rest.chars().next().is_some_and(char::is_alphabetic));
-    let asks = small.ends_with([':', '?', '>', '›']);
-    let begins = ASKING.iter().any(|word| small.starts_with(word));
-    let default = small.ends_with(')') && small.contains(": (");
+    let asks = lowercase.ends_with([':', '?', '>', '›']);
+    let begins = QUESTION_PREFIXES.iter().any(|word| lowercase.starts_with(word));
+    let default = lowercase.ends_with(')') && lowercase.contains(": (");
     of_library
-        || WHOLE.contains(&small)
-        || small.split(' ').count() == 2 && small.ends_with(" login:")
+        || FULL_LINE_PROMPTS.contains(&lowercase)
+        || lowercase.split(' ').count() == 2 && lowercase.ends_with(" login:")
         || begins && asks
         || default
             && ["package name", "version", "entry point", "license"]
                 .iter()
-                .any(|asked| small.starts_with(asked))
+                .any(|asked| lowercase.starts_with(asked))
 }
 
 /// The prompts of interpreters and debuggers, which stand alone.
-pub(super) fn is_command(line: &str) -> bool {
-    const WHOLE: [&str; 18] = [
+pub(super) fn is_interpreter_prompt(line: &str) -> bool {
+    const INTERPRETER_PROMPTS: [&str; 18] = [
         ">>>",
         "(gdb)",
         "(lldb)",
@@ -186,7 +188,7 @@ pub(super) fn is_command(line: &str) -> bool {
     let numbered = line.strip_prefix("In [").and_then(|rest| rest.strip_suffix("]:"));
     let irb = line.strip_prefix("irb(").and_then(|rest| rest.strip_suffix('>'));
     let database = line.strip_suffix("=#").or_else(|| line.strip_suffix("=>"));
-    WHOLE.contains(&line)
+    INTERPRETER_PROMPTS.contains(&line)
         || numbered.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         || irb.is_some()
         || database.is_some_and(|name| {
@@ -196,8 +198,8 @@ pub(super) fn is_command(line: &str) -> bool {
 
 /// A list of which one line is marked, below a question.
 pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
-    const MARKS: [char; 5] = ['❯', '›', '▸', '◉', '◆'];
-    const RAIL: [char; 4] = ['│', '└', '┃', '|'];
+    const SELECTION_MARKERS: [char; 5] = ['❯', '›', '▸', '◉', '◆'];
+    const RAIL_CHARS: [char; 4] = ['│', '└', '┃', '|'];
     let asks = |line: &str| {
         let line = line.trim();
         // What has been answered is marked otherwise: `✔ Pick a name`, `◇  Pick a name`.
@@ -207,8 +209,8 @@ pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
             || line.starts_with("[?] ")
     };
     let is_marked = |line: &str| {
-        let line = line.trim_start().trim_start_matches(RAIL).trim_start();
-        line.starts_with(MARKS) || line.starts_with("● ") || line.starts_with("> ")
+        let line = line.trim_start().trim_start_matches(RAIL_CHARS).trim_start();
+        line.starts_with(SELECTION_MARKERS) || line.starts_with("● ") || line.starts_with("> ")
     };
     let mut all = std::iter::once(&line).chain(above);
     let Some(question) = all.clone().position(|line| asks(line)) else { return false };
@@ -218,8 +220,8 @@ pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
 }
 
 /// A line that says when and how badly before it says what.
-pub(super) fn is_log(line: &str) -> bool {
-    const LEVELS: [&str; 9] =
+pub(super) fn is_log_line(line: &str) -> bool {
+    const LOG_LEVELS: [&str; 9] =
         ["info", "warn", "warning", "error", "debug", "trace", "notice", "fatal", "critical"];
     let first = line.split_whitespace().next().unwrap_or_default();
     let word = first.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
@@ -227,11 +229,11 @@ pub(super) fn is_log(line: &str) -> bool {
     let is_time = clock.len() >= 5
         && clock.bytes().filter(u8::is_ascii_digit).count() >= 4
         && clock.bytes().all(|byte| byte.is_ascii_digit() || b"-:.,TZ+/".contains(&byte));
-    LEVELS.contains(&word.as_str()) || is_time
+    LOG_LEVELS.contains(&word.as_str()) || is_time
 }
 
 /// A bar, a share, a rate.
-pub(super) fn is_progress(line: &str) -> bool {
+pub(super) fn is_progress_line(line: &str) -> bool {
     let has_share = line.split_whitespace().any(|word| {
         let word = word.trim_matches(|c: char| !c.is_ascii_digit() && c != '%');
         word.strip_suffix('%').is_some_and(|number| number.parse::<f32>().is_ok())

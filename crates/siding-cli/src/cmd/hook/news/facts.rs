@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use siding_model::notice::{NoticeView, xml};
-use siding_model::report::TaskView;
+use siding_model::notice::{NoticeView, format_notice_xml};
+use siding_model::task_view::TaskView;
 use siding_model::text::{cut_head, cut_tail, one_line};
 
 /// Longest text that a host passes on whole, as JavaScript counts: in units of UTF-16 (Claude
@@ -85,7 +85,7 @@ impl Facts {
 
 impl Fact {
     fn text(&self) -> String {
-        let mut text = xml(&self.notice);
+        let mut text = format_notice_xml(&self.notice);
         if let Some(living) = &self.living {
             let id = self.notice.task_id;
             let _a_string_takes_all = writeln!(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use siding_core::reap::Step;
+use siding_model::duration;
 use siding_model::settings::{Key, Origin, Settings};
-use siding_model::span;
 use siding_model::text::one_line;
 
 use super::{COMMAND, INDENT};
@@ -29,7 +29,7 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
         Step::ForeignEnded { rule, pid, top_pid, age_ms, command, signal } => {
             let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
             let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
-            let age = span::human(Duration::from_millis(*age_ms));
+            let age = duration::format_duration(Duration::from_millis(*age_ms));
             let command = one_line(command, COMMAND);
             let done = verb("ended", "end");
             (subject(rule), format!("{done} {pid}{tree}{by}, {age} old: {command}"))
@@ -72,7 +72,7 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
 /// Returns a process that is only reported.
 fn found(pid: i32, top_pid: i32, age_ms: u64, command: &str) -> String {
     let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
-    let age = span::human(Duration::from_millis(age_ms));
+    let age = duration::format_duration(Duration::from_millis(age_ms));
     format!("{pid}{tree}, {age} old: {}", one_line(command, COMMAND))
 }
 

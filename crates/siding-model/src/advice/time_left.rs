@@ -1,0 +1,52 @@
+//! How much of its time a task has left.
+
+use std::time::Duration;
+
+use crate::process::UnixMs;
+use crate::task_view::TaskView;
+
+/// Returns how long it is until the deadline, `None` when there is none any more.
+#[must_use]
+pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
+    let deadline = parse_rfc3339_ms(view.deadline_at.as_deref()?)?;
+    Some(Duration::from_millis(u64::try_from(deadline - now.0).unwrap_or(0)))
+}
+
+/// Returns the limit that is in force, counted from the start.
+///
+/// To the second, a short one to a tenth of it: the deadline was put into the view a moment before
+/// `now`.
+pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
+    let limit = until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms);
+    let step: u64 = if limit < Duration::from_secs(10) { 100 } else { 1000 };
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    Some(Duration::from_millis(limit_ms.saturating_add(step / 2) / step * step))
+}
+
+/// Returns the milliseconds since 1970 of a time in the form of [`Wall::rfc3339`].
+fn parse_rfc3339_ms(text: &str) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+    if text.len() != "2026-11-21T22:41:12.345Z".len() || !text.ends_with('Z') {
+        return None;
+    }
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    // Days from the civil calendar: years begin in March, so that a leap day ends one.
+    let shifted = if month <= 2 { year - 1 } else { year };
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + number(20..23)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc3339_times_round_trip() {
+        for ms in [0, 1, 951_782_399_999, 951_868_800_000, 1_763_764_872_345, 4_107_542_400_000] {
+            assert_eq!(parse_rfc3339_ms(&UnixMs(ms).rfc3339()), Some(ms));
+        }
+        assert_eq!(parse_rfc3339_ms("soon"), None);
+    }
+}

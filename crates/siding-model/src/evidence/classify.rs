@@ -1,0 +1,229 @@
+//! What one process does, in one word.
+
+use super::sample::{
+    BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts, ThreadState,
+};
+
+/// What a process does. In the order in which they explain the silence of a whole task: of a
+/// process with several threads the first one counts, and of a task the first that is no
+/// [`Class::is_relay`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ProcessActivity {
+    /// It reads the input, a terminal, or what it takes for one, and waits for nothing else.
+    ReadingInput,
+    /// It was stopped.
+    Stopped,
+    /// It runs.
+    Running,
+    /// It waits for the input and for other things.
+    PollingInput,
+    /// It waits for a disk.
+    Disk,
+    /// It waits for another end of a socket.
+    Network,
+    /// It waits for connections.
+    Serving,
+    /// It waits for a file's lock.
+    Lock,
+    /// It waits for a FIFO.
+    Fifo,
+    /// It waits for somebody to take what it writes.
+    PipeFull,
+    /// It may not be looked into.
+    Denied,
+    /// It waits for the clock.
+    Timer,
+    /// Its threads wait for each other.
+    Futex,
+    /// It waits for files to change, for a signal, or nobody knows for what.
+    Idle,
+    /// It waits for somebody to write into a pipe.
+    PipeRead,
+    /// It waits for a child.
+    Child,
+}
+
+impl ProcessActivity {
+    /// Whether it only waits for another process, so that the reason lies there.
+    pub(super) const fn waits_for_other_process(self) -> bool {
+        matches!(self, Self::PipeRead | Self::Child)
+    }
+
+    /// Whether it explains nothing by itself: what it would prove was looked for before.
+    pub(super) const fn is_inconclusive(self) -> bool {
+        matches!(self, Self::ReadingInput | Self::Stopped | Self::Running | Self::PollingInput)
+    }
+
+    /// Whether it is work of its own that a waiting reader elsewhere in the tree does not hold up.
+    pub(super) const fn is_independent_work(self) -> bool {
+        matches!(
+            self,
+            Self::Running
+                | Self::Disk
+                | Self::Network
+                | Self::Serving
+                | Self::Lock
+                | Self::Fifo
+                | Self::PipeFull
+                | Self::Timer
+        )
+    }
+}
+
+/// What a process does, and the thread that says so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClassifiedProcess<'s> {
+    pub(super) process: &'s ProcessFacts,
+    pub(super) thread: Option<&'s ThreadFacts>,
+    pub(super) activity: ProcessActivity,
+}
+
+/// Returns what each living process of a sample does. One that reads the input in one thread and
+/// works in another is there twice: neither explains it alone.
+pub(super) fn classify_sample(sample: &TaskSample) -> Vec<ClassifiedProcess<'_>> {
+    let both = |process| {
+        let first = classify_process(sample, process);
+        let works = (first.activity == ProcessActivity::ReadingInput)
+            .then(|| find_working_thread(sample, process))
+            .flatten();
+        [Some(first), works]
+    };
+    sample.processes.iter().flat_map(both).flatten().collect()
+}
+
+fn classify_process<'s>(
+    sample: &'s TaskSample,
+    process: &'s ProcessFacts,
+) -> ClassifiedProcess<'s> {
+    if matches!(process.state, 'T' | 't') {
+        return ClassifiedProcess {
+            process,
+            thread: process.threads.first(),
+            activity: ProcessActivity::Stopped,
+        };
+    }
+    let first = classify_threads(sample, process).min_by_key(|one| one.activity);
+    first.unwrap_or(ClassifiedProcess { process, thread: None, activity: ProcessActivity::Idle })
+}
+
+/// Returns the thread of a process that works.
+fn find_working_thread<'s>(
+    sample: &'s TaskSample,
+    process: &'s ProcessFacts,
+) -> Option<ClassifiedProcess<'s>> {
+    classify_threads(sample, process)
+        .filter(|one| one.activity.is_independent_work())
+        .min_by_key(|one| one.activity)
+}
+
+fn classify_threads<'s>(
+    sample: &'s TaskSample,
+    process: &'s ProcessFacts,
+) -> impl Iterator<Item = ClassifiedProcess<'s>> {
+    let is_parent = sample.processes.iter().any(|other| other.parent == process.process.pid);
+    process.threads.iter().map(move |thread| ClassifiedProcess {
+        process,
+        thread: Some(thread),
+        activity: classify_thread(thread, is_parent),
+    })
+}
+
+fn classify_thread(thread: &ThreadFacts, is_parent: bool) -> ProcessActivity {
+    match &thread.state {
+        ThreadState::Running => ProcessActivity::Running,
+        ThreadState::Denied => ProcessActivity::Denied,
+        ThreadState::Hidden => ProcessActivity::Idle,
+        ThreadState::Blocked(asleep) => classify_wait(asleep, is_parent),
+    }
+}
+
+fn classify_wait(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
+    match asleep.call {
+        BlockingCall::Child | BlockingCall::Vfork => ProcessActivity::Child,
+        BlockingCall::Read => classify_read(asleep),
+        BlockingCall::Write => classify_write(asleep),
+        BlockingCall::Poll => classify_poll(asleep, is_parent),
+        BlockingCall::Accept => ProcessActivity::Serving,
+        BlockingCall::Connect | BlockingCall::Transfer => ProcessActivity::Network,
+        BlockingCall::Sleep => ProcessActivity::Timer,
+        BlockingCall::Futex => ProcessActivity::Futex,
+        BlockingCall::Lock => ProcessActivity::Lock,
+        BlockingCall::Open if asleep.is_uninterruptible => ProcessActivity::Disk,
+        BlockingCall::Open => ProcessActivity::Fifo,
+        // How most shells wait for their children.
+        BlockingCall::Signal if is_parent => ProcessActivity::Child,
+        BlockingCall::Signal if !asleep.has_no_timeout => ProcessActivity::Timer,
+        BlockingCall::Signal => ProcessActivity::Idle,
+        BlockingCall::Sync => ProcessActivity::Disk,
+        BlockingCall::Other if asleep.is_uninterruptible => ProcessActivity::Disk,
+        BlockingCall::Other => ProcessActivity::Idle,
+    }
+}
+
+fn classify_read(asleep: &BlockedSyscall) -> ProcessActivity {
+    match asleep.blocked_on.first().filter(|waited| waited.for_reading).map(|waited| waited.object)
+    {
+        Some(object) if object.accepts_typed_input() => ProcessActivity::ReadingInput,
+        Some(FdObject::Pipe(_)) => ProcessActivity::PipeRead,
+        Some(FdObject::Fifo) => ProcessActivity::Fifo,
+        Some(FdObject::Socket | FdObject::Listener) => ProcessActivity::Network,
+        Some(FdObject::File) => ProcessActivity::Disk,
+        Some(FdObject::Timer) => ProcessActivity::Timer,
+        _ if asleep.is_uninterruptible => ProcessActivity::Disk,
+        _ => ProcessActivity::Idle,
+    }
+}
+
+fn classify_write(asleep: &BlockedSyscall) -> ProcessActivity {
+    match asleep.blocked_on.first().map(|waited| waited.object) {
+        Some(FdObject::Pipe(_) | FdObject::Fifo | FdObject::OutputPipe | FdObject::Terminal) => {
+            ProcessActivity::PipeFull
+        }
+        Some(FdObject::Socket) => ProcessActivity::Network,
+        Some(FdObject::File) => ProcessActivity::Disk,
+        _ if asleep.is_uninterruptible => ProcessActivity::Disk,
+        _ => ProcessActivity::Idle,
+    }
+}
+
+fn classify_poll(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
+    let has = |wanted: fn(FdObject) -> bool| {
+        asleep.blocked_on.iter().any(|waited| waited.for_reading && wanted(waited.object))
+    };
+    let to_write =
+        |object| asleep.blocked_on.iter().any(|one| !one.for_reading && one.object == object);
+    if has(|object| object == FdObject::Listener) {
+        return ProcessActivity::Serving;
+    }
+    if has(FdObject::accepts_typed_input) {
+        let alone = asleep
+            .blocked_on
+            .iter()
+            .all(|waited| waited.for_reading && waited.object.accepts_typed_input());
+        return if alone { ProcessActivity::ReadingInput } else { ProcessActivity::PollingInput };
+    }
+    if has(|object| object == FdObject::Socket) || to_write(FdObject::Socket) {
+        ProcessActivity::Network
+    } else if has(|object| object == FdObject::Fifo) {
+        ProcessActivity::Fifo
+    } else if asleep
+        .blocked_on
+        .iter()
+        .any(|one| !one.for_reading && matches!(one.object, FdObject::Pipe(_)))
+    {
+        ProcessActivity::PipeFull
+    } else if is_parent {
+        // An event loop that looks after its children.
+        ProcessActivity::Child
+    } else if has(|object| object == FdObject::FileWatch) {
+        ProcessActivity::Idle
+    } else if !asleep.has_no_timeout || has(|object| object == FdObject::Timer) {
+        ProcessActivity::Timer
+    } else if has(|object| matches!(object, FdObject::Pipe(_)))
+        && !has(|object| object == FdObject::WakeupFd)
+    {
+        ProcessActivity::PipeRead
+    } else {
+        ProcessActivity::Idle
+    }
+}

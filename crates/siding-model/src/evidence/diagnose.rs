@@ -1,0 +1,361 @@
+//! What two samples prove.
+
+use super::classify::{self, ClassifiedProcess, ProcessActivity};
+use super::prompt::{OutputTail, Prompt};
+use super::sample::{BlockedSyscall, FdObject, TaskSample, ThreadState};
+use super::verdict::{Certainty, WaitingOn, WhyVerdict};
+
+/// Ticks in a second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on every Linux).
+const TICKS_PER_SECOND: u64 = 100;
+/// Processor time, in thousandths of a core, from which on a task counts as busy.
+const BUSY_PERMILLE: u32 = 100;
+/// The same, from which on there is no doubt.
+const CERTAINLY_BUSY_PERMILLE: u32 = 500;
+
+/// What was decided about a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// What it does.
+    pub verdict: WhyVerdict,
+    /// On what it waits.
+    pub waiting_on: Option<WaitingOn>,
+    /// How sure that is.
+    pub certainty: Certainty,
+    /// Processor time of the tree between the samples, in thousandths of one core.
+    pub cpu_permille: u32,
+    /// Processes from the topmost one to the one that explains the verdict.
+    pub process_path: Vec<i32>,
+    /// The thread that does, where it is not the process's first.
+    pub thread: Option<i32>,
+    /// A process that reads the input while another, which explains the verdict, works.
+    pub concurrent_reader: Option<i32>,
+    /// Where an answer could be typed.
+    pub input_channel: Option<FdObject>,
+    /// What the output asks.
+    pub prompt: Option<Prompt>,
+}
+
+impl Diagnosis {
+    /// Whether somebody has to do something, and there is no doubt about it.
+    #[must_use]
+    pub const fn is_urgent(&self) -> bool {
+        matches!(self.certainty, Certainty::Hard)
+            && matches!(
+                self.verdict,
+                WhyVerdict::InputWait | WhyVerdict::TtyStopped | WhyVerdict::Stopped
+            )
+    }
+
+    /// Returns what tells this from another judgement of the same task.
+    #[must_use]
+    pub fn dedup_key(&self) -> (WhyVerdict, Option<WaitingOn>, Option<i32>) {
+        (self.verdict, self.waiting_on, self.process_path.last().copied())
+    }
+}
+
+/// Whether one sample alone gives reason to look again soon.
+#[must_use]
+pub fn is_suspicious(sample: &TaskSample) -> bool {
+    classify::classify_sample(sample)
+        .iter()
+        .any(|one| matches!(one.activity, ProcessActivity::ReadingInput | ProcessActivity::Stopped))
+}
+
+/// Judges a task by two samples and the end of its output.
+///
+/// Nothing is called certain that is not the same in both.
+#[must_use]
+pub fn diagnose(first: &TaskSample, second: &TaskSample, tail: &OutputTail) -> Diagnosis {
+    let case = Evaluation { first, second, tail, processes: classify::classify_sample(second) };
+    let found = case
+        .find_blocked_reader()
+        .or_else(|| case.find_stopped())
+        .or_else(|| case.find_busy())
+        .or_else(|| case.find_password_prompt())
+        .or_else(|| case.find_prompting_loop())
+        .unwrap_or_else(|| case.remaining_reason());
+    case.build_diagnosis(found)
+}
+
+struct Evaluation<'s> {
+    first: &'s TaskSample,
+    second: &'s TaskSample,
+    tail: &'s OutputTail,
+    processes: Vec<ClassifiedProcess<'s>>,
+}
+
+/// A verdict and the process that explains it.
+#[derive(Clone, Copy)]
+struct Finding<'s> {
+    verdict: WhyVerdict,
+    waiting_on: Option<WaitingOn>,
+    certainty: Certainty,
+    subject: Option<ClassifiedProcess<'s>>,
+}
+
+impl<'s> Finding<'s> {
+    const fn new(
+        verdict: WhyVerdict,
+        certainty: Certainty,
+        subject: ClassifiedProcess<'s>,
+    ) -> Self {
+        Self { verdict, waiting_on: None, certainty, subject: Some(subject) }
+    }
+}
+
+impl<'s> Evaluation<'s> {
+    /// A process that is blocked on the input, and nobody else in the tree goes on without it.
+    fn find_blocked_reader(&self) -> Option<Finding<'s>> {
+        if let Some(reader) = self.blocked_readers().find(|one| !self.has_concurrent_work(one)) {
+            return Some(Finding::new(WhyVerdict::InputWait, Certainty::Hard, reader));
+        }
+        let reader = self.find_concurrent_reader()?;
+        self.tail.prompt?;
+        Some(Finding::new(WhyVerdict::InputLikely, Certainty::Soft, reader))
+    }
+
+    fn blocked_readers(&self) -> impl Iterator<Item = ClassifiedProcess<'s>> {
+        self.processes
+            .iter()
+            .filter(|one| {
+                one.activity == ProcessActivity::ReadingInput
+                    && self.is_unchanged(one)
+                    && self.used_no_cpu(one)
+            })
+            .copied()
+    }
+
+    /// A reader beside which others work.
+    fn find_concurrent_reader(&self) -> Option<ClassifiedProcess<'s>> {
+        self.blocked_readers().find(|one| self.has_concurrent_work(one))
+    }
+
+    /// Whether somebody works whom a reader does not hold up: another thread of its process, what
+    /// such a process has started, or anybody who does not wait for it. A process whose only thread
+    /// reads asks on behalf of all that it has in its background.
+    fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
+        let pid = reader.process.process.pid;
+        let is_all_of_it = reader.process.threads.len() == 1;
+        let above = self.ancestor_path(pid);
+        let waits = |other: i32| {
+            other != pid && above.contains(&other)
+                || is_all_of_it && self.ancestor_path(other).contains(&pid)
+        };
+        let works = |other: &ClassifiedProcess<'s>| other.activity.is_independent_work();
+        self.processes.iter().any(|other| works(other) && !waits(other.process.process.pid))
+    }
+
+    /// Whether anybody works who is no kin of a process that was stopped.
+    fn has_unrelated_work(&self, stopped: &ClassifiedProcess<'s>) -> bool {
+        self.processes
+            .iter()
+            .any(|other| other.activity.is_independent_work() && !self.are_related(stopped, other))
+    }
+
+    /// Whether one is the other, or an ancestor of it.
+    fn are_related(&self, one: &ClassifiedProcess<'s>, other: &ClassifiedProcess<'s>) -> bool {
+        let (one, other) = (one.process.process.pid, other.process.process.pid);
+        self.ancestor_path(one).contains(&other) || self.ancestor_path(other).contains(&one)
+    }
+
+    fn find_stopped(&self) -> Option<Finding<'s>> {
+        let is_stopped = |one: &&ClassifiedProcess<'s>| {
+            one.activity == ProcessActivity::Stopped && self.is_unchanged(one)
+        };
+        let found =
+            *self.processes.iter().find(|one| is_stopped(one) && !self.has_unrelated_work(one))?;
+        let by_terminal = found.process.has_terminal && found.process.is_in_terminal_background;
+        let verdict = if by_terminal { WhyVerdict::TtyStopped } else { WhyVerdict::Stopped };
+        Some(Finding::new(verdict, Certainty::Hard, found))
+    }
+
+    fn find_busy(&self) -> Option<Finding<'s>> {
+        let permille = self.cpu_permille();
+        let runs = |one: &&ClassifiedProcess<'s>| one.activity == ProcessActivity::Running;
+        let used = |one: &ClassifiedProcess<'s>| {
+            let before = self.first.process(one.process.process.pid);
+            one.process.self_ticks
+                - before.map_or(0, |old| old.self_ticks).min(one.process.self_ticks)
+        };
+        let busiest = self.processes.iter().max_by_key(|one| (used(one), runs(one)))?;
+        let runs_on = self.processes.iter().filter(runs).find(|one| self.is_unchanged(one));
+        let subject = if permille >= BUSY_PERMILLE { busiest } else { runs_on? };
+        let sure = permille >= CERTAINLY_BUSY_PERMILLE;
+        let certainty = if sure { Certainty::Hard } else { Certainty::Soft };
+        Some(Finding::new(WhyVerdict::Busy, certainty, *subject))
+    }
+
+    /// A process that hides behind another user's rights, and the signs of a password prompt.
+    fn find_password_prompt(&self) -> Option<Finding<'s>> {
+        let found = self.processes.iter().find(|one| {
+            let asks = self.tail.prompt == Some(Prompt::Password);
+            let in_the_dark =
+                one.process.terminal_echo == Some(false) && self.tail.is_unterminated();
+            one.activity == ProcessActivity::Denied && (asks || in_the_dark)
+        })?;
+        Some(Finding::new(WhyVerdict::PasswordLikely, Certainty::Soft, *found))
+    }
+
+    /// An event loop with the input in its set, and output that ends like a question.
+    fn find_prompting_loop(&self) -> Option<Finding<'s>> {
+        let strictly = self.tail.prompt.is_some();
+        let asks = |one: &&ClassifiedProcess<'s>| {
+            let is_loop = one.activity == ProcessActivity::PollingInput
+                && (strictly || self.tail.is_unterminated());
+            is_loop
+                || one.activity == ProcessActivity::Serving
+                    && strictly
+                    && input_channel(one).is_some()
+        };
+        let found = self.processes.iter().find(asks)?;
+        Some(Finding::new(WhyVerdict::InputLikely, Certainty::Soft, *found))
+    }
+
+    /// The first reason in the order of [`Class`], relays last.
+    fn remaining_reason(&self) -> Finding<'s> {
+        let rank = |one: &&ClassifiedProcess<'s>| {
+            (one.activity.waits_for_other_process(), one.activity.is_inconclusive(), one.activity)
+        };
+        let Some(subject) =
+            self.processes.iter().min_by_key(|one| (rank(one), !self.is_unchanged(one)))
+        else {
+            let (verdict, certainty) = (WhyVerdict::Unknown, Certainty::None);
+            return Finding { verdict, waiting_on: None, certainty, subject: None };
+        };
+        let certainty = if self.is_unchanged(subject) { Certainty::Hard } else { Certainty::Soft };
+        let waits = |on, certainty| Finding {
+            waiting_on: Some(on),
+            ..Finding::new(WhyVerdict::Waiting, certainty, *subject)
+        };
+        match subject.activity {
+            ProcessActivity::Disk => waits(WaitingOn::Disk, certainty),
+            ProcessActivity::Network => waits(WaitingOn::Network, certainty),
+            ProcessActivity::Lock => waits(WaitingOn::Lock, certainty),
+            ProcessActivity::Fifo => waits(WaitingOn::Fifo, certainty),
+            ProcessActivity::PipeFull | ProcessActivity::PipeRead => {
+                waits(WaitingOn::Pipe, certainty)
+            }
+            ProcessActivity::Timer => waits(WaitingOn::Timer, certainty),
+            ProcessActivity::Child => waits(WaitingOn::Child, certainty),
+            // A queue inside a program looks the same.
+            ProcessActivity::Futex => waits(WaitingOn::Lock, Certainty::Soft),
+            ProcessActivity::Serving => Finding::new(WhyVerdict::Serving, certainty, *subject),
+            ProcessActivity::Denied => {
+                self.or_prompt(Finding::new(WhyVerdict::Unknown, Certainty::None, *subject))
+            }
+            ProcessActivity::ReadingInput
+            | ProcessActivity::Stopped
+            | ProcessActivity::Running
+            | ProcessActivity::PollingInput
+            | ProcessActivity::Idle => {
+                self.or_prompt(Finding::new(WhyVerdict::Quiet, Certainty::None, *subject))
+            }
+        }
+    }
+
+    /// Where nothing else is known, a strict prompt at the end of the output is.
+    fn or_prompt(&self, found: Finding<'s>) -> Finding<'s> {
+        if self.tail.prompt.is_none() {
+            return found;
+        }
+        Finding { verdict: WhyVerdict::InputLikely, certainty: Certainty::Soft, ..found }
+    }
+
+    /// Whether the process did the same in the first sample.
+    fn is_unchanged(&self, one: &ClassifiedProcess<'s>) -> bool {
+        let Some(before) = self.first.process(one.process.process.pid) else { return false };
+        if before.process != one.process.process || before.state != one.process.state {
+            return false;
+        }
+        let Some(thread) = one.thread else { return true };
+        // What tells an endless wait from a short one is looked at where it matters.
+        let same = |old: &&super::ThreadFacts| match (&old.state, &thread.state) {
+            (ThreadState::Blocked(old), ThreadState::Blocked(new)) => {
+                old.call == new.call
+                    && old.blocked_on == new.blocked_on
+                    && old.has_no_timeout == new.has_no_timeout
+            }
+            (old, new) => old == new,
+        };
+        before.threads.iter().find(|old| old.tid == thread.tid).is_some_and(|old| same(&old))
+    }
+
+    /// Whether the process used no processor time at all between the samples.
+    fn used_no_cpu(&self, one: &ClassifiedProcess<'s>) -> bool {
+        let Some(before) = self.first.process(one.process.process.pid) else { return false };
+        let Some(thread) = one.thread else { return false };
+        let asleep = |doing: &'s ThreadState| match doing {
+            ThreadState::Blocked(asleep) => Some(asleep),
+            ThreadState::Running | ThreadState::Denied | ThreadState::Hidden => None,
+        };
+        let old = before.threads.iter().find(|old| old.tid == thread.tid);
+        let old: Option<&BlockedSyscall> = old.and_then(|old| asleep(&old.state));
+        let (Some(old), Some(new)) = (old, asleep(&thread.state)) else { return false };
+        let slept = new.has_no_timeout
+            || new.thread_cpu_ns.is_some() && new.thread_cpu_ns == old.thread_cpu_ns;
+        slept && before.self_ticks == one.process.self_ticks
+    }
+
+    fn cpu_permille(&self) -> u32 {
+        // What a child had used when it ended is its parent's, so sums stay comparable.
+        let sum = |sample: &TaskSample| -> u64 {
+            sample.processes.iter().map(|one| one.self_ticks + one.reaped_children_ticks).sum()
+        };
+        let ms = self.second.taken_at.ms_since(self.first.taken_at).max(1);
+        let used = sum(self.second).saturating_sub(sum(self.first));
+        let permille = used.saturating_mul(1000 * 1000 / TICKS_PER_SECOND) / ms;
+        u32::try_from(permille).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the processes from the topmost one down to this one.
+    fn ancestor_path(&self, pid: i32) -> Vec<i32> {
+        let mut path = Vec::new();
+        let mut next = self.second.process(pid);
+        while let Some(process) = next.filter(|one| !path.contains(&one.process.pid)) {
+            path.push(process.process.pid);
+            next = self.second.process(process.parent);
+        }
+        path.reverse();
+        path
+    }
+
+    fn build_diagnosis(&self, found: Finding<'s>) -> Diagnosis {
+        let Finding { verdict, waiting_on, certainty, subject } = found;
+        let pid = subject.map(|one| one.process.process.pid);
+        let path = pid.map(|pid| self.ancestor_path(pid)).unwrap_or_default();
+        // Whoever stands between the input and a terminal of its own passes on what is typed.
+        let passes_on = |one: &&ClassifiedProcess<'s>| {
+            path.contains(&one.process.process.pid)
+                && input_channel(one) == Some(FdObject::TaskStdin)
+        };
+        let passed_on = self.processes.iter().find(passes_on).map(|_| FdObject::TaskStdin);
+        let aside = self.find_concurrent_reader().map(|one| one.process.process.pid);
+        Diagnosis {
+            verdict,
+            waiting_on,
+            certainty,
+            cpu_permille: self.cpu_permille(),
+            thread: subject
+                .and_then(|one| one.thread)
+                .map(|one| one.tid)
+                .filter(|tid| Some(*tid) != pid),
+            concurrent_reader: aside
+                .filter(|aside| pid != Some(*aside) && verdict != WhyVerdict::InputWait),
+            input_channel: passed_on.or_else(|| subject.and_then(|one| input_channel(&one))),
+            prompt: self.tail.prompt,
+            process_path: path,
+        }
+    }
+}
+
+/// Returns where a process would take input from.
+fn input_channel(one: &ClassifiedProcess<'_>) -> Option<FdObject> {
+    let Some(ThreadState::Blocked(asleep)) = one.thread.map(|thread| &thread.state) else {
+        return None;
+    };
+    asleep
+        .blocked_on
+        .iter()
+        .find(|waited| waited.for_reading && waited.object.accepts_typed_input())
+        .map(|on| on.object)
+}

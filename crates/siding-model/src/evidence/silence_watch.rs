@@ -1,0 +1,214 @@
+//! When a silent task is looked at.
+//!
+//! While a task writes nothing happens here but noting the time. After two seconds of silence it
+//! is looked at, then ever more rarely, at most once a minute: who asks writes its question first,
+//! so that what is not seen at the first look seldom comes later without a word. Once a stall is on
+//! record it is not looked at any more, until it has written something or was given input.
+
+use crate::process::MonotonicMs;
+
+/// First look after this much silence, in milliseconds; also the time for which evidence that
+/// calls for somebody must have held.
+pub const FIRST_SAMPLE_DELAY_MS: u64 = 2_000;
+/// By how much the time between two looks grows.
+const INTERVAL_GROWTH_FACTOR: u64 = 6;
+/// Longest time between two looks, in milliseconds.
+const MAX_SAMPLE_INTERVAL_MS: u64 = 60_000;
+
+/// The watch over one task's silence. Times are those of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SilenceWatch {
+    /// Silence after which a stall is recorded, whatever was found; zero records none.
+    record_after_ms: u64,
+    silent_since: MonotonicMs,
+    /// Since when it is watched: its last output, or its last input.
+    watching_since: MonotonicMs,
+    /// Time until the next look, and the look it counts from.
+    interval_ms: u64,
+    last_sample: Option<MonotonicMs>,
+    is_recorded: bool,
+}
+
+/// What a look found, as far as the watch is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleResult {
+    /// Nothing that cannot wait.
+    Inconclusive,
+    /// Something that calls for somebody, in one sample.
+    Suspicious,
+    /// The same, and it has held since this moment.
+    Certain {
+        /// First sample that showed it.
+        since: MonotonicMs,
+    },
+}
+
+impl SilenceWatch {
+    /// Begins to watch.
+    #[must_use]
+    pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_told: bool) -> Self {
+        let since = silent_since;
+        Self {
+            record_after_ms: after_ms,
+            silent_since,
+            watching_since: since,
+            interval_ms: FIRST_SAMPLE_DELAY_MS,
+            last_sample: None,
+            is_recorded: is_told,
+        }
+    }
+
+    /// Notes that the task has written.
+    pub const fn record_output(&mut self, now: MonotonicMs) {
+        *self = Self::new(self.record_after_ms, now, false);
+    }
+
+    /// Notes that the task was given input. It is as silent as before, but may go on now.
+    pub const fn record_input(&mut self, now: MonotonicMs) {
+        let silent_since = self.silent_since;
+        self.record_output(now);
+        self.silent_since = silent_since;
+    }
+
+    /// Returns how long the task has been silent, in milliseconds.
+    #[must_use]
+    pub const fn silent_ms(&self, now: MonotonicMs) -> u64 {
+        now.ms_since(self.silent_since)
+    }
+
+    /// Returns when to look next, `None` when there is no need.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<MonotonicMs> {
+        if self.record_after_ms == 0 || self.is_recorded {
+            return None;
+        }
+        let end = self.watching_since.plus_ms(self.record_after_ms);
+        let Some(looked) = self.last_sample else {
+            // There must be two looks before anything is said.
+            return Some(
+                self.watching_since.plus_ms(FIRST_SAMPLE_DELAY_MS.min(self.record_after_ms / 2)),
+            );
+        };
+        let next = looked.plus_ms(self.interval_ms);
+        Some(if looked < end { next.min(end) } else { next })
+    }
+
+    /// Takes in what a look has found. Returns whether the stall is to be put on record now.
+    pub fn record_sample(&mut self, now: MonotonicMs, found: SampleResult) -> bool {
+        let is_first = self.last_sample.replace(now).is_none();
+        let silence_is_over = now.ms_since(self.watching_since) >= self.record_after_ms;
+        self.interval_ms = match found {
+            SampleResult::Inconclusive => {
+                self.interval_ms.saturating_mul(INTERVAL_GROWTH_FACTOR).min(MAX_SAMPLE_INTERVAL_MS)
+            }
+            SampleResult::Suspicious | SampleResult::Certain { .. } => FIRST_SAMPLE_DELAY_MS,
+        };
+        let holds = match found {
+            SampleResult::Certain { since } => now.ms_since(since) >= FIRST_SAMPLE_DELAY_MS,
+            SampleResult::Inconclusive | SampleResult::Suspicious => false,
+        };
+        self.is_recorded = !is_first && (holds || silence_is_over);
+        self.is_recorded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Runs the watch over an hour of silence; returns when it looked, and when it told.
+    fn run_silence(
+        after_ms: u64,
+        found: impl Fn(MonotonicMs) -> SampleResult,
+    ) -> (Vec<u64>, Option<u64>) {
+        let mut watch = SilenceWatch::new(after_ms, MonotonicMs(0), false);
+        let mut looks = Vec::new();
+        while let Some(at) = watch.wake_at().filter(|at| at.0 <= 3_600_000) {
+            looks.push(at.0);
+            if watch.record_sample(at, found(at)) {
+                return (looks, Some(at.0));
+            }
+        }
+        (looks, None)
+    }
+
+    #[test]
+    fn a_quiet_build_is_recorded_once_at_45_s() {
+        let (looks, told) = run_silence(45_000, |_| SampleResult::Inconclusive);
+        assert_eq!(looks, [2_000, 14_000, 45_000]);
+        assert_eq!(told, Some(45_000));
+    }
+
+    #[test]
+    fn hard_evidence_is_recorded_after_two_samples_and_two_seconds() {
+        let since = MonotonicMs(2_000);
+        let found = |now| match now {
+            MonotonicMs(2_000) => SampleResult::Suspicious,
+            _ => SampleResult::Certain { since },
+        };
+        assert_eq!(run_silence(45_000, found), (vec![2_000, 4_000], Some(4_000)));
+        // A prompt that comes after a long silent computation.
+        let late = |now: MonotonicMs| match now.0 {
+            ..10_000 => SampleResult::Inconclusive,
+            10_000..15_000 => SampleResult::Suspicious,
+            _ => SampleResult::Certain { since: MonotonicMs(14_000) },
+        };
+        assert_eq!(run_silence(45_000, late), (vec![2_000, 14_000, 16_000], Some(16_000)));
+    }
+
+    #[test]
+    fn input_restarts_the_watch_but_not_the_silence_time() {
+        let mut watch = SilenceWatch::new(45_000, MonotonicMs(0), true);
+        assert_eq!(watch.wake_at(), None);
+        watch.record_input(MonotonicMs(60_000));
+        assert_eq!(watch.wake_at(), Some(MonotonicMs(62_000)));
+        assert!(!watch.record_sample(MonotonicMs(62_000), SampleResult::Inconclusive));
+        assert!(!watch.record_sample(MonotonicMs(74_000), SampleResult::Inconclusive));
+        assert!(
+            watch.record_sample(MonotonicMs(105_000), SampleResult::Inconclusive),
+            "a stall of its own"
+        );
+        assert_eq!(watch.silent_ms(MonotonicMs(105_000)), 105_000);
+    }
+
+    #[test]
+    fn long_waits_are_sampled_once_a_minute() {
+        let (looks, told) = run_silence(1_800_000, |_| SampleResult::Inconclusive);
+        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= 60_000));
+        assert!(looks.len() < 37, "{looks:?}");
+        assert_eq!(told, Some(1_800_000));
+    }
+
+    proptest! {
+        #[test]
+        fn a_stall_needs_two_samples_and_is_recorded_once(
+            after_ms in 0_u64..200_000,
+            found in prop::collection::vec(0_u8..3, 1..40),
+            written in prop::collection::vec(any::<bool>(), 40),
+        ) {
+            let mut watch = SilenceWatch::new(after_ms, MonotonicMs(0), false);
+            let mut looks = 0;
+            for (found, written) in found.into_iter().zip(written) {
+                let Some(at) = watch.wake_at() else { break };
+                // A due watch makes progress.
+                prop_assert!(at >= watch.silent_since);
+                looks += 1;
+                let found = match found {
+                    0 => SampleResult::Inconclusive,
+                    1 => SampleResult::Suspicious,
+                    _ => SampleResult::Certain { since: MonotonicMs(at.0.saturating_sub(FIRST_SAMPLE_DELAY_MS)) },
+                };
+                let is_recorded = watch.record_sample(at, found);
+                prop_assert!(!is_recorded || looks > 1, "on one sample");
+                prop_assert!(is_recorded || watch.wake_at().is_some_and(|next| next > at), "it spins");
+                prop_assert!(!is_recorded || watch.wake_at().is_none(), "told twice");
+                if is_recorded && written {
+                    watch.record_output(at.plus_ms(1));
+                    looks = 0;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Which command texts are the same command.
+
+/// Bytes of a normalised text. A longer one is cut and told apart by a checksum of the whole.
+pub const MAX_NORMALIZED_BYTES: usize = 1_000;
+
+/// Words behind which assignments still stand: `export A=1`, `env A=1 make`.
+const ASSIGNMENT_PREFIXES: [&str; 3] = ["export", "env", "sudo"];
+
+/// Returns the text under which runs of a command are remembered together.
+///
+/// - Blanks outside of quotes count as one, at the ends as none; a line break stays one.
+/// - Of assignments before a command the names count and the values do not: `CI=1 make` and
+///   `CI=2 make` are the same command, `make` is another. Values change from run to run (a build
+///   number) and hold secrets, names say what is asked for.
+/// - Everything else counts: options, arguments, quoting, comments.
+/// - A text with a here-document stays as it is but for its ends: blanks mean something there.
+///
+/// What this returns is returned unchanged for itself, unless it had to be cut.
+#[must_use]
+pub fn normalize_command(text: &str) -> String {
+    let text = text.trim();
+    if text.contains("<<") {
+        truncate_with_checksum(text.to_owned())
+    } else {
+        truncate_with_checksum(collapse_blanks(text))
+    }
+}
+
+/// Returns a directory without what does not change which one it is: double and trailing slashes
+/// and `.`; `..` is kept, since the part before it may be a link.
+#[must_use]
+pub fn normalize_directory(path: &str) -> String {
+    let parts: Vec<_> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let lead = if path.starts_with('/') { "/" } else { "" };
+    format!("{lead}{}", parts.join("/"))
+}
+
+fn collapse_blanks(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut gap = None;
+    // Whether the next word may be a program or an assignment before one.
+    let mut begins = true;
+    while let Some(first) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("\\\n") {
+            gap.get_or_insert(' ');
+            rest = after;
+            continue;
+        }
+        if first.is_whitespace() {
+            if first == '\n' {
+                gap = Some('\n');
+                begins = true;
+            } else {
+                gap.get_or_insert(' ');
+            }
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        out.extend(gap.take().filter(|_| !out.is_empty()));
+        let is_word_start = out.is_empty() || out.ends_with(is_word_break);
+        if begins && is_word_start && !is_word_break(first) {
+            if let Some((name, value)) = assignment_lengths(rest) {
+                out.push_str(&rest[..name]);
+                rest = &rest[name + value..];
+                continue;
+            }
+            let word = &rest[..word_length(rest)];
+            begins = ASSIGNMENT_PREFIXES.contains(&word);
+        }
+        begins |= matches!(first, ';' | '&' | '|' | '(');
+        let (unit, after) = rest.split_at(token_length(rest));
+        out.push_str(unit);
+        rest = after;
+    }
+    out
+}
+
+/// Whether a word ends before this character.
+fn is_word_break(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')')
+}
+
+/// Returns the lengths of `NAME=` or `NAME+=` and of the value behind it, `None` when no
+/// assignment stands here.
+fn assignment_lengths(text: &str) -> Option<(usize, usize)> {
+    let name = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    if name == 0 || text.as_bytes()[0].is_ascii_digit() {
+        return None;
+    }
+    let sign = ["=", "+="].into_iter().find(|sign| text[name..].starts_with(sign))?;
+    let start = name + sign.len();
+    Some((start, word_length(&text[start..])))
+}
+
+/// Returns the length of the word at the start. Blanks inside of parentheses belong to it, as in
+/// `$(date +%s)` and `(a b)`.
+fn word_length(text: &str) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(c) = text[at..].chars().next() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            c if depth == 0 && is_word_break(c) => break,
+            _ => {}
+        }
+        at += token_length(&text[at..]);
+    }
+    at
+}
+
+/// Returns the length of what stands together at the start: a quoted text, an escaped character or
+/// one character. A quote that is never closed reaches to the end.
+fn token_length(text: &str) -> usize {
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    match text.as_bytes() {
+        [b'\\', ..] => first + text[first..].chars().next().map_or(0, char::len_utf8),
+        [b'\'', ..] => text[1..].find('\'').map_or(text.len(), |end| end + 2),
+        [quote @ (b'"' | b'`'), ..] => quoted_length(text, 1, *quote),
+        [b'$', b'\'', ..] => quoted_length(text, 2, b'\''),
+        _ => first,
+    }
+}
+
+/// Returns the length of a quoted text in which a backslash protects the next character.
+fn quoted_length(text: &str, start: usize, quote: u8) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            byte if byte == quote => return at + 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+fn truncate_with_checksum(text: String) -> String {
+    if text.len() <= MAX_NORMALIZED_BYTES {
+        return text;
+    }
+    let suffix = format!("…#{:08x}.{}", crc32fast::hash(text.as_bytes()), text.len());
+    let end = text.floor_char_boundary(MAX_NORMALIZED_BYTES - suffix.len());
+    format!("{}{suffix}", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn blanks_are_collapsed_and_trimmed() {
+        for (text, normal) in [
+            ("  make   -j2\ttest ", "make -j2 test"),
+            ("make \\\n   test", "make test"),
+            ("echo 'a  b'  \"c  d\"  e\\  f", "echo 'a  b' \"c  d\" e\\  f"),
+            ("echo $'it\\'s  x'   y", "echo $'it\\'s  x' y"),
+            ("make\n\n  test\n", "make\ntest"),
+            ("echo 'never  closed", "echo 'never  closed"),
+            ("cat <<E\n a  b\nE\n", "cat <<E\n a  b\nE"),
+            ("", ""),
+        ] {
+            assert_eq!(normalize_command(text), normal);
+        }
+        assert_ne!(
+            normalize_command("make\ntest"),
+            normalize_command("make test"),
+            "two commands are not one"
+        );
+    }
+
+    #[test]
+    fn assignments_keep_names_and_lose_values() {
+        for (text, normal) in [
+            ("CI=1 make", "CI= make"),
+            ("TOKEN='a b c' B=\"$(x y)\"  ./deploy", "TOKEN= B= ./deploy"),
+            ("T=$(date  +%s) make", "T= make"),
+            ("A=(x y) B+=2 make", "A= B+= make"),
+            ("export TOKEN=s3cret && make", "export TOKEN= && make"),
+            ("TOKEN=s3cret; curl $TOKEN", "TOKEN=; curl $TOKEN"),
+            ("make; B=7 test", "make; B= test"),
+            ("env A=1 make", "env A= make"),
+            ("cd x\nA=1 make", "cd x\nA= make"),
+            // Not before a command: these are arguments.
+            ("make V=1", "make V=1"),
+            ("dd if=/dev/zero of=x", "dd if=/dev/zero of=x"),
+            ("echo 'A=1 b'", "echo 'A=1 b'"),
+            ("2x=1 y", "2x=1 y"),
+        ] {
+            assert_eq!(normalize_command(text), normal);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_truncated_with_a_distinguishing_checksum() {
+        let long = |end: &str| normalize_command(&format!("echo {}{end}", "ä".repeat(2000)));
+        assert!(long("a").len() <= MAX_NORMALIZED_BYTES);
+        assert_ne!(long("a"), long("b"));
+        assert_eq!(long("a"), long("a "));
+    }
+
+    #[test]
+    fn equivalent_directories_normalize_to_one_path() {
+        for (path, name) in
+            [("/a/b/", "/a/b"), ("//a//./b", "/a/b"), ("/", "/"), ("/a/../b", "/a/../b")]
+        {
+            assert_eq!(normalize_directory(path), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn normalization_is_idempotent(text in "[a-zA= ;&|()'\"\\\\\\n\\t$`ä-]{0,60}") {
+            let normal = normalize_command(&text);
+            prop_assert_eq!(normalize_command(&normal), normal);
+        }
+
+        #[test]
+        fn the_number_of_blanks_does_not_matter(
+            words in prop::collection::vec("[a-z0-9=./-]{1,8}|'[a-z  ]{0,5}'", 1..8),
+            blanks in prop::collection::vec("[ \\t]{1,4}", 8),
+        ) {
+            let spaced: String =
+                words.iter().zip(&blanks).flat_map(|(w, b)| [w.as_str(), b.as_str()]).collect();
+            prop_assert_eq!(normalize_command(&spaced), normalize_command(&words.join(" ")));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Programs that a person started through an agent and wants to keep: editors and browsers.
+
+/// Most bytes of a program's name that the kernel keeps.
+const MAX_KERNEL_NAME_BYTES: usize = 15;
+/// Beginnings of words by which a program says that no person looks at it.
+const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];
+
+/// Name that stands for all of [`EDITORS`] in a list of programs.
+const EDITORS_GROUP: &str = "editors";
+/// Name that stands for all of [`BROWSERS`] in a list of programs.
+const BROWSERS_GROUP: &str = "browsers";
+
+/// Editors with a window of their own.
+pub const EDITORS: [&str; 18] = [
+    "code",
+    "code-insiders",
+    "codium",
+    "cursor",
+    "emacs",
+    "gedit",
+    "gnome-text-editor",
+    "gvim",
+    "idea",
+    "kate",
+    "pycharm",
+    "subl",
+    "sublime_text",
+    "vscodium",
+    "webstorm",
+    "windsurf",
+    "zed",
+    "zed-editor",
+];
+/// Browsers, and what they leave beside themselves.
+pub const BROWSERS: [&str; 16] = [
+    "brave",
+    "brave-browser",
+    "chrome",
+    "chrome_crashpad_handler",
+    "chromium",
+    "chromium-browser",
+    "epiphany",
+    "falkon",
+    "firefox",
+    "firefox-esr",
+    "google-chrome",
+    "konqueror",
+    "microsoft-edge",
+    "msedge",
+    "opera",
+    "vivaldi-bin",
+];
+
+/// Returns the programs that are spared when nobody says otherwise.
+#[must_use]
+pub fn default_excluded_programs() -> Vec<String> {
+    vec![EDITORS_GROUP.to_owned(), BROWSERS_GROUP.to_owned()]
+}
+
+/// Returns the names that an item of a list of programs stands for.
+fn expand_group(item: &str) -> Vec<&str> {
+    match item {
+        EDITORS_GROUP => EDITORS.to_vec(),
+        BROWSERS_GROUP => BROWSERS.to_vec(),
+        name => vec![name],
+    }
+}
+
+/// Beginnings of the names of programs that run other programs' text: that two processes execute the same
+/// one says nothing of them.
+const INTERPRETER_PREFIXES: [&str; 8] =
+    ["bun", "deno", "java", "node", "perl", "php", "python", "ruby"];
+
+/// Whether a program of this name runs other programs' text.
+#[must_use]
+pub fn is_interpreter(name: &str) -> bool {
+    INTERPRETER_PREFIXES.iter().any(|interpreter| name.starts_with(interpreter))
+}
+
+/// Whether a process is one of these programs with a person in front of it. `name` is that of the
+/// program that it executes, or the kernel's for it, `words` its command line.
+#[must_use]
+pub fn is_excluded_program(name: &str, words: &[String], programs: &[String]) -> bool {
+    let first = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    let kernels = |program: &str| {
+        let end = program.len().min(MAX_KERNEL_NAME_BYTES);
+        name == program || program.is_char_boundary(end) && name == &program[..end]
+    };
+    let is_named = |program: &str| first == program || kernels(program);
+    let is_meant = programs.iter().flat_map(|item| expand_group(item)).any(is_named);
+    is_meant && !words.iter().any(|word| HEADLESS_FLAGS.iter().any(|flag| word.starts_with(flag)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_excluded(name: &str, line: &str) -> bool {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        is_excluded_program(name, &words, &default_excluded_programs())
+    }
+
+    #[test]
+    fn interpreters_are_recognized_by_name_prefix() {
+        assert!(
+            is_interpreter("node") && is_interpreter("python3.11") && !is_interpreter("claude")
+        );
+    }
+
+    #[test]
+    fn interactive_editors_and_browsers_are_excluded_headless_ones_are_not() {
+        assert!(is_excluded("code", "/usr/share/code/code --new-window ."));
+        assert!(is_excluded("firefox-esr", "/usr/lib/firefox-esr/firefox-esr https://example.org"));
+        assert!(is_excluded("chrome_crashpad", "/opt/google/chrome/chrome_crashpad_handler"));
+        assert!(is_excluded("x", "/usr/bin/firefox"), "by its first word");
+        assert!(!is_excluded("chrome", "/opt/google/chrome/chrome --headless=new --disable-gpu"));
+        assert!(!is_excluded("chrome", "chrome --remote-debugging-port=0"));
+        assert!(!is_excluded("chrome", "chrome --enable-automation --user-data-dir=/tmp/x"));
+        assert!(!is_excluded("socat", "socat UNIX-LISTEN:/tmp/code TCP:code"));
+        assert!(!is_excluded("node", "node /usr/bin/code"));
+        let words = ["code".to_owned()];
+        assert!(!is_excluded_program("code", &words, &[]), "an empty list spares nothing");
+        assert!(!is_excluded_program("code", &words, &["browsers".to_owned()]));
+        assert!(is_excluded_program("code", &words, &["browsers".to_owned(), "code".to_owned()]));
+    }
+}

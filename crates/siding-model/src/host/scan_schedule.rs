@@ -1,0 +1,184 @@
+//! When a supervisor looks for commands in a sandbox.
+//!
+//! It sleeps until its bell is rung. Nobody can be trusted to ring it sparingly: the bell is within
+//! reach of the sandbox. So each look has a least distance to the one before, and what rings in
+//! between is one ring.
+
+use crate::process::MonotonicMs;
+
+/// What a byte in a supervisor's bell says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BellByte {
+    /// A command runs now, or has gone to the background.
+    Scan,
+    /// The host is about to run a command. It may be a while: it may ask a person first.
+    CallStarted,
+    /// A command's call has returned.
+    CallReturned,
+}
+
+impl BellByte {
+    /// Returns the byte that says it.
+    #[must_use]
+    pub const fn to_byte(self) -> u8 {
+        match self {
+            Self::Scan => b'l',
+            Self::CallStarted => b'c',
+            Self::CallReturned => b'd',
+        }
+    }
+
+    /// Reads a byte. One that says nothing asks for a look: looking is harmless.
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Self {
+        match byte {
+            b'c' => Self::CallStarted,
+            b'd' => Self::CallReturned,
+            _ => Self::Scan,
+        }
+    }
+}
+
+/// When the next look is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScanSchedule {
+    /// The next one.
+    next_scan: Option<MonotonicMs>,
+    /// The one after that: what was started a moment ago may not show yet what it is.
+    second_scan: Option<MonotonicMs>,
+    /// The last one.
+    last_scan: Option<MonotonicMs>,
+    /// How many of [`Self::PAUSES_MS`] have passed since a call began; all of them while none runs.
+    delays_used: Option<usize>,
+}
+
+impl ScanSchedule {
+    /// Least time between two looks, in milliseconds.
+    pub const MIN_SCAN_INTERVAL_MS: u64 = 100;
+    /// Time after a ring at which it is looked once more, in milliseconds.
+    pub const SECOND_SCAN_DELAY_MS: u64 = 500;
+    /// Times between looks after a call began whose command has not rung itself, in milliseconds:
+    /// about a minute altogether, and no more looks after that until the call returns.
+    pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
+
+    /// Takes in what was rung.
+    pub fn record_bell(&mut self, bytes: &[u8], now: MonotonicMs) {
+        for ring in bytes.iter().copied().map(BellByte::from_byte) {
+            match ring {
+                BellByte::Scan => self.schedule_two_scans(now),
+                BellByte::CallStarted => {
+                    self.delays_used = Some(0);
+                    self.schedule_call_scan(now);
+                }
+                BellByte::CallReturned => {
+                    self.delays_used = None;
+                    self.next_scan = None;
+                    self.schedule_two_scans(now);
+                }
+            }
+        }
+    }
+
+    /// Returns when the next look is due.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<MonotonicMs> {
+        let least = self.last_scan.map(|last| last.plus_ms(Self::MIN_SCAN_INTERVAL_MS));
+        self.next_scan.map(|due| least.map_or(due, |least| due.max(least)))
+    }
+
+    /// Whether a look is due.
+    #[must_use]
+    pub fn is_due(&self, now: MonotonicMs) -> bool {
+        self.wake_at().is_some_and(|at| at <= now)
+    }
+
+    /// Notes that a look was taken.
+    pub fn record_scan(&mut self, now: MonotonicMs) {
+        self.last_scan = Some(now);
+        self.next_scan = self.second_scan.take();
+        if let Some(passed) = &mut self.delays_used {
+            *passed += 1;
+            self.schedule_call_scan(now);
+        }
+    }
+
+    fn schedule_two_scans(&mut self, now: MonotonicMs) {
+        self.schedule_scan(now);
+        self.second_scan = Some(now.plus_ms(Self::SECOND_SCAN_DELAY_MS));
+    }
+
+    fn schedule_scan(&mut self, now: MonotonicMs) {
+        self.next_scan = Some(self.next_scan.map_or(now, |due| due.min(now)));
+    }
+
+    /// Plans the next look of a call that has not returned.
+    fn schedule_call_scan(&mut self, now: MonotonicMs) {
+        let pause = self.delays_used.and_then(|passed| Self::CALL_SCAN_DELAYS_MS.get(passed));
+        if let Some(pause) = pause {
+            self.schedule_scan(now.plus_ms(*pause));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lets the time pass until nothing is due any more, and returns when it was looked.
+    fn run_until_idle(looks: &mut ScanSchedule) -> Vec<u64> {
+        let mut taken = Vec::new();
+        while let Some(at) = looks.wake_at() {
+            looks.record_scan(at);
+            taken.push(at.0);
+            assert!(taken.len() < 100, "no end of looking");
+        }
+        taken
+    }
+
+    #[test]
+    fn no_scan_is_scheduled_before_the_first_bell_byte() {
+        assert_eq!(ScanSchedule::default().wake_at(), None);
+    }
+
+    #[test]
+    fn a_scan_byte_schedules_an_immediate_and_a_delayed_scan() {
+        let mut looks = ScanSchedule::default();
+        looks.record_bell(&[BellByte::Scan.to_byte()], MonotonicMs(1_000));
+        assert!(looks.is_due(MonotonicMs(1_000)));
+        assert_eq!(run_until_idle(&mut looks), [1_000, 1_500]);
+    }
+
+    #[test]
+    fn a_call_is_scanned_with_growing_delays_until_it_returns() {
+        let mut looks = ScanSchedule::default();
+        looks.record_bell(&[BellByte::CallStarted.to_byte()], MonotonicMs(0));
+        let taken = run_until_idle(&mut looks);
+        assert_eq!(&taken[..5], [250, 500, 1_000, 2_000, 4_000]);
+        assert_eq!(taken.len(), ScanSchedule::CALL_SCAN_DELAYS_MS.len());
+        looks.record_bell(&[BellByte::CallStarted.to_byte()], MonotonicMs(100_000));
+        looks.record_bell(&[BellByte::CallReturned.to_byte()], MonotonicMs(100_010));
+        assert_eq!(run_until_idle(&mut looks), [100_010, 100_510]);
+    }
+
+    proptest! {
+        #[test]
+        fn at_most_ten_scans_run_per_second(
+            rings in prop::collection::vec((0_u64..40, any::<u8>()), 1..400),
+        ) {
+            let mut looks = ScanSchedule::default();
+            let (mut now, mut last) = (MonotonicMs(0), None::<MonotonicMs>);
+            for (pause, byte) in rings {
+                now = now.plus_ms(pause);
+                looks.record_bell(&[byte; 3], now);
+                if looks.is_due(now) {
+                    prop_assert!(last.is_none_or(|last| now.ms_since(last) >= ScanSchedule::MIN_SCAN_INTERVAL_MS));
+                    looks.record_scan(now);
+                    last = Some(now);
+                }
+            }
+            prop_assert!(run_until_idle(&mut looks).len() <= ScanSchedule::CALL_SCAN_DELAYS_MS.len() + 2);
+        }
+    }
+}

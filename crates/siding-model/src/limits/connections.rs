@@ -1,0 +1,223 @@
+//! Connections over time: how old each is, and what went to each remote.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::usage::{Connection, SentToRemote};
+use crate::process::MonotonicMs;
+
+/// Connections and remotes that are remembered. Beyond it new ones are not counted: a task that
+/// talks to thousands of remotes must not make its shim grow.
+const MAX_TRACKED_ENTRIES: usize = 1_024;
+/// Bytes a second from which on a connection sends more than signs of life.
+const MIN_UPLOAD_BYTES_PER_SECOND: u64 = 1 << 10;
+/// Remotes that are told.
+const MAX_REPORTED_REMOTES: usize = 16;
+
+/// What is known of a task's connections.
+///
+/// The kernel counts for each connection, so what a closed one had sent is kept here. What a
+/// connection sends that begins and ends between two looks is not seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConnectionLog {
+    open: HashMap<u64, TrackedConnection>,
+    sent: BTreeMap<String, SentBytes>,
+}
+
+/// Bytes that went to one remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct SentBytes {
+    total: u64,
+    /// Those that went to somebody other than the task itself.
+    to_others: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TrackedConnection {
+    first_seen: MonotonicMs,
+    last_seen: MonotonicMs,
+    sent: u64,
+    received: u64,
+    is_internal: bool,
+    /// What went over it between the last two looks.
+    window: TransferWindow,
+}
+
+/// What went over a connection in some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct TransferWindow {
+    ms: u64,
+    sent: u64,
+    received: u64,
+}
+
+impl TrackedConnection {
+    fn new(now: MonotonicMs) -> Self {
+        Self {
+            first_seen: now,
+            last_seen: now,
+            sent: 0,
+            received: 0,
+            is_internal: false,
+            window: TransferWindow::default(),
+        }
+    }
+
+    /// Takes in another look at it. Returns how much more it has sent.
+    fn update(&mut self, now: MonotonicMs, one: &Connection) -> u64 {
+        let more = one.sent.saturating_sub(self.sent);
+        self.window = TransferWindow {
+            ms: now.ms_since(self.last_seen),
+            sent: more,
+            received: one.received.saturating_sub(self.received),
+        };
+        // Once nobody holds it, its other end cannot be found any more.
+        self.is_internal |= one.is_internal;
+        self.last_seen = now;
+        self.sent = self.sent.max(one.sent);
+        self.received = self.received.max(one.received);
+        more
+    }
+}
+
+impl ConnectionLog {
+    /// Takes in the connections of one look.
+    pub fn record_sample(&mut self, now: MonotonicMs, connections: &[Connection]) {
+        for one in connections {
+            let has_room =
+                self.open.len() < MAX_TRACKED_ENTRIES || self.open.contains_key(&one.cookie);
+            if !has_room {
+                continue;
+            }
+            let known = self.open.entry(one.cookie).or_insert_with(|| TrackedConnection::new(now));
+            let more = known.update(now, one);
+            if more > 0
+                && (self.sent.len() < MAX_TRACKED_ENTRIES || self.sent.contains_key(&one.remote))
+            {
+                let total = self.sent.entry(one.remote.clone()).or_default();
+                total.total = total.total.saturating_add(more);
+                if !known.is_internal {
+                    total.to_others = total.to_others.saturating_add(more);
+                }
+            }
+        }
+        self.open.retain(|cookie, _| connections.iter().any(|one| one.cookie == *cookie));
+    }
+
+    /// Whether a connection was there at the last look.
+    #[must_use]
+    pub fn contains(&self, cookie: u64) -> bool {
+        self.open.contains_key(&cookie)
+    }
+
+    /// Returns for how long a connection has been seen, in milliseconds.
+    #[must_use]
+    pub fn age_ms(&self, cookie: u64, now: MonotonicMs) -> u64 {
+        self.open.get(&cookie).map_or(0, |known| now.ms_since(known.first_seen))
+    }
+
+    /// Whether a connection sent between the last two looks, and more than it received: something is
+    /// uploaded. A query and its answer, or a sign of life now and then, is none.
+    #[must_use]
+    pub fn is_upload(&self, cookie: u64) -> bool {
+        self.open.get(&cookie).is_some_and(|known| {
+            let TransferWindow { ms, sent, received } = known.window;
+            sent > received
+                && sent.saturating_mul(1_000) >= MIN_UPLOAD_BYTES_PER_SECOND.saturating_mul(ms)
+        })
+    }
+
+    /// Returns what went to each remote.
+    pub fn sent_by_remote(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.total))
+    }
+
+    /// Returns what went to each remote, but for what the task sent to itself.
+    pub fn sent_to_others(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.to_others))
+    }
+
+    /// Returns the remotes that got most, the largest first.
+    #[must_use]
+    pub fn top_remotes(&self) -> Vec<SentToRemote> {
+        let mut most: Vec<SentToRemote> = self
+            .sent_by_remote()
+            .map(|(remote, bytes)| SentToRemote { remote: remote.to_owned(), bytes })
+            .collect();
+        most.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+        most.truncate(MAX_REPORTED_REMOTES);
+        most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(cookie: u64, remote: &str, sent: u64) -> Connection {
+        Connection { cookie, remote: remote.to_owned(), sent, pid: 7, ..Connection::default() }
+    }
+
+    #[test]
+    fn a_closed_connection_keeps_its_sent_bytes_but_not_its_age() {
+        let mut ledger = ConnectionLog::default();
+        ledger.record_sample(MonotonicMs(0), &[connection(1, "a", 10), connection(2, "b", 1)]);
+        ledger.record_sample(MonotonicMs(1_000), &[connection(1, "a", 25), connection(3, "a", 5)]);
+        ledger.record_sample(MonotonicMs(2_000), &[connection(3, "a", 5)]);
+        assert_eq!(
+            ledger.top_remotes(),
+            [
+                SentToRemote { remote: "a".to_owned(), bytes: 30 },
+                SentToRemote { remote: "b".to_owned(), bytes: 1 }
+            ]
+        );
+        assert_eq!(
+            (ledger.age_ms(3, MonotonicMs(2_500)), ledger.age_ms(1, MonotonicMs(2_500))),
+            (1_500, 0)
+        );
+        assert!(ledger.contains(3) && !ledger.contains(1));
+    }
+
+    #[test]
+    fn internal_traffic_is_not_counted_as_sent_to_others() {
+        let mut ledger = ConnectionLog::default();
+        let inside = |sent| Connection { is_internal: true, ..connection(1, "127.0.0.1", sent) };
+        ledger.record_sample(MonotonicMs(0), &[inside(10), connection(2, "127.0.0.1", 1)]);
+        // Its holder has gone, and what was under way has arrived.
+        ledger.record_sample(
+            MonotonicMs(1_000),
+            &[Connection { pid: 0, ..connection(1, "127.0.0.1", 15) }],
+        );
+        assert_eq!(ledger.sent_by_remote().collect::<Vec<_>>(), [("127.0.0.1", 16)]);
+        assert_eq!(ledger.sent_to_others().collect::<Vec<_>>(), [("127.0.0.1", 1)]);
+    }
+
+    #[test]
+    fn an_upload_sends_more_than_it_receives_and_more_than_keepalives() {
+        let is_upload = |seconds: u64, sent: u64, received: u64| {
+            let mut ledger = ConnectionLog::default();
+            ledger.record_sample(
+                MonotonicMs(0),
+                &[Connection { received: 7, ..connection(1, "a", 5) }],
+            );
+            let later = Connection { received: 7 + received, ..connection(1, "a", 5 + sent) };
+            ledger.record_sample(MonotonicMs(seconds * 1_000), &[later]);
+            ledger.is_upload(1)
+        };
+        assert!(is_upload(60, 60 << 10, 0) && is_upload(1, 5_000, 100));
+        assert!(!is_upload(60, 1_000, 0), "signs of life");
+        assert!(!is_upload(60, 9 << 20, 90 << 20), "queries and their results");
+        assert!(!is_upload(60, 0, 0) && !ConnectionLog::default().is_upload(1));
+    }
+
+    #[test]
+    fn the_log_is_bounded_for_thousands_of_remotes() {
+        let mut ledger = ConnectionLog::default();
+        let many: Vec<_> = (0..5_000).map(|n| connection(n, &n.to_string(), 1)).collect();
+        ledger.record_sample(MonotonicMs(0), &many);
+        assert_eq!(
+            (ledger.open.len(), ledger.sent.len()),
+            (MAX_TRACKED_ENTRIES, MAX_TRACKED_ENTRIES)
+        );
+        assert_eq!(ledger.top_remotes().len(), MAX_REPORTED_REMOTES);
+    }
+}

@@ -1,0 +1,242 @@
+//! From looks to breaches.
+
+use super::backoff::ACTIVE_INTERVAL_MS;
+use super::breach::{Breach, BreachSource};
+use super::connections::ConnectionLog;
+use super::episodes::{Episodes, RECOVERY_PERCENT, percent_of};
+use super::memory_pressure::MemoryPressure;
+use super::spec::{Limits, OnLimit};
+use super::usage::{ProcessUsage, Usage};
+use crate::outcome::LimitKind;
+use crate::process::MonotonicMs;
+
+/// From how much of a core on a task computes, in percent.
+const SPIN_PERCENT: u64 = 90;
+/// Seconds of output at the limit's rate that may come at once.
+const OUTPUT_BURST_SECONDS: u64 = 10;
+
+/// What is measured against the limits of one task, over a row of looks.
+#[derive(Debug, Clone)]
+pub struct LimitTracker {
+    limits: Limits,
+    previous: Usage,
+    /// Since when it computes without output.
+    spinning_since: Option<MonotonicMs>,
+    /// Output above the rate, in bytes.
+    output_bucket: u64,
+    episodes: Episodes,
+    memory_pressure: MemoryPressure,
+}
+
+/// What one look came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitReading {
+    /// Limits that are passed now and were not before.
+    pub breaches: Vec<Breach>,
+    /// Whether the next look should come soon: something works, grows, or is near its limit.
+    pub is_active: bool,
+}
+
+/// One value that is held against its limit.
+#[derive(Debug)]
+struct Measurement {
+    value: u64,
+    remote: Option<String>,
+    source: Option<BreachSource>,
+}
+
+impl Measurement {
+    const fn from_value(value: u64) -> Self {
+        Self { value, remote: None, source: None }
+    }
+}
+
+impl LimitTracker {
+    /// Begins with a task that has written so much. `told` is what is on record already.
+    ///
+    /// A task that is to stop at its limit and runs although it has passed one lost its shim between
+    /// the two records: then the limit is news again.
+    #[must_use]
+    pub fn new(limits: Limits, now: MonotonicMs, written: u64, recorded: &[Breach]) -> Self {
+        let recorded = if limits.on_limit == OnLimit::Stop { &[] } else { recorded };
+        let own = recorded.iter().filter(|breach| !breach.watchdog && !breach.is_low_memory());
+        Self {
+            limits,
+            previous: Usage { at: now, output_bytes: written, ..Usage::default() },
+            spinning_since: None,
+            output_bucket: 0,
+            episodes: Episodes::new(own, |which| which == LimitKind::Sent),
+            memory_pressure: MemoryPressure::new(recorded),
+        }
+    }
+
+    /// Takes in one look; the ledger has it already. `name` names a process.
+    pub fn record_usage(
+        &mut self,
+        usage: Usage,
+        ledger: &ConnectionLog,
+        name: &dyn Fn(i32) -> String,
+    ) -> LimitReading {
+        let mut reading =
+            LimitReading { breaches: Vec::new(), is_active: self.has_activity(&usage) };
+        self.update_rates(&usage);
+        for which in LimitKind::ALL {
+            let Some(limit) = self.limits.get(which) else { continue };
+            let gauges = if which == LimitKind::Sent {
+                self.measure_sent(&usage, ledger, limit)
+            } else {
+                vec![self.measure(which, &usage, ledger, limit)]
+            };
+            for mut gauge in gauges {
+                reading.is_active |= gauge.value >= percent_of(limit, RECOVERY_PERCENT);
+                if !self.is_newly_exceeded(which, &gauge, limit) {
+                    continue;
+                }
+                if let Some(part) = &mut gauge.source {
+                    part.command = name(part.pid);
+                }
+                let Measurement { value, remote, source: part } = gauge;
+                let numbers = (value, limit);
+                reading.breaches.push(Breach::new(usage.at, which, numbers, remote, part.as_ref()));
+            }
+        }
+        let (shortage, moves) = self.memory_pressure.record_usage(&self.limits, &usage, name);
+        reading.breaches.extend(shortage);
+        reading.is_active |= moves;
+        self.previous = Usage { connections: None, ..usage };
+        reading
+    }
+
+    /// Whether anything worked or grew since the look before.
+    fn has_activity(&self, usage: &Usage) -> bool {
+        let elapsed = usage.at.ms_since(self.previous.at);
+        let cpu = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
+        // A clock tick now and then is no work.
+        cpu > percent_of(elapsed, 2).max(10)
+            || usage.output_bytes != self.previous.output_bytes
+            || usage.process_count() > self.previous.process_count()
+            || usage.fds() > self.previous.fds()
+            || usage.resident_bytes() > self.previous.resident_bytes()
+    }
+
+    /// Goes on with what is measured over time.
+    fn update_rates(&mut self, usage: &Usage) {
+        let elapsed = usage.at.ms_since(self.previous.at);
+        let written = usage.output_bytes.saturating_sub(self.previous.output_bytes);
+        let computes = self.compute_time_ms(usage) >= percent_of(elapsed, SPIN_PERCENT).max(1);
+        // When it began within a long time nobody saw: all cores together may have used it up since.
+        let began = if elapsed <= 2 * ACTIVE_INTERVAL_MS { self.previous.at } else { usage.at };
+        self.spinning_since =
+            if written == 0 && computes { self.spinning_since.or(Some(began)) } else { None };
+        let allowed = self.limits.output_rate.saturating_mul(elapsed) / 1_000;
+        let full = self.limits.output_rate.saturating_mul(OUTPUT_BURST_SECONDS);
+        // Twice full at most, so that it is empty again soon after a flood.
+        self.output_bucket = self
+            .output_bucket
+            .saturating_add(written)
+            .saturating_sub(allowed)
+            .min(full.saturating_mul(2));
+    }
+
+    /// Returns for how long the task computed since the look before, in milliseconds: the CPU time
+    /// of the tree, or the time for which one of its processes would have, had it not had to wait
+    /// for a processor. A busy loop on a busy machine is one all the same.
+    fn compute_time_ms(&self, usage: &Usage) -> u64 {
+        let used = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
+        let wanted = usage.processes.iter().map(|one| {
+            self.previous_use(one)
+                .map_or(0, |before| one.runnable_ms.saturating_sub(before.runnable_ms))
+        });
+        wanted.fold(used, u64::max)
+    }
+
+    fn previous_use(&self, one: &ProcessUsage) -> Option<&ProcessUsage> {
+        self.previous.processes.iter().find(|before| before.process == one.process)
+    }
+
+    /// Returns the value that is held against a limit, and who is most behind it.
+    fn measure(
+        &self,
+        which: LimitKind,
+        usage: &Usage,
+        ledger: &ConnectionLog,
+        limit: u64,
+    ) -> Measurement {
+        let most = |of: &dyn Fn(&ProcessUsage) -> u64| {
+            let most = usage.processes.iter().max_by_key(|one| of(one))?;
+            let pid = most.process.pid;
+            Some(BreachSource { share: Some(of(most)), pid, command: String::new() })
+        };
+        match which {
+            LimitKind::Memory => Measurement {
+                value: usage.memory_bytes(),
+                remote: None,
+                source: most(&|one| one.resident_bytes.min(usage.memory_bytes())),
+            },
+            LimitKind::Fds => {
+                Measurement { source: most(&|one| one.fds), ..Measurement::from_value(usage.fds()) }
+            }
+            LimitKind::Processes => Measurement::from_value(usage.process_count()),
+            LimitKind::CpuSpin => {
+                let used = |one: &ProcessUsage| {
+                    let before = self.previous_use(one).map_or(0, |before| before.cpu_ms);
+                    one.cpu_ms.saturating_sub(before)
+                };
+                let part = most(&used).map(|part| BreachSource { share: None, ..part });
+                let value = self.spinning_since.map_or(0, |since| usage.at.ms_since(since));
+                Measurement { source: part, ..Measurement::from_value(value) }
+            }
+            LimitKind::ConnectionAge => oldest_connection(usage, ledger),
+            // Above the rate for as long as the bucket is too full; the number is that of now.
+            LimitKind::OutputRate
+                if self.output_bucket > limit.saturating_mul(OUTPUT_BURST_SECONDS) =>
+            {
+                let elapsed = usage.at.ms_since(self.previous.at).max(1);
+                let written = usage.output_bytes.saturating_sub(self.previous.output_bytes);
+                Measurement::from_value((written.saturating_mul(1_000) / elapsed).max(limit + 1))
+            }
+            LimitKind::OutputRate => {
+                Measurement::from_value(self.output_bucket / OUTPUT_BURST_SECONDS)
+            }
+            LimitKind::Sent => Measurement::from_value(0),
+        }
+    }
+
+    /// Returns what went to each remote that got more than the limit, or nearly.
+    fn measure_sent(&self, usage: &Usage, ledger: &ConnectionLog, limit: u64) -> Vec<Measurement> {
+        let near = ledger
+            .sent_by_remote()
+            .filter(|(_, bytes)| *bytes >= percent_of(limit, RECOVERY_PERCENT));
+        near.map(|(remote, value)| {
+            let open = usage.connections.iter().flatten().find(|one| one.remote == remote);
+            let part = open.filter(|one| one.pid > 0).map(|one| BreachSource {
+                share: None,
+                pid: one.pid,
+                command: String::new(),
+            });
+            Measurement { value, remote: Some(remote.to_owned()), source: part }
+        })
+        .collect()
+    }
+
+    /// Whether a limit is passed that was not before, and notes it.
+    fn is_newly_exceeded(&mut self, which: LimitKind, gauge: &Measurement, limit: u64) -> bool {
+        match &gauge.remote {
+            Some(remote) if which == LimitKind::Sent => {
+                self.episodes.is_newly_exceeded_by_remote(which, remote, gauge.value, limit)
+            }
+            Some(_) | None => self.episodes.is_newly_exceeded(which, gauge.value, limit),
+        }
+    }
+}
+
+/// Returns the age of the oldest connection that somebody holds.
+fn oldest_connection(usage: &Usage, ledger: &ConnectionLog) -> Measurement {
+    let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
+    let oldest = held.max_by_key(|one| ledger.age_ms(one.cookie, usage.at));
+    oldest.map_or(Measurement::from_value(0), |one| Measurement {
+        value: ledger.age_ms(one.cookie, usage.at),
+        remote: Some(one.remote.clone()),
+        source: Some(BreachSource { share: None, pid: one.pid, command: String::new() }),
+    })
+}

@@ -1,0 +1,210 @@
+//! What a client asks of an HTTP proxy (RFC 9110 and 9112).
+
+use super::remote_hosts::split_port;
+
+/// A request that is whole up to the empty line behind its header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyRequest {
+    /// The host it is for, as it was written: text of a task.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What it asks for.
+    pub kind: ProxyRequestKind,
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProxyRequestKind {
+    /// A tunnel (`CONNECT`).
+    Tunnel,
+    /// A request to be passed on; the header as it goes to the host.
+    Forward(Vec<u8>),
+}
+
+/// Longest header of a request, in bytes.
+pub const MAX_HEADER_BYTES: usize = 16 << 10;
+
+/// Headers that are between a client and its proxy alone.
+const HOP_BY_HOP_HEADERS: [&str; 4] =
+    ["connection", "proxy-connection", "keep-alive", "proxy-authorization"];
+/// The header that says which of its sites a server is to answer for.
+const HOST_HEADER: &str = "host";
+
+impl ProxyRequest {
+    /// Returns where the header of a request ends, `None` while it is not whole.
+    #[must_use]
+    pub fn header_len(bytes: &[u8]) -> Option<usize> {
+        bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+    }
+
+    /// Reads the header of a request, `None` when it is none for a proxy.
+    ///
+    /// What is passed on asks the host to close, so that each request comes here and none goes to a
+    /// host that it was not meant for. For the same reason its `Host` is the target's, whatever the
+    /// client has written, and a header that one server may read otherwise than another is refused
+    /// (RFC 9112, 2.2 and 5).
+    #[must_use]
+    pub fn parse_header(head: &[u8]) -> Option<Self> {
+        let head = std::str::from_utf8(head).ok()?;
+        let (line, headers) = head
+            .strip_suffix("\r\n\r\n")?
+            .split_once("\r\n")
+            .unwrap_or((head.strip_suffix("\r\n\r\n")?, ""));
+        if has_stray_controls(line) || !headers.split("\r\n").all(is_header) {
+            return None;
+        }
+        let mut words = line.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || !version.starts_with("HTTP/1.") || method.is_empty() {
+            return None;
+        }
+        if method == "CONNECT" {
+            let (host, port) = split_port(target)?;
+            return Some(Self {
+                host: host.to_owned(),
+                port: port?,
+                kind: ProxyRequestKind::Tunnel,
+            });
+        }
+        let (scheme, rest) = target.split_at_checked("http://".len())?;
+        if !scheme.eq_ignore_ascii_case("http://") {
+            return None;
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let authority = authority.rsplit('@').next()?;
+        let (host, port) = split_port(authority)?;
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let mut forwarded = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n");
+        for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
+            let name = header.split(':').next().unwrap_or_default();
+            if !HOP_BY_HOP_HEADERS
+                .iter()
+                .chain([&HOST_HEADER])
+                .any(|own| name.eq_ignore_ascii_case(own))
+            {
+                forwarded.push_str(header);
+                forwarded.push_str("\r\n");
+            }
+        }
+        forwarded.push_str("Connection: close\r\n\r\n");
+        let kind = ProxyRequestKind::Forward(forwarded.into_bytes());
+        Some(Self { host: host.to_owned(), port: port.unwrap_or(80), kind })
+    }
+}
+
+/// Whether a line has what may end it for some servers, or hide in it: a bare CR or LF above all.
+fn has_stray_controls(line: &str) -> bool {
+    line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
+}
+
+/// Whether a line is a header: a name right before a colon. One that begins with a blank went on with
+/// the line above it once. An empty one stands where there are none.
+fn is_header(line: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_named = |(name, _): (&str, &str)| !name.is_empty() && name.bytes().all(is_token);
+    line.is_empty() || !has_stray_controls(line) && line.split_once(':').is_some_and(is_named)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse_text(text: &str) -> Option<ProxyRequest> {
+        ProxyRequest::parse_header(text.as_bytes())
+    }
+
+    #[test]
+    fn tunnel_and_forward_requests_are_parsed() {
+        let tunnel =
+            parse_text("CONNECT Example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n").expect("one");
+        assert_eq!((tunnel.host.as_str(), tunnel.port), ("Example.org", 443));
+        assert_eq!(tunnel.kind, ProxyRequestKind::Tunnel);
+        let address = parse_text("CONNECT [::1]:8443 HTTP/1.0\r\n\r\n").expect("one");
+        assert_eq!((address.host.as_str(), address.port), ("::1", 8443));
+        let plain = parse_text(
+            "GET http://me@example.org/a?b HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\
+             Proxy-Connection: keep-alive\r\nConnection: x\r\n\r\n",
+        )
+        .expect("one");
+        assert_eq!((plain.host.as_str(), plain.port), ("example.org", 80));
+        let passed =
+            "GET /a?b HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+        assert_eq!(plain.kind, ProxyRequestKind::Forward(passed.as_bytes().to_vec()));
+        let bare = parse_text("GET HTTP://a:81?q HTTP/1.1\r\n\r\n").expect("one");
+        assert_eq!(bare.port, 81);
+        assert_eq!(
+            bare.kind,
+            ProxyRequestKind::Forward(
+                b"GET /?q HTTP/1.1\r\nHost: a:81\r\nConnection: close\r\n\r\n".to_vec()
+            )
+        );
+    }
+
+    /// A server with many sites goes by this header: a policy that names one of them means no other.
+    #[test]
+    fn the_forwarded_host_header_is_the_admitted_host() {
+        let text = "GET http://u:p@Example.org:8080/ HTTP/1.1\r\nA: b\r\nhOsT: other.net\r\n\
+                    X-Host: kept\r\nHost: third.net\r\n\r\n";
+        let request = parse_text(text).expect("one");
+        assert_eq!((request.host.as_str(), request.port), ("Example.org", 8080));
+        let passed = "GET / HTTP/1.1\r\nHost: Example.org:8080\r\nA: b\r\nX-Host: kept\r\n\
+                      Connection: close\r\n\r\n";
+        assert_eq!(request.kind, ProxyRequestKind::Forward(passed.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn ambiguous_headers_are_rejected() {
+        for headers in [
+            "A: b\nHost: other.net",
+            "A: b\rHost: other.net",
+            "A: b\r\n Host: other.net",
+            "A: b\r\n\tHost: other.net",
+            "Host : other.net",
+            "Host\u{b}: other.net",
+            "Host",
+            ": other.net",
+            "A: \0",
+        ] {
+            for line in ["GET http://a/ HTTP/1.1", "CONNECT a:443 HTTP/1.1"] {
+                assert_eq!(
+                    parse_text(&format!("{line}\r\n{headers}\r\n\r\n")),
+                    None,
+                    "{headers:?}"
+                );
+            }
+        }
+        assert_eq!(parse_text("GET http://a/\nHost:x HTTP/1.1\r\n\r\n"), None);
+        assert!(parse_text("GET http://a/ HTTP/1.1\r\nA:\tb: c\r\nB:\r\n\r\n").is_some());
+    }
+
+    #[test]
+    fn non_proxy_requests_are_rejected() {
+        for text in [
+            "",
+            "\r\n\r\n",
+            "CONNECT example.org HTTP/1.1\r\n\r\n",
+            "CONNECT example.org:0 HTTP/1.1\r\n\r\n",
+            "CONNECT example.org:443\r\n\r\n",
+            "CONNECT a b:443 HTTP/1.1\r\n\r\n",
+            "GET /local HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET https://a/ HTTP/1.1\r\n\r\n",
+            "GET http://a/ HTTP/2\r\n\r\n",
+            "GET http://a/ HTTP/1.1\r\n",
+        ] {
+            assert_eq!(parse_text(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let whole = [&bytes[..], b"\r\n\r\n"].concat();
+            let _best_effort = ProxyRequest::parse_header(&whole);
+            prop_assert!(ProxyRequest::header_len(&whole).is_some());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What news says, in a line of siding's own and in fields.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::extract::{NoticeEvent, StallCertainty};
+use crate::duration;
+use crate::evidence::{self, Evidence};
+use crate::journal::TaskState;
+use crate::limits::Breach;
+use crate::outcome::Outcome;
+use crate::process::MonotonicMs;
+use crate::wait::{self, ReadyRecord};
+
+/// Returns that what was waited for is there.
+pub(super) fn ready_event(found: &ReadyRecord, state: &TaskState) -> NoticeEvent {
+    let after_ms = found.at.ms_since(state.started);
+    let evidence = into_fields(json!({ "after_ms": after_ms, "by": found.by }));
+    NoticeEvent::Ready { text: found.describe(state.started), evidence }
+}
+
+/// Returns that a limit was passed, or a watchdog's threshold.
+pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
+    let id = state.spec.task_id;
+    let next = if breach.watchdog {
+        format!("; it goes on: `siding why {id}` shows what it does, `siding stop {id}` ends it")
+    } else {
+        String::new()
+    };
+    NoticeEvent::Limit { which: breach.which, text: format!("{}{next}", breach.detail) }
+}
+
+/// Returns that a task's deadline is near, and what would move it.
+pub(super) fn expiring_event(
+    at: MonotonicMs,
+    deadline: MonotonicMs,
+    state: &TaskState,
+) -> NoticeEvent {
+    let human = |ms: u64| duration::format_duration(Duration::from_millis(ms));
+    let (id, cap) = (state.spec.task_id, state.lifecycle.cap());
+    let life_ms = deadline.ms_since(state.started);
+    let cap_ms = cap.ms_since(state.started);
+    let left_ms = deadline.ms_since(at);
+    // As long again, in whole seconds, which a command line holds as one word.
+    let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
+    // The shim wakes a moment late.
+    let left = human((left_ms + 500) / 1_000 * 1_000);
+    let next = if more_ms == 0 {
+        format!("it cannot be moved beyond the cap of {} (max_elapsed_hard_cap)", human(cap_ms))
+    } else {
+        let word = human(more_ms).replace(' ', "");
+        format!("`siding extend {id} {word}` moves it to {}", human(life_ms + more_ms))
+    };
+    let says = format!(
+        "its deadline of {} is {left} away; {next}; at its deadline it is ended with everything it \
+         started",
+        human(life_ms),
+    );
+    let numbers = json!({ "left_ms": left_ms, "deadline_ms": life_ms, "cap_ms": cap_ms });
+    NoticeEvent::Expiring { deadline, text: says, evidence: into_fields(numbers) }
+}
+
+/// Returns that a task has ended before it was ready, as far as that was seen.
+pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
+    if !state.is_waiting_for_ready() {
+        return None;
+    }
+    let wanted = wait::format_conditions(&state.spec.wait_for);
+    match outcome {
+        // What never ran is told by its outcome.
+        Outcome::FailedToStart { .. } => None,
+        Outcome::Released { .. } | Outcome::Lost { .. } => {
+            Some(format!("whether it became ready ({wanted}) was not seen"))
+        }
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::Deadline { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. } => {
+            // Between two shims nobody looked, nor after the last where that was killed: who closes
+            // a task then has not looked at what it used either.
+            let to_its_end = state.closed.as_ref().is_none_or(|closed| closed.peaks.is_some());
+            let never = if state.takeovers == 0 && to_its_end {
+                "it never became ready"
+            } else {
+                "it was never seen to be ready"
+            };
+            Some(format!("{never} ({wanted})"))
+        }
+    }
+}
+
+/// Returns that a task is silent, and why.
+pub(super) fn stall_event(found: &Evidence) -> NoticeEvent {
+    let on = found.waiting_on.map_or_else(String::new, |on| format!(" for {}", on.as_str()));
+    let silent = duration::format_duration(Duration::from_millis(found.silent_ms));
+    let says = format!("silent for {silent}: {}{on}; {}", found.verdict.as_str(), found.advice);
+    let certainty = match found.certainty {
+        evidence::Certainty::Hard => StallCertainty::Hard,
+        evidence::Certainty::Soft | evidence::Certainty::None => StallCertainty::Soft,
+    };
+    // A structure has no key that JSON could refuse.
+    let evidence = into_fields(serde_json::to_value(found).unwrap_or_default());
+    NoticeEvent::Stalled { certainty, text: says, evidence }
+}
+
+fn into_fields(object: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+    let serde_json::Value::Object(fields) = object else { return serde_json::Map::new() };
+    fields
+}

@@ -1,0 +1,220 @@
+//! Terminal control sequences, taken out of a stream of characters.
+//!
+//! ```text
+//!            ESC                 [ or U+009B           final @…~
+//! Ground ──────────► Escape ────────────────► Csi ─────────────► Ground
+//!                      │  ] P X ^ _ k, or their C1
+//!                      ├────────────────► Text ── BEL, ST ─────► Ground
+//!                      │  space … /
+//!                      ├────────────────► Charset ── 0 … ~ ────► Ground
+//!                      └─ any other final ─────────────────────► Ground
+//! ```
+//! CAN and SUB cancel a sequence. A newline, a non-ASCII character or a control character ends a
+//! sequence that cannot contain it and is then taken for itself. A newline also ends a string that
+//! was never terminated, so a broken title hides no more than the rest of its own line.
+
+/// Where the parser stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum EscapeParser {
+    /// Outside of any sequence.
+    #[default]
+    Ground,
+    /// After ESC.
+    Escape,
+    /// After ESC and intermediate bytes, as in a charset selection.
+    Charset,
+    /// Inside a control sequence.
+    Csi(CsiParameter),
+    /// Inside a string: a title, a device control string, an application's message.
+    ControlString,
+}
+
+/// What has been seen between `CSI` and its final byte. Only a single digit means something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CsiParameter {
+    /// Nothing yet.
+    None,
+    /// One digit.
+    One(char),
+    /// More than one digit.
+    Many,
+}
+
+/// What a character means to the line being built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CharAction {
+    /// It is text, or a control character outside of any sequence.
+    Print,
+    /// It is part of a sequence.
+    Ignore,
+    /// It completes "cursor to the first column".
+    CursorHome,
+    /// It completes "erase from the cursor to the end of the line" (or of the screen).
+    EraseRight,
+    /// It completes "erase the whole line".
+    EraseLine,
+}
+
+impl EscapeParser {
+    /// Takes the next character.
+    pub(super) fn step(&mut self, c: char) -> CharAction {
+        match (*self, c) {
+            (Self::Ground, _) => self.step_ground(c),
+            (_, '\x18' | '\x1a') => self.enter_state(Self::Ground),
+            // ESC inside of anything begins anew; ESC \ after a string is its end.
+            (_, '\x1b') => self.enter_state(Self::Escape),
+            (Self::ControlString, '\x07' | '\u{9c}') => self.enter_state(Self::Ground),
+            (Self::ControlString, '\n') => self.abort_sequence(c),
+            (Self::ControlString, _) => CharAction::Ignore,
+            (Self::Escape, '[') => self.enter_state(Self::Csi(CsiParameter::None)),
+            (Self::Escape, ']' | 'P' | 'X' | '^' | '_' | 'k') => {
+                self.enter_state(Self::ControlString)
+            }
+            (Self::Escape | Self::Charset, ' '..='/') => self.enter_state(Self::Charset),
+            (Self::Escape | Self::Charset, '0'..='~') => self.enter_state(Self::Ground),
+            (Self::Csi(CsiParameter::None), '0'..='9') => {
+                self.enter_state(Self::Csi(CsiParameter::One(c)))
+            }
+            (Self::Csi(_), ' '..='?') => self.enter_state(Self::Csi(CsiParameter::Many)),
+            (Self::Csi(parameter), '@'..='~') => {
+                *self = Self::Ground;
+                csi_action(parameter, c)
+            }
+            (Self::Escape | Self::Charset | Self::Csi(_), _) => self.abort_sequence(c),
+        }
+    }
+
+    /// Returns whether the next character is outside of any sequence.
+    pub(super) fn is_ground(self) -> bool {
+        self == Self::Ground
+    }
+
+    fn step_ground(&mut self, c: char) -> CharAction {
+        match c {
+            '\x1b' => self.enter_state(Self::Escape),
+            // Shift in and shift out select charsets too: `tput sgr0` writes one.
+            '\x0e' | '\x0f' => CharAction::Ignore,
+            '\u{9b}' => self.enter_state(Self::Csi(CsiParameter::None)),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter_state(Self::ControlString),
+            '\u{80}'..='\u{9f}' => CharAction::Ignore,
+            _ => CharAction::Print,
+        }
+    }
+
+    fn enter_state(&mut self, next: Self) -> CharAction {
+        *self = next;
+        CharAction::Ignore
+    }
+
+    fn abort_sequence(&mut self, c: char) -> CharAction {
+        *self = Self::Ground;
+        self.step_ground(c)
+    }
+}
+
+/// Returns what a control sequence does to a line: the few that redraw it matter, all others only
+/// colour, move or ask.
+fn csi_action(parameter: CsiParameter, last: char) -> CharAction {
+    match (last, parameter) {
+        ('G' | '`', CsiParameter::None | CsiParameter::One('0' | '1')) => CharAction::CursorHome,
+        ('K' | 'J', CsiParameter::None | CsiParameter::One('0')) => CharAction::EraseRight,
+        ('K', CsiParameter::One('2')) => CharAction::EraseLine,
+        _ => CharAction::Ignore,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed_text(text: &str) -> String {
+        let mut escapes = EscapeParser::default();
+        text.chars().filter(|c| escapes.step(*c) == CharAction::Print).collect()
+    }
+
+    #[test]
+    fn every_kind_of_sequence_is_removed() {
+        for sequence in [
+            "\x1b[31m",
+            "\x1b[0m",
+            "\x1b[m",
+            "\x1b[38;2;1;2;3m",
+            "\x1b[38:5:12m",
+            "\x1b[2J",
+            "\x1b[?25l",
+            "\x1b[?2004h",
+            "\x1b[>4;2m",
+            "\x1b[1 q",
+            "\x1b[!p",
+            "\x1b]0;title\x07",
+            "\x1b]0;title\x1b\\",
+            "\x1b]8;;https://example.org\x1b\\",
+            "\x1bP1$r0m\x1b\\",
+            "\x1bPtmux;\x1b\x1b]0;t\x07\x1b\\",
+            "\x1b^private\x1b\\",
+            "\x1b_application ä\x1b\\",
+            "\x1bXstring\x1b\\",
+            "\x1bktitle\x1b\\",
+            "\x1b(B",
+            "\x1b)0",
+            "\x1b#8",
+            "\x1b%G",
+            "\x1b $@",
+            "\x1b7",
+            "\x1b8",
+            "\x1bM",
+            "\x1bc",
+            "\x1b=",
+            "\x1b>",
+            "\x1b\x1b[1m",
+            "\x1b[31\x18",
+            "\x1b]0;ti\x1a",
+            "\u{9b}31m",
+            "\u{9d}0;title\u{9c}",
+            "\u{90}data\u{9c}",
+            "\u{98}data\x1b\\",
+            "\u{85}",
+            "\u{84}",
+            "\x0e",
+            "\x0f",
+        ] {
+            assert_eq!(printed_text(&format!("a{sequence}b")), "ab", "{sequence:?}");
+        }
+    }
+
+    #[test]
+    fn an_unterminated_sequence_hides_at_most_its_line() {
+        assert_eq!(printed_text("a\x1b]0;title\nb"), "a\nb");
+        assert_eq!(printed_text("a\x1b[31\nb"), "a\nb");
+        assert_eq!(printed_text("a\x1b\nb"), "a\nb");
+        assert_eq!(printed_text("a\x1b(\r\nb"), "a\r\nb");
+        assert_eq!(printed_text("a\x1b[12äb"), "aäb");
+        assert_eq!(printed_text("a\x1bäb"), "aäb");
+        assert_eq!(printed_text("a\x1b[1\u{9b}31mb"), "ab");
+    }
+
+    #[test]
+    fn redraw_sequences_are_recognized() {
+        let meaning = |text: &str| {
+            let mut escapes = EscapeParser::default();
+            text.chars().map(|c| escapes.step(c)).last()
+        };
+        for (text, expected) in [
+            ("\x1b[G", CharAction::CursorHome),
+            ("\x1b[0G", CharAction::CursorHome),
+            ("\x1b[1G", CharAction::CursorHome),
+            ("\x1b[1`", CharAction::CursorHome),
+            ("\x1b[2G", CharAction::Ignore),
+            ("\x1b[11G", CharAction::Ignore),
+            ("\x1b[K", CharAction::EraseRight),
+            ("\x1b[0K", CharAction::EraseRight),
+            ("\x1b[0J", CharAction::EraseRight),
+            ("\x1b[1K", CharAction::Ignore),
+            ("\x1b[2K", CharAction::EraseLine),
+            ("\x1b[?K", CharAction::Ignore),
+            ("\x1b[2J", CharAction::Ignore),
+        ] {
+            assert_eq!(meaning(text), Some(expected), "{text:?}");
+        }
+    }
+}

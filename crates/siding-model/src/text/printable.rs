@@ -1,0 +1,124 @@
+//! Foreign text in a line of siding's own.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// Marks that may sit on one character, such as accents. More are written as escapes, since a
+/// tower of them runs over the lines above.
+const MAX_COMBINING_MARKS: usize = 3;
+
+/// Returns `text` in one line of at most `columns` columns, safe to print.
+///
+/// Commands, names and paths come from others and could move the cursor, turn the direction of
+/// writing or hide characters. Newline, tab and carriage return are shown as `\n`, `\t`, `\r`,
+/// ESC as `\e`, other control characters as `\x07`, and characters without a shape of their own
+/// (zero-width, bidirectional, tags, line separators) as `\u{202e}`. What does not fit is cut and
+/// ends in `…`; an escape is never cut in half. Backslashes are not doubled: this is for reading,
+/// not for reading back.
+///
+/// Widths are those of Unicode (UAX #11): a wide character takes two columns, a mark none.
+#[must_use]
+pub fn one_line(text: &str, columns: usize) -> String {
+    let mut line = String::new();
+    let mut used = 0;
+    // Where to cut if more comes than fits: the last place with a column left for the `…`.
+    let mut cut = 0;
+    let mut marks = 0;
+    let mut unit = String::new();
+    for c in text.chars() {
+        unit.clear();
+        let width = push_visible(c, &mut marks, &mut unit);
+        if used + width > columns {
+            line.truncate(cut);
+            if columns > 0 {
+                line.push('…');
+            }
+            return line;
+        }
+        line.push_str(&unit);
+        used += width;
+        if used < columns {
+            cut = line.len();
+        }
+    }
+    line
+}
+
+/// Returns `text` with its lines, and everything else that has no shape of its own made visible as
+/// [`one_line`] does it: nothing in it moves a cursor, turns the direction of writing or hides.
+///
+/// Newlines and tabs stay. Characters that XML cannot hold are among those that are escaped.
+#[must_use]
+pub fn make_visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = 0;
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => {
+                marks = 0;
+                out.push(c);
+            }
+            _ if is_noncharacter(c) => {
+                push_escape(c, &mut out);
+            }
+            _ => {
+                push_visible(c, &mut marks, &mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Tells the code points that Unicode keeps for a program's own use; XML allows none of the first
+/// two.
+fn is_noncharacter(c: char) -> bool {
+    u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}')
+}
+
+/// Writes a character or what stands for it, and returns its width.
+fn push_visible(c: char, marks: &mut usize, unit: &mut String) -> usize {
+    let short = match c {
+        '\n' => "\\n",
+        '\t' => "\\t",
+        '\r' => "\\r",
+        '\x1b' => "\\e",
+        _ => "",
+    };
+    if !short.is_empty() {
+        unit.push_str(short);
+        return short.len();
+    }
+    let width = c.width().filter(|_| !is_invisible(c));
+    *marks = if width == Some(0) { *marks + 1 } else { 0 };
+    match width {
+        Some(width) if *marks <= MAX_COMBINING_MARKS => {
+            unit.push(c);
+            width
+        }
+        _ => push_escape(c, unit),
+    }
+}
+
+fn push_escape(c: char, unit: &mut String) -> usize {
+    let number = u32::from(c);
+    let _writing_to_string = match number {
+        0..0x80 => write!(unit, "\\x{number:02x}"),
+        _ => write!(unit, "\\u{{{number:x}}}"),
+    };
+    unit.len()
+}
+
+/// Tells characters that have no shape but change what is seen: soft hyphen, joiners and
+/// zero-width spaces, bidirectional controls, line separators, fillers, variation selectors,
+/// interlinear annotation, tags.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}

@@ -1,0 +1,157 @@
+//! Text cut to a size in bytes, always between characters.
+
+use std::borrow::Cow;
+
+/// Bytes that head and tail must get together to be worth a line that parts them.
+const MIN_HEAD_TAIL_BYTES: usize = 16;
+
+/// Returns the longest beginning of `text` that takes at most `max_bytes`.
+#[must_use]
+pub fn cut_head(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
+}
+
+/// Returns the longest end of `text` that takes at most `max_bytes`.
+#[must_use]
+pub fn cut_tail(text: &str, max_bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(max_bytes))..]
+}
+
+/// Returns the line that stands for `bytes` bytes that are not shown, with its newline.
+#[must_use]
+pub fn omitted_marker(bytes: u64) -> String {
+    format!("… {bytes} bytes left out …\n")
+}
+
+/// Returns `text`, or its head and its tail around the line of [`left_out`], in at most
+/// `max_bytes`.
+///
+/// The head gets a quarter, since a command says at its end how it went. Where it costs little the
+/// cuts are made between lines. When there is no room for more than the line of `left_out`, only
+/// a tail is returned.
+#[must_use]
+pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    if text.len() <= max_bytes {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = HeadTailSizes::new(max_bytes) else {
+        return Cow::Borrowed(cut_tail(text, max_bytes));
+    };
+    let head = whole_lines_head(cut_head(text, room.head));
+    let tail = whole_lines_tail(cut_tail(text, room.tail));
+    Cow::Owned(join_head_tail(head, tail, (text.len() - head.len() - tail.len()) as u64))
+}
+
+/// How the bytes are shared out.
+#[derive(Debug, Clone, Copy)]
+struct HeadTailSizes {
+    head: usize,
+    tail: usize,
+}
+
+impl HeadTailSizes {
+    /// Returns `None` when hardly anything but the marker would have room.
+    fn new(max_bytes: usize) -> Option<Self> {
+        // A newline may have to be put before the marker.
+        let marker = omitted_marker(u64::MAX).len() + 1;
+        let room = max_bytes.checked_sub(marker).filter(|room| *room >= MIN_HEAD_TAIL_BYTES)?;
+        Some(Self { head: room / 4, tail: room - room / 4 })
+    }
+}
+
+fn join_head_tail(head: &str, tail: &str, bytes: u64) -> String {
+    let newline = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    format!("{head}{newline}{}{tail}", omitted_marker(bytes))
+}
+
+/// Drops an unfinished last line, unless that is more than a quarter of the text.
+fn whole_lines_head(head: &str) -> &str {
+    match head.rfind('\n') {
+        Some(newline) if head.len() - newline - 1 <= head.len() / 4 => &head[..=newline],
+        _ => head,
+    }
+}
+
+/// Drops a first line that began earlier, unless that is more than a quarter of the text.
+fn whole_lines_tail(tail: &str) -> &str {
+    match tail.find('\n') {
+        Some(newline) if newline < tail.len() / 4 => &tail[newline + 1..],
+        _ => tail,
+    }
+}
+
+/// [`head_and_tail`] for text that comes in pieces and may be longer than memory.
+///
+/// Holds less than three times the maximum.
+#[derive(Debug)]
+pub struct HeadAndTail {
+    max_bytes: usize,
+    room: HeadTailSizes,
+    /// The beginning; everything, as long as that fits.
+    pub(super) head: String,
+    /// The end of what follows.
+    pub(super) tail: String,
+    total: u64,
+}
+
+impl HeadAndTail {
+    /// Returns an empty one whose text will take at most `max_bytes`.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        let room =
+            HeadTailSizes::new(max_bytes).unwrap_or(HeadTailSizes { head: 0, tail: max_bytes });
+        Self { max_bytes, room, head: String::new(), tail: String::new(), total: 0 }
+    }
+
+    /// Takes more text.
+    pub fn push(&mut self, text: &str) {
+        let whole_so_far = self.total == self.head.len() as u64;
+        self.total = self.total.saturating_add(text.len() as u64);
+        let fits = if whole_so_far { self.max_bytes - self.head.len() } else { 0 };
+        let to_head = cut_head(text, fits);
+        self.head.push_str(to_head);
+        let to_tail = &text[to_head.len()..];
+        let end = cut_tail(to_tail, self.room.tail);
+        if end.len() < to_tail.len() {
+            self.tail.clear();
+        }
+        self.tail.push_str(end);
+        // Trimming only now and then keeps the cost of a byte constant.
+        if self.tail.len() > 2 * self.room.tail {
+            let keep = cut_tail(&self.tail, self.room.tail).len();
+            self.tail.drain(..self.tail.len() - keep);
+        }
+    }
+
+    /// Returns how many bytes of text were pushed.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns whether the text will lack something.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.total > self.max_bytes as u64
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn finish(self) -> String {
+        if !self.is_cut() {
+            return self.head + &self.tail;
+        }
+        let nothing_dropped = self.total == (self.head.len() + self.tail.len()) as u64;
+        let before = match self.room.tail.checked_sub(self.tail.len()) {
+            Some(more) if nothing_dropped => cut_tail(&self.head, more),
+            _ => "",
+        };
+        let tail = format!("{before}{}", cut_tail(&self.tail, self.room.tail));
+        if self.room.head == 0 {
+            return tail;
+        }
+        let head = whole_lines_head(cut_head(&self.head, self.room.head));
+        let tail = whole_lines_tail(&tail);
+        join_head_tail(head, tail, self.total - (head.len() + tail.len()) as u64)
+    }
+}

@@ -1,0 +1,224 @@
+//! Journals that a crash cut or a disk damaged: never a panic, never an invention.
+
+use siding_model::journal::{JournalError, Replayed, TaskState, replay};
+use siding_model::lifecycle::TaskEvent;
+use siding_model::record::Record;
+
+use crate::sample_records::{self, event_record};
+
+/// A journal of many records, where each begins, and what it tells up to each.
+struct SampleJournal {
+    bytes: Vec<u8>,
+    /// Offset at which each line begins, and the end.
+    line_offsets: Vec<usize>,
+    /// The state after each record.
+    states: Vec<TaskState>,
+}
+
+fn sample_journal() -> SampleJournal {
+    let records = sample_records::full_journal();
+    let lines = sample_records::journal_lines(&records);
+    let mut begins = vec![0];
+    begins.extend(lines.iter().scan(0, |end, line| {
+        *end += line.len();
+        Some(*end)
+    }));
+    SampleJournal {
+        bytes: lines.concat(),
+        line_offsets: begins,
+        states: sample_records::replay_states(&records),
+    }
+}
+
+impl SampleJournal {
+    /// Returns how many records are whole in so many bytes. A record of which only the newline is
+    /// missing is whole.
+    fn complete_records(&self, bytes: usize) -> usize {
+        self.line_offsets[1..].iter().filter(|end| **end <= bytes + 1).count()
+    }
+
+    /// Returns the record to which the byte belongs.
+    fn record_at(&self, byte: usize) -> usize {
+        self.line_offsets.iter().rposition(|begin| *begin <= byte).expect("the first begins at 0")
+    }
+}
+
+#[test]
+fn every_prefix_replays_its_complete_records() {
+    let journal = sample_journal();
+    for cut in 0..=journal.bytes.len() {
+        let whole = journal.complete_records(cut);
+        let folded = replay(&journal.bytes[..cut]);
+        let Some(last) = whole.checked_sub(1) else {
+            assert_eq!(folded, Err(JournalError::Empty), "cut at {cut}");
+            continue;
+        };
+        let expected = Replayed {
+            state: journal.states[last].clone(),
+            valid_bytes: journal.line_offsets[whole].min(cut),
+            is_torn: !journal.line_offsets.contains(&cut),
+        };
+        assert_eq!(folded, Ok(expected), "cut at {cut}");
+    }
+}
+
+/// Returns what somebody who goes on after a crash has on the disk: a newline after what was torn,
+/// and one more record with the next number.
+fn append_after_crash(mut bytes: Vec<u8>, folded: &Replayed, record: &Record) -> Vec<u8> {
+    if folded.is_torn {
+        bytes.push(b'\n');
+    }
+    siding_model::record::write_line(&mut bytes, folded.state.next_seq, record);
+    bytes
+}
+
+/// Returns what may follow a crash: another shim, or the one who finds nothing left.
+fn record_after_crash(state: &TaskState) -> Option<Record> {
+    let vanished = TaskEvent::Vanished { why: "the machine was restarted".to_owned() };
+    match (state.lifecycle.is_ended(), state.next_seq % 2) {
+        (true, _) => None,
+        (false, 0) => Some(sample_records::takeover_record(20_000)),
+        (false, _) => Some(event_record(20_000, vanished)),
+    }
+}
+
+#[test]
+fn a_journal_resumed_after_any_crash_replays() {
+    let journal = sample_journal();
+    for cut in 0..=journal.bytes.len() {
+        let bytes = journal.bytes[..cut].to_vec();
+        let Ok(folded) = replay(&bytes) else { continue };
+        let Some(record) = record_after_crash(&folded.state) else { continue };
+        let mut expected = folded.state.clone();
+        expected.apply(record.clone()).expect("it can follow");
+        let found = replay(&append_after_crash(bytes, &folded, &record)).map(|folded| folded.state);
+        assert_eq!(found, Ok(expected), "cut at {cut}");
+    }
+}
+
+/// The one who goes on may crash as well, also in the middle of its first line.
+#[test]
+fn a_journal_resumed_after_two_crashes_replays() {
+    let journal = sample_journal();
+    // Every cut would be minutes; these are in every part of a line, and of every kind of line.
+    for cut in (0..journal.bytes.len()).step_by(41) {
+        let first = journal.bytes[..cut].to_vec();
+        let Ok(folded) = replay(&first) else { continue };
+        if folded.state.lifecycle.is_ended() {
+            continue;
+        }
+        let second =
+            append_after_crash(first.clone(), &folded, &sample_records::takeover_record(20_000));
+        for again in (first.len()..second.len()).step_by(3) {
+            let twice = second[..again].to_vec();
+            let folded = match replay(&twice) {
+                Ok(folded) => folded,
+                // Two torn lines, and nothing whole after them, look like damage to the last record
+                // of all. A third one is needed to tell, so this must at least be said.
+                Err(JournalError::Corrupt { seq, .. }) => {
+                    assert_eq!(seq, folded.state.next_seq, "cut at {cut}, {again}");
+                    continue;
+                }
+                Err(error) => panic!("cut at {cut}, {again}: {error}"),
+            };
+            let third =
+                append_after_crash(twice, &folded, &sample_records::takeover_record(30_000));
+            let mut expected = folded.state.clone();
+            expected.apply(sample_records::takeover_record(30_000)).expect("it can follow");
+            let found = replay(&third).map(|folded| folded.state);
+            assert_eq!(found, Ok(expected), "cut at {cut}, {again}");
+        }
+    }
+}
+
+/// CRC-32 finds every change of one byte, and a record that was whole has used its number up.
+#[test]
+fn every_damaged_byte_is_detected() {
+    let journal = sample_journal();
+    let last = journal.bytes.len() - 1;
+    for (at, byte) in journal.bytes.iter().copied().enumerate() {
+        for damage in [byte ^ 1, byte ^ 0x20, b'\n', b'0', 0, 0xff] {
+            let mut bytes = journal.bytes.clone();
+            bytes[at] = damage;
+            if damage == byte {
+                continue;
+            }
+            let folded = replay(&bytes);
+            if at == last {
+                // Without its newline the last line is as good as torn.
+                let before = &journal.states[journal.states.len() - 2];
+                assert_eq!(folded.map(|folded| folded.state).as_ref(), Ok(before));
+                continue;
+            }
+            let record = journal.record_at(at);
+            let found = folded.expect_err("damage is found");
+            let JournalError::Corrupt { seq, offset, .. } = found else {
+                panic!("byte {at} as {damage}: {found}");
+            };
+            assert_eq!((seq, offset), (record as u64, journal.line_offsets[record]), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn damage_is_harmless_only_within_a_torn_line() {
+    let records = sample_records::full_journal();
+    let lines = sample_records::journal_lines(&records);
+    let whole = lines[..3].concat();
+    let torn = [whole.as_slice(), &lines[3][..30]].concat();
+    let folded = replay(&torn).expect("a torn line is no damage");
+    let bytes = append_after_crash(torn.clone(), &folded, &sample_records::takeover_record(3_000));
+    let expected = replay(&bytes).expect("it was resumed").state;
+    // Bytes of the torn line itself say nothing; its newline divides it from what does.
+    let harmless = whole.len()..torn.len();
+    for at in 0..bytes.len() - 1 {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x01;
+        match replay(&damaged) {
+            Ok(folded) => {
+                assert!(harmless.contains(&at), "byte {at} was not noticed");
+                assert_eq!(folded.state, expected);
+            }
+            Err(JournalError::Corrupt { .. }) => {
+                assert!(!harmless.contains(&at), "byte {at} says nothing");
+            }
+            Err(error) => panic!("byte {at}: {error}"),
+        }
+    }
+}
+
+/// A damaged line is forgiven only if nobody can have acted on it: its number is used again.
+#[test]
+fn a_damaged_complete_line_is_always_an_error() {
+    let lines = sample_records::journal_lines(&sample_records::full_journal());
+    for damaged in 1..lines.len() {
+        let mut bytes = lines.clone();
+        bytes[damaged][20] ^= 0x40;
+        let found = replay(&bytes.concat()).expect_err("it is damaged");
+        let offset = lines[..damaged].concat().len();
+        let why = "the line is damaged".to_owned();
+        assert_eq!(found, JournalError::Corrupt { seq: damaged as u64, offset, why });
+    }
+}
+
+#[test]
+fn bytes_that_are_not_a_journal_are_rejected() {
+    assert_eq!(replay(b""), Err(JournalError::Empty));
+    assert_eq!(replay(b"no newline"), Err(JournalError::Empty));
+    for bytes in [&b"\n"[..], b"\n\n\n", b"hello\n", &[0; 4096], &[0xff; 64]] {
+        match replay(bytes) {
+            Err(JournalError::Corrupt { seq: 0, offset: 0, .. } | JournalError::Empty) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A journal made of newlines must not take the square of its length to refuse.
+#[test]
+fn many_damaged_lines_are_read_in_linear_time() {
+    let lines = sample_records::journal_lines(&sample_records::full_journal()[..2]);
+    let mut bytes = [lines[0].clone(), vec![b'\n'; 1 << 20]].concat();
+    assert!(matches!(replay(&bytes), Err(JournalError::Corrupt { seq: 1, .. })));
+    bytes.extend(&lines[1]);
+    assert!(replay(&bytes).is_ok());
+}

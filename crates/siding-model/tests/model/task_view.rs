@@ -1,0 +1,310 @@
+//! What `--json` prints agrees with the published contract, value by value.
+
+use serde_json::{Value, json};
+use siding_model::id::SessionId;
+use siding_model::outcome::{BackgroundReason, LimitKind, Outcome, Placement};
+use siding_model::record::{OutputGap, Record};
+use siding_model::signal::Signal;
+use siding_model::task_view::{
+    OutputView, PhaseName, ProcessView, TaskView, WaitDetail, WaitHit, WaitReason, WaitView,
+};
+
+use crate::sample_records;
+
+/// Returns a published schema.
+#[expect(clippy::disallowed_methods, reason = "the model opens no file; its tests may")]
+pub(crate) fn published_schema(name: &str) -> Value {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = root.join("../../docs/schema").join(format!("{name}.schema.json"));
+    let text = std::fs::read_to_string(path).expect("the contract is there");
+    serde_json::from_str(&text).expect("the contract is JSON")
+}
+
+/// Returns a task in its simplest state.
+fn minimal_task() -> TaskView {
+    TaskView {
+        task_id: sample_records::task_id(),
+        kind: sample_records::task_id().kind(),
+        session_id: SessionId::implicit(),
+        name: None,
+        command: "make test".to_owned(),
+        cwd: "/srv/project".to_owned(),
+        final_cwd: None,
+        adopted: false,
+        sandbox: None,
+        phase: PhaseName::Running,
+        placement: Placement::Foreground.into(),
+        outcome: None,
+        leader_outcome: None,
+        pipeline_statuses: None,
+        started_at: "2025-11-21T22:41:12.345Z".to_owned(),
+        ended_at: None,
+        elapsed_ms: 0,
+        deadline_at: None,
+        shim_pid: None,
+        processes: Vec::new(),
+        listening: Vec::new(),
+        output: OutputView {
+            path: "/state/output".to_owned(),
+            bytes: 0,
+            kept_bytes: 0,
+            gap: None,
+            lost_bytes: 0,
+            text: None,
+            truncated: false,
+        },
+        attention: None,
+        usage: None,
+        breaches: Vec::new(),
+        net: "host".to_owned(),
+        cgroup: None,
+        monitor: None,
+        ready: None,
+        stop_report: None,
+        duplicate_of: None,
+        parent_task: None,
+        rescues: 0,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
+        message: None,
+    }
+}
+
+/// Returns a task with everything that can be said of one.
+fn complete_task(outcome: Outcome) -> TaskView {
+    let Record::Closed(closed) = sample_records::closed_record(9) else {
+        panic!("it is a `closed`")
+    };
+    TaskView {
+        name: Some("tests".to_owned()),
+        final_cwd: Some("/".to_owned()),
+        adopted: true,
+        outcome: Some(outcome.clone()),
+        leader_outcome: Some(outcome),
+        pipeline_statuses: Some(vec![0, 141]),
+        ended_at: Some("2025-11-21T22:41:13.345Z".to_owned()),
+        deadline_at: Some("2025-11-21T23:11:12.345Z".to_owned()),
+        shim_pid: Some(4242),
+        processes: vec![ProcessView {
+            pid: 1,
+            command: "init".to_owned(),
+            state: "S".to_owned(),
+            cpu_ms: 1,
+        }],
+        listening: vec![8080],
+        output: OutputView {
+            gap: Some(OutputGap { from: 1, to: 2 }),
+            text: Some("ok\n".to_owned()),
+            ..minimal_task().output
+        },
+        stop_report: closed.report,
+        duplicate_of: Some(sample_records::task_id()),
+        parent_task: Some(sample_records::task_id()),
+        expected_ms: Some(250_000),
+        expected_p90_ms: Some(310_000),
+        expected_runs: Some(7),
+        message: Some("wait for it with `siding wait`".to_owned()),
+        ..minimal_task()
+    }
+}
+
+fn outcomes() -> Vec<Outcome> {
+    let text = || "text".to_owned();
+    let limits = [
+        LimitKind::Memory,
+        LimitKind::Processes,
+        LimitKind::Fds,
+        LimitKind::CpuSpin,
+        LimitKind::ConnectionAge,
+        LimitKind::Sent,
+        LimitKind::OutputRate,
+    ];
+    let mut outcomes = vec![
+        Outcome::Exited { code: 0 },
+        Outcome::Exited { code: 255 },
+        Outcome::Signaled { signal: Signal::KILL, by: None },
+        Outcome::Signaled { signal: Signal::TERM, by: Some(text()) },
+        Outcome::Deadline { limit_ms: 1_800_000 },
+        Outcome::Stopped { by: text() },
+        Outcome::FailedToStart { error: text() },
+        Outcome::Released { by: text() },
+        Outcome::Lost { why: text() },
+    ];
+    outcomes.extend(limits.map(|which| Outcome::Limit { which }));
+    outcomes
+}
+
+fn tasks() -> Vec<TaskView> {
+    let phases = [
+        PhaseName::Starting,
+        PhaseName::Running,
+        PhaseName::Stopping,
+        PhaseName::Lingering,
+        PhaseName::Ended,
+    ];
+    let whys = [
+        BackgroundReason::Asked,
+        BackgroundReason::Budget,
+        BackgroundReason::Timeout,
+        BackgroundReason::Known,
+        BackgroundReason::Heuristic,
+        BackgroundReason::User,
+    ];
+    let mut tasks: Vec<TaskView> = outcomes().into_iter().map(complete_task).collect();
+    tasks.extend(phases.map(|phase| TaskView { phase, ..minimal_task() }));
+    tasks.extend(whys.map(|why| {
+        let placement = Placement::Background { why }.into();
+        TaskView { placement, ..minimal_task() }
+    }));
+    tasks
+}
+
+#[test]
+fn every_task_view_matches_the_schema() {
+    let schema = published_schema("task");
+    for task in tasks() {
+        let json = serde_json::to_value(&task).expect("a task serializes");
+        assert_eq!(mismatch(&schema, &json, "task"), None);
+    }
+}
+
+#[test]
+fn every_wait_view_matches_the_schema() {
+    let schema = published_schema("wait");
+    let hit = |detail| WaitHit {
+        task_id: sample_records::task_id(),
+        condition: "exit".to_owned(),
+        detail,
+    };
+    for reason in [WaitReason::Satisfied, WaitReason::Ended, WaitReason::Timeout] {
+        let line = WaitDetail::Line { offset: 7, line: "\u{1b}[31mready".to_owned() };
+        let by = vec![
+            hit(None),
+            hit(Some(WaitDetail::Outcome(Outcome::Exited { code: 1 }))),
+            hit(Some(line)),
+            hit(Some(WaitDetail::Port { port: 3000, pid: 7 })),
+            hit(Some(WaitDetail::Http { status: 204 })),
+            hit(Some(WaitDetail::File { path: "/tmp/x".to_owned() })),
+        ];
+        let wait = WaitView { satisfied: true, reason, by, waited_ms: 1, bound_ms: 2 };
+        let json = serde_json::to_value(&wait).expect("a wait serializes");
+        assert_eq!(mismatch(&schema, &json, "wait"), None);
+    }
+}
+
+/// Null is said, not left out: a script that asks for `.outcome` finds it.
+#[test]
+fn unknown_values_are_null() {
+    let json = serde_json::to_value(minimal_task()).expect("a task serializes");
+    for key in ["outcome", "leader_outcome", "name", "stop_report", "message"] {
+        assert_eq!(json.get(key), Some(&Value::Null), "{key}");
+    }
+}
+
+/// The check itself must be able to fail.
+#[test]
+fn a_task_that_violates_the_schema_is_detected() {
+    let schema = published_schema("task");
+    let good = serde_json::to_value(complete_task(Outcome::Exited { code: 3 }))
+        .expect("a task serializes");
+    let breaks = [
+        ("phase", json!("finished")),
+        ("task_id", json!("b-short")),
+        ("outcome", json!({"kind": "exited"})),
+        ("outcome", json!({"kind": "exited", "code": 256})),
+        ("outcome", json!({"kind": "vanished"})),
+        ("elapsed_ms", json!("3 s")),
+        ("elapsed_ms", json!(1.5)),
+        ("placement", json!({"kind": "background"})),
+        ("processes", json!([{"pid": 1}])),
+        ("shim_pid", json!([])),
+    ];
+    for (key, wrong) in breaks {
+        let mut task = good.clone();
+        task[key] = wrong;
+        let found = mismatch(&schema, &task, "task").expect("the contract is broken");
+        assert!(found.contains(key), "{found}");
+    }
+    let mut task = good;
+    task.as_object_mut().expect("an object").remove("deadline_at");
+    assert!(mismatch(&schema, &task, "task").is_some());
+}
+
+/// Returns where a value breaks a schema. Knows the words that the contract uses, and no others.
+fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
+    let words = schema.as_object().expect("a schema is an object");
+    words.iter().find_map(|(word, rule)| match word.as_str() {
+        "$schema" | "title" | "description" | "format" => None,
+        "type" => {
+            let types = rule.as_array().map_or_else(|| vec![rule], |types| types.iter().collect());
+            let fits = types
+                .iter()
+                .any(|name| has_json_type(value, name.as_str().expect("a type's name")));
+            (!fits).then(|| format!("{at} is {value}, no {rule}"))
+        }
+        "enum" => {
+            let allowed = rule.as_array().expect("a list of values");
+            (!allowed.contains(value)).then(|| format!("{at} is {value}, none of {rule}"))
+        }
+        "const" => (rule != value).then(|| format!("{at} is {value}, not {rule}")),
+        "minimum" => (value.as_i64() < rule.as_i64()).then(|| format!("{at} is {value} < {rule}")),
+        "maximum" => (value.as_i64() > rule.as_i64()).then(|| format!("{at} is {value} > {rule}")),
+        "pattern" => {
+            let fits = value.as_str().is_some_and(|text| matches_pattern(rule, text));
+            (!fits).then(|| format!("{at} is {value}, not like {rule}"))
+        }
+        // By the letter of JSON Schema a null has all keys that are required of an object, and the
+        // contract's `oneOf` would allow no null. It means an object wherever it names keys.
+        "required" | "properties" if !value.is_object() => (!value.is_null()
+            || !words.contains_key("type"))
+        .then(|| format!("{at} is {value}, no object")),
+        "required" => {
+            let mut keys =
+                rule.as_array().expect("a list of keys").iter().filter_map(Value::as_str);
+            let missing = keys.find(|key| value.get(key).is_none());
+            missing.map(|key| format!("{at} has no {key}"))
+        }
+        "properties" => rule
+            .as_object()
+            .expect("schemas by key")
+            .iter()
+            .find_map(|(key, schema)| mismatch(schema, value.get(key)?, &format!("{at}.{key}"))),
+        "items" => value.as_array()?.iter().find_map(|item| mismatch(rule, item, at)),
+        "oneOf" => {
+            let fits = |schema: &&Value| mismatch(schema, value, at).is_none();
+            let count = rule.as_array().expect("a list of schemas").iter().filter(fits).count();
+            (count != 1).then(|| format!("{at} is {value}, which fits {count} of {rule}"))
+        }
+        unknown => panic!("the contract says `{unknown}`, which this test does not know"),
+    })
+}
+
+fn has_json_type(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "integer" => value.is_i64() || value.is_u64(),
+        unknown => panic!("the contract says type `{unknown}`, which this test does not know"),
+    }
+}
+
+fn matches_pattern(pattern: &Value, text: &str) -> bool {
+    match pattern.as_str() {
+        Some("^SIG") => text.starts_with("SIG"),
+        Some("^[a-z]-[0-9a-hjkmnp-tv-z]{12}$") => {
+            let digits = text.get(2..).unwrap_or_default();
+            let allowed = |c| "0123456789abcdefghjkmnpqrstvwxyz".contains(c);
+            text.as_bytes()[0].is_ascii_lowercase()
+                && text.as_bytes().get(1) == Some(&b'-')
+                && digits.len() == 12
+                && digits.chars().all(allowed)
+        }
+        unknown => {
+            panic!("the contract has the pattern {unknown:?}, which this test does not know")
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A life as the rules see it: what it is told, what it shows, what it wants done.
+//!
+//! [`Machine`] is implemented by the real [`Life`] and by the mutants that break it.
+
+use std::fmt::Debug;
+
+use siding_model::lifecycle::{Lifecycle, LifecycleEffect, Phase, TaskEvent};
+use siding_model::outcome::Placement;
+use siding_model::process::MonotonicMs;
+use siding_model::spec::TaskSpec;
+
+use crate::random_histories::{EventHistory, StepAction};
+
+/// Something that lives as a task does.
+pub(crate) trait TracedLifecycle: Clone + Debug {
+    /// Begins to live.
+    fn start(spec: &TaskSpec, started: MonotonicMs) -> Self;
+    /// Returns the life after an event, and what to do about it.
+    fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>);
+    /// Returns the timer event that is due.
+    fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent>;
+    /// Returns when the next timer is due.
+    fn wake_at(&self) -> Option<MonotonicMs>;
+    /// Returns everything that can be seen of it.
+    fn view(&self) -> LifecycleView;
+}
+
+impl TracedLifecycle for Lifecycle {
+    fn start(spec: &TaskSpec, started: MonotonicMs) -> Self {
+        Self::new(spec, started)
+    }
+
+    fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
+        self.step(event, now)
+    }
+
+    fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
+        self.due_event(now)
+    }
+
+    fn wake_at(&self) -> Option<MonotonicMs> {
+        self.wake_at()
+    }
+
+    fn view(&self) -> LifecycleView {
+        let (phase, placement) = (self.phase().clone(), self.placement());
+        LifecycleView { phase, placement, deadline: self.deadline() }
+    }
+}
+
+/// Everything that can be seen of a life. Two lives that look the same are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LifecycleView {
+    pub(crate) phase: Phase,
+    pub(crate) placement: Placement,
+    pub(crate) deadline: MonotonicMs,
+}
+
+/// The timers of a life after a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TimerStatus {
+    /// When the next one is due.
+    pub(crate) wake_at: Option<MonotonicMs>,
+    /// If one is due now: whether it changes the life.
+    pub(crate) progress_now: Option<bool>,
+    /// If one will be due: whether at that moment there is an event, and it changes the life.
+    pub(crate) progress_then: Option<bool>,
+}
+
+/// One event and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TraceStep {
+    pub(crate) now: MonotonicMs,
+    pub(crate) event: TaskEvent,
+    pub(crate) before: LifecycleView,
+    pub(crate) after: LifecycleView,
+    pub(crate) effects: Vec<LifecycleEffect>,
+    pub(crate) timers: TimerStatus,
+}
+
+/// A whole history. All times in it are milliseconds since the start.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    pub(crate) spec: TaskSpec,
+    pub(crate) steps: Vec<TraceStep>,
+    /// The same history told to a life that started at another time.
+    pub(crate) shifted_steps: Vec<TraceStep>,
+}
+
+/// Two starts with an odd distance, so that nothing round hides the difference.
+const START_TIMES: [MonotonicMs; 2] = [MonotonicMs(1 << 20), MonotonicMs((1 << 20) + 999_983)];
+
+/// Tells a story to two new lives.
+pub(crate) fn trace_history<M: TracedLifecycle>(story: &EventHistory) -> Trace {
+    let [turns, elsewhen] = START_TIMES.map(|started| run_history::<M>(story, started));
+    Trace { spec: story.spec.clone(), steps: turns, shifted_steps: elsewhen }
+}
+
+fn run_history<M: TracedLifecycle>(story: &EventHistory, started: MonotonicMs) -> Vec<TraceStep> {
+    let mut machine = M::start(&story.spec, started);
+    let mut now = started;
+    let mut turns = Vec::new();
+    for step in &story.steps {
+        now = now.plus_ms(step.wait_ms);
+        let event = match &step.action {
+            StepAction::Deliver(event) => to_absolute(event, started),
+            StepAction::SleepUntilTimer => {
+                now = machine.wake_at().map_or(now, |at| at.max(now));
+                let Some(event) = machine.due_event(now) else { continue };
+                event
+            }
+        };
+        let before = relative_view(machine.view(), started);
+        let (next, effects) = machine.step(&event, now);
+        machine = next;
+        turns.push(TraceStep {
+            now: MonotonicMs(now.ms_since(started)),
+            event: to_relative(&event, started),
+            before,
+            after: relative_view(machine.view(), started),
+            effects,
+            timers: timer_status(&machine, now, started),
+        });
+    }
+    turns
+}
+
+fn timer_status<M: TracedLifecycle>(
+    machine: &M,
+    now: MonotonicMs,
+    started: MonotonicMs,
+) -> TimerStatus {
+    let progress = |at: MonotonicMs| {
+        let event = machine.due_event(at)?;
+        Some(machine.step(&event, at).0.view() != machine.view())
+    };
+    let wake_at = machine.wake_at();
+    TimerStatus {
+        wake_at: wake_at.map(|at| MonotonicMs(at.ms_since(started))),
+        progress_now: progress(now),
+        progress_then: wake_at.map(|at| progress(at.max(now)) == Some(true)),
+    }
+}
+
+/// Stories give times since the start; a life knows only the clock's.
+fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
+    let mut event = event.clone();
+    if let TaskEvent::Extended { deadline } = &mut event {
+        *deadline = started.plus_ms(deadline.0);
+    }
+    event
+}
+
+fn to_relative(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
+    let mut event = event.clone();
+    if let TaskEvent::Extended { deadline } = &mut event {
+        *deadline = MonotonicMs(deadline.ms_since(started));
+    }
+    event
+}
+
+fn relative_view(mut view: LifecycleView, started: MonotonicMs) -> LifecycleView {
+    view.deadline = MonotonicMs(view.deadline.ms_since(started));
+    if let Phase::Stopping { kill_at, .. } = &mut view.phase {
+        *kill_at = MonotonicMs(kill_at.ms_since(started));
+    }
+    view
+}
