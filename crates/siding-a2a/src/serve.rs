@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use siding_core::run::RunError;
 use siding_core::session::{self, SessionError};
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::procfs;
 use siding_http::{Door, DoorError, DoorOptions, Kind};
 use siding_model::advice::Dialect;
@@ -95,7 +95,7 @@ pub enum ServeError {
 /// # Errors
 ///
 /// [`ServeError`].
-pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), ServeError> {
+pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(), ServeError> {
     let io = |doing| move |source| ServeError::Io { doing, source };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

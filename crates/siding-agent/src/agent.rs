@@ -357,7 +357,7 @@ impl Agent {
             mates.part_with_ended(&host);
         }
         let outbox = news::outbox(&host)?;
-        let _turn = match outbox.turn_within(TURN_MS) {
+        let _turn = match outbox.lock_delivery_within(TURN_MS) {
             Err(NoticesError::Busy { .. }) => {
                 self.has_news = true;
                 return match others.is_empty() {
@@ -367,7 +367,7 @@ impl Agent {
             }
             turn => turn?,
         };
-        let notices = outbox.look()?.notices;
+        let notices = outbox.pending()?.notices;
         let (known, new): (Vec<_>, Vec<_>) =
             notices.into_iter().partition(|notice| self.conversation.knows(notice.notice_id));
         // Written down by a process that was killed before it could say so.

@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
-use siding_core::session::TRANSCRIPT as NAME;
-use siding_core::store::{Root, StoreError};
+use siding_core::session::TRANSCRIPT_FILE as NAME;
+use siding_core::store::{StateDir, StoreError};
 use siding_core::sys::{clock, file};
 use siding_model::id::SessionId;
 use siding_model::process::UnixMs;
@@ -108,12 +108,12 @@ impl Transcript {
     ///
     /// [`TranscriptError`].
     pub fn create(
-        root: &Root,
+        root: &StateDir,
         session: &SessionId,
         opened: Opened,
     ) -> Result<Self, TranscriptError> {
         let dir = root.session_dir(session.as_str(), true)?;
-        let fd = file::open_at(&dir, NAME, file::Open::CreateNew)
+        let fd = file::open_at(&dir, NAME, file::OpenMode::CreateNew)
             .map_err(|source| failed(session, "make", source))?;
         let mut transcript = Self { session: session.clone(), fd, len: 0 };
         transcript.lock()?;
@@ -121,7 +121,7 @@ impl Transcript {
         transcript.write(&Line::Opened {
             transcript: FORMAT,
             session,
-            wall: clock::wall(),
+            wall: clock::unix_now(),
             opened,
         })?;
         Ok(transcript)
@@ -133,10 +133,10 @@ impl Transcript {
     ///
     /// [`TranscriptError`].
     pub fn open(
-        root: &Root,
+        root: &StateDir,
         session: &SessionId,
     ) -> Result<(Self, Opened, Vec<Entry>), TranscriptError> {
-        let fd = existing(root, session, file::Open::ReadWrite)?;
+        let fd = existing(root, session, file::OpenMode::ReadWrite)?;
         let mut transcript = Self { session: session.clone(), fd, len: 0 };
         transcript.lock()?;
         let bytes = transcript.read()?;
@@ -144,7 +144,7 @@ impl Transcript {
         let (opened, entries) = parse(session, &bytes)?;
         if !bytes.ends_with(b"\n") {
             // In one step: whoever is killed in between must not leave a line that nothing explains.
-            transcript.write_after(b"\n", &Line::Torn { torn: true, wall: clock::wall() })?;
+            transcript.write_after(b"\n", &Line::Torn { torn: true, wall: clock::unix_now() })?;
         }
         Ok((transcript, opened, entries))
     }
@@ -156,8 +156,11 @@ impl Transcript {
     /// # Errors
     ///
     /// [`TranscriptError`].
-    pub fn look(root: &Root, session: &SessionId) -> Result<(Opened, Vec<Entry>), TranscriptError> {
-        let fd = existing(root, session, file::Open::Read)?;
+    pub fn look(
+        root: &StateDir,
+        session: &SessionId,
+    ) -> Result<(Opened, Vec<Entry>), TranscriptError> {
+        let fd = existing(root, session, file::OpenMode::Read)?;
         let transcript = Self { session: session.clone(), fd, len: 0 };
         parse(session, &transcript.read()?)
     }
@@ -168,7 +171,7 @@ impl Transcript {
     ///
     /// [`TranscriptError::Io`].
     pub fn add(&mut self, entry: &Entry) -> Result<(), TranscriptError> {
-        self.write(&Line::Entry { wall: clock::wall(), entry: entry.clone() })
+        self.write(&Line::Entry { wall: clock::unix_now(), entry: entry.clone() })
     }
 
     /// Has all of it on the disk, so that a machine that loses its power keeps it.
@@ -181,7 +184,7 @@ impl Transcript {
     }
 
     fn lock(&self) -> Result<(), TranscriptError> {
-        match file::try_lock(&self.fd) {
+        match file::try_lock_exclusive(&self.fd) {
             Ok(true) => Ok(()),
             Ok(false) => Err(TranscriptError::Busy { session: self.session.clone() }),
             Err(source) => Err(failed(&self.session, "lock", source)),
@@ -190,7 +193,7 @@ impl Transcript {
 
     fn read(&self) -> Result<Vec<u8>, TranscriptError> {
         let cannot = |source| failed(&self.session, "read", source);
-        let len = file::facts(&self.fd).map_err(cannot)?.len;
+        let len = file::metadata(&self.fd).map_err(cannot)?.len;
         if len > MOST {
             return Err(cannot(io::ErrorKind::FileTooLarge.into()));
         }
@@ -225,8 +228,8 @@ impl Transcript {
 /// # Errors
 ///
 /// [`TranscriptError`].
-pub fn opened(root: &Root, session: &SessionId) -> Result<Opened, TranscriptError> {
-    let fd = existing(root, session, file::Open::Read)?;
+pub fn opened(root: &StateDir, session: &SessionId) -> Result<Opened, TranscriptError> {
+    let fd = existing(root, session, file::OpenMode::Read)?;
     let mut bytes = vec![0; FIRST];
     let count =
         file::read_at(&fd, &mut bytes, 0).map_err(|source| failed(session, "read", source))?;
@@ -234,7 +237,11 @@ pub fn opened(root: &Root, session: &SessionId) -> Result<Opened, TranscriptErro
     Ok(parse(session, first.unwrap_or_default())?.0)
 }
 
-fn existing(root: &Root, session: &SessionId, how: file::Open) -> Result<OwnedFd, TranscriptError> {
+fn existing(
+    root: &StateDir,
+    session: &SessionId,
+    how: file::OpenMode,
+) -> Result<OwnedFd, TranscriptError> {
     let missing = || TranscriptError::Missing { session: session.clone() };
     let is_missing = |source: &io::Error| source.kind() == io::ErrorKind::NotFound;
     let dir = match root.session_dir(session.as_str(), false) {

@@ -195,7 +195,7 @@ fn what_else_is_in_its_place_is_left_alone() {
     refused(agent.call("list_tasks", json!({})), &["no file that siding has made"]);
     std::fs::remove_file(journal(&project)).unwrap();
     let fd = siding_core::sys::file::open_directory(&siding).unwrap();
-    siding_core::sys::file::make_fifo(&fd, "todo.jsonl").unwrap();
+    siding_core::sys::file::create_fifo(&fd, "todo.jsonl").unwrap();
     refused(agent.create("Do it", &[]), &["no file that siding has made"]);
     refused(agent.call("list_tasks", json!({})), &["no file that siding has made"]);
     std::fs::remove_file(journal(&project)).unwrap();

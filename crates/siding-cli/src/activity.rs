@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use siding_core::activity;
 use siding_core::listing;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::activity::{ActivityReport, ActivityTask, Period};
 use siding_model::history::Run;
 use siding_model::id::TaskId;
@@ -18,7 +18,7 @@ pub(crate) const RUNS_MAX: usize = 20_000;
 /// Returns the report of a period. `remembered` are runs of the history: those of tasks that are no
 /// longer kept count too. A task that cannot be read is named on stderr and left out.
 pub(crate) fn gather(
-    root: &Root,
+    root: &StateDir,
     period: Period,
     remembered: &[Run],
     retention_bytes: Bytes,
@@ -28,7 +28,7 @@ pub(crate) fn gather(
     ids.sort_unstable();
     ids.dedup();
     let mut tasks = Vec::new();
-    for (id, task) in listing::views(root, &ids, |view| ActivityTask::from_view(&view))? {
+    for (id, task) in listing::read_views(root, &ids, |view| ActivityTask::from_view(&view))? {
         match task {
             Ok(task) => tasks.extend(task),
             Err(error) => errln!("siding: task {id} is left out: {error}"),

@@ -6,12 +6,12 @@ use std::ffi::CStr;
 use siding_core::launch;
 use siding_core::notices;
 use siding_core::output;
-use siding_core::recover::{Found, Recovery};
+use siding_core::recover::{Recovery, RecoveryOutcome};
 use siding_core::session::{self, SessionError};
 use siding_core::settings::{self, Environment};
-use siding_core::store::{Root, TaskDir};
+use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::procfs;
-use siding_core::view::{self, Detail};
+use siding_core::view::{self, ViewDetail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{Coverage, NoticeId, TaskNotices};
@@ -26,15 +26,15 @@ use crate::failure::Failure;
 const MACHINE: usize = 100;
 
 /// The program that becomes shims.
-pub(crate) const PROGRAM: &CStr = launch::THIS_PROGRAM;
+pub(crate) const PROGRAM: &CStr = launch::SELF_EXE;
 
 /// Opens the state directory.
-pub(crate) fn root() -> Result<Root, Failure> {
-    let path = Root::default_path().ok_or_else(|| {
+pub(crate) fn root() -> Result<StateDir, Failure> {
+    let path = StateDir::default_path().ok_or_else(|| {
         Failure::new("there is no place for siding's state: neither HOME nor XDG_STATE_HOME is set")
             .with_hint("set SIDING_STATE_DIR to a directory of your own")
     })?;
-    Ok(Root::open(&path)?)
+    Ok(StateDir::open(&path)?)
 }
 
 /// Returns this boot's id.
@@ -74,16 +74,17 @@ pub(crate) struct Task {
 
 impl Task {
     /// Finds a task by a piece of its id, putting a new shim in place when the old one was killed.
-    pub(crate) fn find(root: &Root, text: &str) -> Result<Self, Failure> {
+    pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
         let id = root.resolve(text)?;
         recover(root, id)?;
         Self::read(root, id)
     }
 
     /// Reads a task.
-    pub(crate) fn read(root: &Root, id: TaskId) -> Result<Self, Failure> {
-        let dir = root.task(id)?;
-        let story = dir.story().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
+    pub(crate) fn read(root: &StateDir, id: TaskId) -> Result<Self, Failure> {
+        let dir = root.task_dir(id)?;
+        let story =
+            dir.read_notices().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
         Ok(Self::of(dir, story))
     }
 
@@ -94,24 +95,24 @@ impl Task {
     }
 
     /// Returns how it is shown.
-    pub(crate) fn view(&self, root: &Root, detail: Detail) -> TaskView {
-        view::of(root, &self.dir, &self.state, detail)
+    pub(crate) fn view(&self, root: &StateDir, detail: ViewDetail) -> TaskView {
+        view::task_view(root, &self.dir, &self.state, detail)
     }
 }
 
 /// Makes sure that somebody keeps the task, if it has not ended.
-pub(crate) fn recover(root: &Root, id: TaskId) -> Result<(), Failure> {
+pub(crate) fn recover(root: &StateDir, id: TaskId) -> Result<(), Failure> {
     let recovery = recovery(root)?;
-    say(id, &recovery.task(id)?);
+    say(id, &recovery.recover_task(id)?);
     Ok(())
 }
 
 /// Puts new shims in place where old ones were killed. Returns whether all of it went well.
-pub(crate) fn recover_all(root: &Root) -> Result<bool, Failure> {
+pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     let mut went_well = true;
     let mut elsewhere = Elsewhere::default();
-    recovery(root)?.all(|id, found| match found {
-        Ok(Found::Elsewhere { machine }) => elsewhere.add(id, machine),
+    recovery(root)?.recover_all(|id, found| match found {
+        Ok(RecoveryOutcome::OtherMachine { machine }) => elsewhere.add(id, machine),
         Ok(found) => say(id, &found),
         Err(error) => {
             went_well = false;
@@ -148,7 +149,7 @@ impl Elsewhere {
 }
 
 /// Prepares recovery.
-pub(crate) fn recovery(root: &Root) -> Result<Recovery<'_>, Failure> {
+pub(crate) fn recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
     Recovery::new(root, PROGRAM).map_err(|error| {
         Failure::new(format!("could not read this boot's id: {error}"))
             .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
@@ -174,7 +175,7 @@ pub(crate) fn asked_session(named: Option<SessionId>) -> Result<SessionId, Failu
 
 /// Fails for a session that was never opened. A name that was mistyped has nothing either, and should
 /// not look as if it had nothing yet.
-pub(crate) fn expect_known(root: &Root, session: &SessionId) -> Result<(), Failure> {
+pub(crate) fn expect_known(root: &StateDir, session: &SessionId) -> Result<(), Failure> {
     match session::read(root, session) {
         Ok(None) if !session.is_implicit() => {
             Err(SessionError::Unknown { id: session.clone() }.into())
@@ -195,13 +196,13 @@ pub(crate) fn session() -> SessionId {
 
 /// Notes what the caller was shown of a task, as far as `state` says: its session's agent needs no
 /// notice of it.
-pub(crate) fn consumed(root: &Root, state: &TaskState, shown: Coverage) {
-    note_consumed(notices::consume(root, state, &session(), shown));
+pub(crate) fn consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
+    note_consumed(notices::ack_shown(root, state, &session(), shown));
 }
 
 /// Notes that the task's own caller has taken its result: nobody needs a notice of it.
-pub(crate) fn returned(root: &Root, task: &Task) {
-    note_consumed(notices::returned(root, &task.state.spec.session_id, &task.news));
+pub(crate) fn returned(root: &StateDir, task: &Task) {
+    note_consumed(notices::ack_returned(root, &task.state.spec.session_id, &task.news));
 }
 
 fn note_consumed(result: Result<(), notices::NoticesError>) {
@@ -212,8 +213,8 @@ fn note_consumed(result: Result<(), notices::NoticesError>) {
 
 /// Notes how far a consumer was shown a task's output, unless it has seen more.
 pub(crate) fn note_seen(dir: &TaskDir, consumer: &SessionId, offset: u64) {
-    let noted = output::seen(dir, consumer).and_then(|seen| {
-        if offset > seen { output::mark_seen(dir, consumer, offset) } else { Ok(()) }
+    let noted = output::load_read_cursor(dir, consumer).and_then(|seen| {
+        if offset > seen { output::advance_read_cursor(dir, consumer, offset) } else { Ok(()) }
     });
     if let Err(error) = noted {
         errln!("siding: could not note what was seen, it will be shown again: {error}");
@@ -221,23 +222,32 @@ pub(crate) fn note_seen(dir: &TaskDir, consumer: &SessionId, offset: u64) {
 }
 
 /// Tells the person what recovery found, where it is news.
-pub(crate) fn say(id: TaskId, found: &Found) {
+pub(crate) fn say(id: TaskId, found: &RecoveryOutcome) {
     match found {
-        Found::Continued => errln!("siding: {id}: its shim had been stopped; continued it"),
-        Found::Rescued => errln!("siding: {id}: its shim had been killed; a new one keeps it"),
-        Found::Closed => {
+        RecoveryOutcome::Continued => {
+            errln!("siding: {id}: its shim had been stopped; continued it")
+        }
+        RecoveryOutcome::TakenOver => {
+            errln!("siding: {id}: its shim had been killed; a new one keeps it")
+        }
+        RecoveryOutcome::EndRecorded => {
             errln!("siding: {id}: its shim had been killed and nothing of it is left");
         }
-        Found::SetAside { path, why } => {
+        RecoveryOutcome::SetAside { path, why } => {
             errln!("siding: {id}: {why}; moved to `{}`", path.display());
         }
-        Found::Elsewhere { machine } => {
+        RecoveryOutcome::OtherMachine { machine } => {
             for line in Elsewhere(BTreeMap::from([(machine.clone(), vec![id])])).lines() {
                 errln!("siding: {line}");
             }
         }
-        Found::TooNew { why } => errln!("siding: {id}: {why}; left alone, upgrade siding"),
-        Found::Kept | Found::Ended | Found::Unborn | Found::Busy => {}
+        RecoveryOutcome::TooNew { why } => {
+            errln!("siding: {id}: {why}; left alone, upgrade siding")
+        }
+        RecoveryOutcome::Supervised
+        | RecoveryOutcome::Ended
+        | RecoveryOutcome::NeverRecorded
+        | RecoveryOutcome::Busy => {}
     }
 }
 

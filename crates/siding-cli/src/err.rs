@@ -35,7 +35,7 @@ pub(crate) fn has_shown(part: &[u8]) {
 /// Writes text to standard error. Returns whether somebody reads it.
 pub(crate) fn print(text: &str) -> Reader {
     let stderr = std::io::stderr();
-    if poll::writable(stderr.as_fd(), READER_MS).is_ok_and(|is_writable| !is_writable) {
+    if poll::wait_writable(stderr.as_fd(), READER_MS).is_ok_and(|is_writable| !is_writable) {
         return Reader::Gone;
     }
     let before = if IS_WITHIN_LINE.swap(false, Ordering::Relaxed) { "\n" } else { "" };

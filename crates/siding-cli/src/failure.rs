@@ -80,9 +80,9 @@ impl From<StoreError> for Failure {
             }
             StoreError::Io { source, .. } => hint_for(source.kind()),
             StoreError::Exposed { .. }
-            | StoreError::Foreign { .. }
+            | StoreError::OtherUser { .. }
             | StoreError::NoSuchTask { .. }
-            | StoreError::NoPlace(_) => None,
+            | StoreError::RuntimeDir(_) => None,
         };
         Self { hint: hint.map(str::to_owned), ..Self::new(error) }
     }

@@ -18,7 +18,7 @@ const TEXT: usize = 200;
 /// must not be missing in silence. One in a project's file leaves out that file alone, which could
 /// not have loosened anything.
 pub(crate) fn rules() -> Result<Rules, Failure> {
-    let found = settings::rule_files(&Environment::from_process());
+    let found = settings::read_rule_files(&Environment::from_process());
     for warning in &found.warnings {
         errln!("siding: {warning}");
     }

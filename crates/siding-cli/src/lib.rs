@@ -24,7 +24,7 @@ mod render;
 use std::process::ExitCode;
 
 use siding_core::host::SUPERVISOR_ARGUMENT;
-use siding_core::launch::{SHIM_ARGUMENT, Shim};
+use siding_core::launch::{IdleShim, SHIM_ARGUMENT};
 use siding_core::proxy::PROXY_ARGUMENT;
 
 /// Runs the program.
@@ -52,12 +52,12 @@ pub fn main() -> ExitCode {
         return cmd::dream::main().unwrap_or_else(|failure| failure.report());
     }
     if let Some(adopt) = cmd::adopt::AtOnce::from_process() {
-        let outcome = adopt.run(|| Shim::fork(siding_shim::main));
+        let outcome = adopt.run(|| IdleShim::fork(siding_shim::main));
         return outcome.unwrap_or_else(|failure| failure.report());
     }
     // Forked while there is next to nothing to copy, so that it becomes ready while the arguments
     // are still read. One that is not needed leaves with this process.
-    let shim = (first == "run" || first == "adopt").then(|| Shim::fork(siding_shim::main));
+    let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
     let outcome = match cmd::Cli::from_process() {
         Ok(cli) => cli.run(shim),
         Err(error) => return failure::usage(&error),

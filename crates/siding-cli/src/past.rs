@@ -1,6 +1,6 @@
 //! What earlier runs tell. Whatever is wrong with the history, nothing else fails.
 
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_history::{Done, Filter, History, HistoryError};
 use siding_model::history::{Expectation, Run};
 use siding_model::task_view::TaskView;
@@ -10,7 +10,7 @@ use crate::render;
 
 /// Adds to tasks that are under way what is usual for them. Without one the history is not even
 /// opened.
-pub(crate) fn expect(root: &Root, views: &mut [TaskView]) {
+pub(crate) fn expect(root: &StateDir, views: &mut [TaskView]) {
     if !views.iter().any(TaskView::is_in_progress) {
         return;
     }
@@ -32,12 +32,12 @@ pub(crate) fn expect(root: &Root, views: &mut [TaskView]) {
 }
 
 /// Returns what is usual for a command in a directory, as far as that is known.
-pub(crate) fn expectation(root: &Root, command: &str, cwd: &str) -> Option<Expectation> {
+pub(crate) fn expectation(root: &StateDir, command: &str, cwd: &str) -> Option<Expectation> {
     on_the_way(root, |history| history.expectation(command, cwd)).flatten()
 }
 
 /// Takes in what has ended, before some of it is removed.
-pub(crate) fn keep(root: &Root) {
+pub(crate) fn keep(root: &StateDir) {
     if let Err(error) =
         siding_history::with(root, |history| history.ingest(root, usize::MAX)).map(told)
     {
@@ -48,7 +48,7 @@ pub(crate) fn keep(root: &Root) {
 /// Answers a question to the whole history. Where the file cannot be used, it is answered from the
 /// journals that are kept, and the person is told.
 pub(crate) fn ask<T>(
-    root: &Root,
+    root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
 ) -> Result<T, Failure> {
     let answer = |history: &mut History| {
@@ -62,12 +62,15 @@ pub(crate) fn ask<T>(
 }
 
 /// Returns the newest runs of all commands, none where the history cannot be used.
-pub(crate) fn runs_in_passing(root: &Root, most: usize) -> Vec<Run> {
+pub(crate) fn runs_in_passing(root: &StateDir, most: usize) -> Vec<Run> {
     on_the_way(root, |history| history.runs(&Filter::default(), most)).unwrap_or_default()
 }
 
 /// Asks in passing: whoever looks at a task is not told what is wrong with the history.
-fn on_the_way<T>(root: &Root, question: impl Fn(&History) -> Result<T, HistoryError>) -> Option<T> {
+fn on_the_way<T>(
+    root: &StateDir,
+    question: impl Fn(&History) -> Result<T, HistoryError>,
+) -> Option<T> {
     siding_history::in_passing(root, question).map(told)
 }
 

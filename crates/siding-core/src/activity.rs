@@ -10,16 +10,16 @@ use siding_model::process::UnixMs;
 use siding_model::size::Bytes;
 
 use crate::reap;
-use crate::store::{Root, StoreError};
+use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
 /// When a daily report was last given, below the root: milliseconds since 1970, one line of a fixed
 /// width, so that writing it is one step.
-const DAILY: &str = "daily-report";
+const DAILY_REPORT_FILE: &str = "daily-report";
 /// Digits of that line.
-const DAILY_DIGITS: usize = 20;
+const DAILY_REPORT_DIGITS: usize = 20;
 /// Longest log of the reaper that is read, in bytes: twice as long as one becomes.
-const LOG_MAX_BYTES: usize = 2 << 20;
+const MAX_REAP_LOG_BYTES: usize = 2 << 20;
 
 /// Claims the daily report: returns the period to report where one is due, to one caller of however
 /// many ask concurrently. It counts as given from here on.
@@ -27,15 +27,15 @@ const LOG_MAX_BYTES: usize = 2 << 20;
 /// # Errors
 ///
 /// The operating system's: then nothing counts as given.
-pub fn claim_daily_report(root: &Root, now: UnixMs) -> io::Result<Option<Period>> {
-    let fd = file::open_or_make(root, DAILY)?;
-    file::lock(&fd)?;
-    let mut line = [0; DAILY_DIGITS];
+pub fn claim_daily_report(root: &StateDir, now: UnixMs) -> io::Result<Option<Period>> {
+    let fd = file::open_or_create(root, DAILY_REPORT_FILE)?;
+    file::lock_exclusive(&fd)?;
+    let mut line = [0; DAILY_REPORT_DIGITS];
     let count = file::read_at(fd.as_fd(), &mut line, 0)?;
     let last = std::str::from_utf8(&line[..count]).ok().and_then(|text| text.parse().ok());
     let due = Period::for_daily_report(last.map(UnixMs), now);
     if due.is_some() {
-        let line = format!("{:0DAILY_DIGITS$}\n", now.0);
+        let line = format!("{:0DAILY_REPORT_DIGITS$}\n", now.0);
         file::write_all_at(&fd, line.as_bytes(), 0)?;
     }
     Ok(due)
@@ -43,7 +43,7 @@ pub fn claim_daily_report(root: &Root, now: UnixMs) -> io::Result<Option<Period>
 
 /// A line of `reaped.log`, as far as a report needs it.
 #[derive(Deserialize)]
-struct Line {
+struct ReapLogLine {
     at: String,
     rule: String,
     pid: i32,
@@ -54,15 +54,16 @@ struct Line {
 /// Returns the signals that the reaper has sent to processes of other programs, as far back as its
 /// log goes. A line that cannot be read is left out, and so is a log that cannot be opened.
 #[must_use]
-pub fn reaped_processes(root: &Root) -> Vec<ReapedProcess> {
+pub fn reaped_processes(root: &StateDir) -> Vec<ReapedProcess> {
     let text = |name| {
-        let fd = file::open_at(root, name, file::Open::Read).ok()?;
-        let bytes = file::read_whole(fd.as_fd(), LOG_MAX_BYTES).ok()?;
+        let fd = file::open_at(root, name, file::OpenMode::Read).ok()?;
+        let bytes = file::read_to_end(fd.as_fd(), MAX_REAP_LOG_BYTES).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let texts: Vec<String> = reap::LOGS.into_iter().filter_map(text).collect();
+    let texts: Vec<String> = reap::LOG_FILES.into_iter().filter_map(text).collect();
     let read = |line: &str| {
-        let Line { at, rule, pid, start_ticks, command } = serde_json::from_str(line).ok()?;
+        let ReapLogLine { at, rule, pid, start_ticks, command } =
+            serde_json::from_str(line).ok()?;
         Some(ReapedProcess { at, rule, process: (pid, start_ticks), command })
     };
     texts.iter().flat_map(|text| text.lines()).filter_map(read).collect()
@@ -73,7 +74,7 @@ pub fn reaped_processes(root: &Root) -> Vec<ReapedProcess> {
 /// # Errors
 ///
 /// [`StoreError::Io`].
-pub fn disk_use(root: &Root, max: Bytes) -> Result<DiskUse, StoreError> {
+pub fn disk_use(root: &StateDir, max: Bytes) -> Result<DiskUse, StoreError> {
     let ids = root.all_tasks()?;
     let bytes = ids.iter().map(|id| reap::stored_bytes(root, *id)).sum();
     Ok(DiskUse { tasks: ids.len(), bytes, max_bytes: max.0 })
@@ -83,17 +84,17 @@ pub fn disk_use(root: &Root, max: Bytes) -> Result<DiskUse, StoreError> {
 mod tests {
     use super::*;
 
-    const HOUR_MS: i64 = 60 * 60 * 1000;
+    const ONE_HOUR_MS: i64 = 60 * 60 * 1000;
 
-    fn root() -> (tempfile::TempDir, Root) {
+    fn test_state_dir() -> (tempfile::TempDir, StateDir) {
         let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
         (temporary, root)
     }
 
     #[test]
-    fn one_of_many_callers_gets_the_daily_report() {
-        let (_temporary, root) = root();
+    fn one_of_many_concurrent_callers_gets_the_daily_report() {
+        let (_temporary, root) = test_state_dir();
         let start = UnixMs(1_763_764_872_345);
         let claims = |now: UnixMs| -> usize {
             std::thread::scope(|scope| {
@@ -102,15 +103,15 @@ mod tests {
                 threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
             })
         };
-        let given = [0, 1, 19, 21, 22, 45].map(|hours| claims(start.plus_ms(hours * HOUR_MS)));
+        let given = [0, 1, 19, 21, 22, 45].map(|hours| claims(start.plus_ms(hours * ONE_HOUR_MS)));
         assert_eq!(given, [1, 0, 0, 1, 0, 1]);
-        std::fs::write(root.path().join(DAILY), "damaged").expect("own file");
-        assert_eq!(claims(start.plus_ms(46 * HOUR_MS)), 1);
+        std::fs::write(root.path().join(DAILY_REPORT_FILE), "damaged").expect("own file");
+        assert_eq!(claims(start.plus_ms(46 * ONE_HOUR_MS)), 1);
     }
 
     #[test]
-    fn both_logs_of_the_reaper_are_read_and_damaged_lines_left_out() {
-        let (_temporary, root) = root();
+    fn both_reap_logs_are_read_and_damaged_lines_are_skipped() {
+        let (_temporary, root) = test_state_dir();
         assert_eq!(reaped_processes(&root), []);
         let line = |pid| {
             format!(
@@ -119,7 +120,7 @@ mod tests {
             )
             .replace('\n', "")
         };
-        let [now, before] = reap::LOGS.map(|name| root.path().join(name));
+        let [now, before] = reap::LOG_FILES.map(|name| root.path().join(name));
         std::fs::write(before, format!("{}\n", line(1))).expect("own file");
         std::fs::write(now, format!("torn {{\n{}\n{}", line(2), line(3))).expect("own file");
         let mut pids: Vec<i32> =

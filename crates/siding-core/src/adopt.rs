@@ -22,21 +22,21 @@ use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
-use crate::host::is_beyond_this_namespace;
-use crate::launch::{Adoption, Shim};
-use crate::link::Heard;
+use crate::host::is_in_other_pid_namespace;
+use crate::launch::{Adoption, IdleShim};
 use crate::output;
 use crate::session::{self, SessionError};
-use crate::store::Root;
+use crate::shim_client::RecvResult;
+use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, limit, process, procfs};
+use crate::sys::{birthmark, clock, process, procfs};
 
 /// How long a shim may take to say that it keeps the process, in milliseconds.
-const ANSWER_MS: u64 = 2_000;
+const SHIM_REPLY_TIMEOUT_MS: u64 = 2_000;
 /// Most of a command line that is read, in bytes.
-const WORDS_MAX: usize = 128 << 10;
+const MAX_CMDLINE_BYTES: usize = 128 << 10;
 /// Processes above one that are looked at for its host.
-const ABOVE_MOST: u32 = 64;
+const MAX_ANCESTORS: u32 = 64;
 
 /// Why a process was not adopted.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +51,13 @@ pub enum AdoptError {
     #[error(
         "process {pid} is the first of this machine or container, and everything would end with it"
     )]
-    First {
+    InitProcess {
         /// The number.
         pid: i32,
     },
     /// It is another user's.
     #[error("process {pid} belongs to another user, whose processes cannot be marked or ended")]
-    Foreign {
+    OtherUser {
         /// The number.
         pid: i32,
     },
@@ -65,7 +65,7 @@ pub enum AdoptError {
     #[error(
         "process {pid} cannot be found from here: `/proc` shows the processes of another PID namespace than this one"
     )]
-    Elsewhere {
+    OtherPidNamespace {
         /// The number.
         pid: i32,
     },
@@ -73,7 +73,7 @@ pub enum AdoptError {
     #[error(
         "process {pid} has a limit on real-time CPU of its own (RLIMIT_RTTIME {limit} µs), which a mark would replace"
     )]
-    Limited {
+    RttimeLimited {
         /// The number.
         pid: i32,
         /// The limit.
@@ -104,11 +104,11 @@ pub enum AdoptError {
 
 /// What a process that is to be adopted turns out to be.
 #[derive(Debug)]
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// It carries a mark since now.
-    New(Box<Claim>),
+    Marked(Box<ClaimedProcess>),
     /// It carries the mark of a task.
-    Already {
+    AlreadyMarked {
         /// That task. There need not be a record of it.
         task: TaskId,
     },
@@ -117,7 +117,7 @@ pub enum Claimed {
 /// A process that is marked and held, and that no shim keeps yet. Whatever would be gone with it is
 /// known: it may end at any moment, and leave something behind.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ClaimedProcess {
     leader: PidFd,
     /// The task that it is.
     pub task: TaskId,
@@ -129,20 +129,20 @@ pub struct Claim {
     output: Option<(OwnedFd, String)>,
     /// Program of the sandbox that it is in.
     sandbox: Option<&'static str>,
-    at: MonotonicMs,
-    wall: UnixMs,
+    marked_at: MonotonicMs,
+    marked_at_wall: UnixMs,
 }
 
 /// What a command in a sandbox shows of itself to who is outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct SandboxView {
     /// The directory in which it runs.
     pub cwd: String,
 }
 
 /// What the settings say of whatever is adopted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct AdoptionSettings {
     keep_after_ms: u64,
     deadline_ms: u64,
     cap_ms: u64,
@@ -158,18 +158,18 @@ pub struct Terms {
     pub spare_programs: Vec<String>,
 }
 
-impl From<&Settings> for Terms {
+impl From<&Settings> for AdoptionSettings {
     fn from(settings: &Settings) -> Self {
         Self {
-            keep_after_ms: millis(settings.adopt_keep_after),
-            deadline_ms: millis(settings.max_elapsed.min(settings.max_elapsed_hard_cap)),
-            cap_ms: millis(settings.max_elapsed_hard_cap),
+            keep_after_ms: duration_ms(settings.adopt_keep_after),
+            deadline_ms: duration_ms(settings.max_elapsed.min(settings.max_elapsed_hard_cap)),
+            cap_ms: duration_ms(settings.max_elapsed_hard_cap),
             signal: settings.kill_signal,
-            grace_ms: millis(settings.kill_grace),
+            grace_ms: duration_ms(settings.kill_grace),
             on_leader_exit: settings.on_leader_exit,
-            session_grace_ms: millis(settings.session_grace),
-            stall_after_ms: millis(settings.stall_after),
-            deadline_notice_ms: millis(settings.deadline_notice),
+            session_grace_ms: duration_ms(settings.session_grace),
+            stall_after_ms: duration_ms(settings.stall_after),
+            deadline_notice_ms: duration_ms(settings.deadline_notice),
             limits: settings.limits(),
             watch: settings.watchdog_thresholds(),
             spare_programs: settings.spare_programs.clone(),
@@ -183,65 +183,70 @@ impl From<&Settings> for Terms {
 /// # Errors
 ///
 /// [`AdoptError`]. Then nothing was changed.
-pub fn claim(root: &Root, pid: i32, named: Option<&SessionId>) -> Result<Claimed, AdoptError> {
+pub fn claim(
+    root: &StateDir,
+    pid: i32,
+    named: Option<&SessionId>,
+) -> Result<ClaimOutcome, AdoptError> {
     let io = |doing| move |source| AdoptError::Io { pid, doing, source };
     let gone = || AdoptError::NoProcess { pid };
     if pid == 1 {
-        return Err(AdoptError::First { pid });
+        return Err(AdoptError::InitProcess { pid });
     }
-    if is_beyond_this_namespace(None) {
-        return Err(AdoptError::Elsewhere { pid });
+    if is_in_other_pid_namespace(None) {
+        return Err(AdoptError::OtherPidNamespace { pid });
     }
     let process = procfs::identify(pid).ok_or_else(gone)?;
-    let leader = PidFd::living(process).map_err(io("hold it"))?.ok_or_else(gone)?;
-    if procfs::only_uid(pid) != Some(process::effective_uid()) {
-        return Err(AdoptError::Foreign { pid });
+    let leader = PidFd::open_if_alive(process).map_err(io("hold it"))?.ok_or_else(gone)?;
+    if procfs::single_uid(pid) != Some(process::effective_uid()) {
+        return Err(AdoptError::OtherUser { pid });
     }
     match procfs::birthmark(pid) {
         // Its task's mark takes the place of its host's.
         Some(mark) if mark.host_mark().is_some() => {}
         Some(mark) => {
-            let task = mark.task_id().ok_or(AdoptError::Limited { pid, limit: mark.0 })?;
-            return Ok(Claimed::Already { task });
+            let task = mark.task_id().ok_or(AdoptError::RttimeLimited { pid, limit: mark.0 })?;
+            return Ok(ClaimOutcome::AlreadyMarked { task });
         }
         None => {}
     }
-    let session = session(root, named, pid)?;
+    let session = resolve_session(root, named, pid)?;
     let task = root.new_id(TaskKind::LocalBash).map_err(io("make an id"))?;
-    let words = procfs::words(pid, WORDS_MAX).map_or_else(Vec::new, |(words, _)| words);
-    let claim = Claim {
+    let words =
+        procfs::command_words(pid, MAX_CMDLINE_BYTES).map_or_else(Vec::new, |(words, _)| words);
+    let claim = ClaimedProcess {
         leader,
         task,
         session,
         command: command_from_argv(&words),
-        cwd: procfs::directory(pid).unwrap_or_else(|| "/".to_owned()),
-        output: output_of(pid),
+        cwd: procfs::working_directory(pid).unwrap_or_else(|| "/".to_owned()),
+        output: user_output_file(pid),
         sandbox: None,
-        at: clock::mono(),
-        wall: clock::wall(),
+        marked_at: clock::monotonic_now(),
+        marked_at_wall: clock::unix_now(),
     };
-    limit::mark(pid, task.birthmark()).map_err(io("mark it"))?;
-    Ok(Claimed::New(Box::new(claim)))
+    birthmark::set_birthmark_of(pid, task.birthmark()).map_err(io("mark it"))?;
+    Ok(ClaimOutcome::Marked(Box::new(claim)))
 }
 
-impl Claim {
+impl ClaimedProcess {
     /// Holds a command that a host runs in a sandbox, which is to become this task of this session.
     /// Nothing is marked.
     ///
     /// # Errors
     ///
     /// [`AdoptError`].
-    pub fn of_sandboxed(
+    pub fn from_sandboxed(
         command: &SandboxedCommand,
         (task, session): (TaskId, SessionId),
-        Found { cwd }: Found,
+        SandboxView { cwd }: SandboxView,
     ) -> Result<Self, AdoptError> {
         let pid = command.leader.pid;
-        let leader = PidFd::living(command.leader)
+        let leader = PidFd::open_if_alive(command.leader)
             .map_err(|source| AdoptError::Io { pid, doing: "hold it", source })?
             .ok_or(AdoptError::NoProcess { pid })?;
-        if procfs::only_uid(pid) != Some(process::effective_uid()) {
-            return Err(AdoptError::Foreign { pid });
+        if procfs::single_uid(pid) != Some(process::effective_uid()) {
+            return Err(AdoptError::OtherUser { pid });
         }
         Ok(Self {
             leader,
@@ -249,10 +254,10 @@ impl Claim {
             session,
             command: command.command.clone(),
             cwd,
-            output: output_of(pid),
+            output: user_output_file(pid),
             sandbox: Some(command.sandbox),
-            at: clock::mono(),
-            wall: clock::wall(),
+            marked_at: clock::monotonic_now(),
+            marked_at_wall: clock::unix_now(),
         })
     }
 
@@ -261,11 +266,11 @@ impl Claim {
     /// # Errors
     ///
     /// [`AdoptError`]. Then the process has its mark, and nobody keeps it.
-    pub fn give(
+    pub fn hand_to_shim(
         self,
-        root: &Root,
-        shim: io::Result<Shim>,
-        terms: &Terms,
+        root: &StateDir,
+        shim: io::Result<IdleShim>,
+        terms: &AdoptionSettings,
     ) -> Result<(), AdoptError> {
         let pid = self.leader.process.pid;
         let io = |doing| move |source| AdoptError::Io { pid, doing, source };
@@ -273,22 +278,22 @@ impl Claim {
             process: self.leader.process,
             root: std::path::absolute(root.path()).map_err(io("find the state directory"))?,
             keep_after_ms: terms.keep_after_ms,
-            at: self.at,
-            wall: self.wall,
+            at: self.marked_at,
+            wall: self.marked_at_wall,
             output: self.output.as_ref().map(|(_, name)| name.clone()),
             sandbox: self.sandbox.map(str::to_owned),
             spare_programs: terms.spare_programs.clone(),
-            spec: spec(self.task, self.session, (self.command, self.cwd), terms),
+            spec: adoption_spec(self.task, self.session, (self.command, self.cwd), terms),
         };
         let output = self.output.as_ref().map(|(file, _)| file.as_fd());
         let given = shim.and_then(|shim| shim.adopt(root, &adoption, self.leader.as_fd(), output));
         let link = given.map_err(io("start a shim"))?;
-        match link.hear(Some(ANSWER_MS)).map_err(io("hear from the shim"))? {
-            Heard::Message(ShimMessage::Done) => Ok(()),
-            Heard::Message(ShimMessage::CannotStart { doing, .. }) => {
+        match link.recv(Some(SHIM_REPLY_TIMEOUT_MS)).map_err(io("hear from the shim"))? {
+            RecvResult::Message(ShimMessage::Done) => Ok(()),
+            RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => {
                 Err(AdoptError::Shim { pid, doing })
             }
-            Heard::Message(_) | Heard::Nothing | Heard::Gone => {
+            RecvResult::Message(_) | RecvResult::TimedOut | RecvResult::Disconnected => {
                 Err(AdoptError::Shim { pid, doing: "did not answer".to_owned() })
             }
         }
@@ -296,15 +301,19 @@ impl Claim {
 }
 
 /// Returns the session that a process is to belong to.
-fn session(root: &Root, named: Option<&SessionId>, pid: i32) -> Result<SessionId, SessionError> {
+fn resolve_session(
+    root: &StateDir,
+    named: Option<&SessionId>,
+    pid: i32,
+) -> Result<SessionId, SessionError> {
     if let Some(named) = named
-        && (named.is_implicit() || session::live(root, named).is_ok())
+        && (named.is_implicit() || session::require_live(root, named).is_ok())
     {
         return Ok(named.clone());
     }
-    let Some(host) = host_of(pid) else { return Ok(SessionId::implicit()) };
-    let name = session_for_host(&procfs::name(host.pid).unwrap_or_default(), host);
-    if session::live(root, &name).is_err() {
+    let Some(host) = find_host(pid) else { return Ok(SessionId::implicit()) };
+    let name = session_for_host(&procfs::process_name(host.pid).unwrap_or_default(), host);
+    if session::require_live(root, &name).is_err() {
         session::open(root, &name, host.pid)?;
     }
     Ok(name)
@@ -313,13 +322,13 @@ fn session(root: &Root, named: Option<&SessionId>, pid: i32) -> Result<SessionId
 /// Returns the process that owns the conversation: the first above this one that is no shell and
 /// does more than to start another program. `None` when only the machine's first process is left.
 #[must_use]
-pub fn host_of(pid: i32) -> Option<ProcRef> {
+pub fn find_host(pid: i32) -> Option<ProcRef> {
     let mut at = procfs::stat(pid)?.ppid;
-    for _ in 0..ABOVE_MOST {
+    for _ in 0..MAX_ANCESTORS {
         if at <= 1 {
             return None;
         }
-        let program = procfs::program_name(at).or_else(|| procfs::name(at))?;
+        let program = procfs::executable_name(at).or_else(|| procfs::process_name(at))?;
         let stat = procfs::stat(at)?;
         if !is_wrapper_program(&program) {
             return Some(ProcRef { pid: at, start_ticks: stat.start_ticks });
@@ -329,11 +338,11 @@ pub fn host_of(pid: i32) -> Option<ProcRef> {
     None
 }
 
-fn spec(
+fn adoption_spec(
     task_id: TaskId,
     session_id: SessionId,
     (command, cwd): (TaskCommand, String),
-    terms: &Terms,
+    terms: &AdoptionSettings,
 ) -> TaskSpec {
     TaskSpec {
         task_id,
@@ -369,15 +378,15 @@ fn spec(
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the file that a process writes to, and its name, where it is the user's and has one: a
 /// file without a name can be read by nobody else.
-fn output_of(pid: i32) -> Option<(OwnedFd, String)> {
+fn user_output_file(pid: i32) -> Option<(OwnedFd, String)> {
     let link = format!("/proc/{pid}/fd/1");
-    let file = output::open_own(Path::new(&link), true).ok()?;
+    let file = output::open_user_file(Path::new(&link), true).ok()?;
     let path = std::fs::read_link(link).ok()?.into_os_string().into_string().ok()?;
     Path::new(&path).exists().then_some((file, path))
 }

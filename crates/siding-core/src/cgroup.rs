@@ -9,25 +9,25 @@
 //! the end of another that was started inside it. A group is used for one task and never again,
 //! since one that was killed kills whoever is born into it later.
 
+mod delegation;
 mod group;
 mod memory;
-mod own;
 
 use siding_model::id::TaskId;
 
-pub use group::Group;
-pub use memory::{Killed, Memory};
-pub use own::{Delegation, Own};
+pub use delegation::{Delegation, OwnCgroup};
+pub use group::TaskGroup;
+pub use memory::{GroupMemory, OomKills};
 
 /// What the name of a task's group begins with; the task's id follows.
-const PREFIX: &str = "siding-";
+const GROUP_PREFIX: &str = "siding-";
 
 /// Returns the name of a task's group.
-fn name(id: TaskId) -> String {
-    format!("{PREFIX}{id}")
+fn group_name(id: TaskId) -> String {
+    format!("{GROUP_PREFIX}{id}")
 }
 
 /// Returns the task whose group has this name.
-fn task_of(name: &std::ffi::OsStr) -> Option<TaskId> {
-    name.to_str()?.strip_prefix(PREFIX)?.parse().ok()
+fn parse_group_name(name: &std::ffi::OsStr) -> Option<TaskId> {
+    name.to_str()?.strip_prefix(GROUP_PREFIX)?.parse().ok()
 }

@@ -6,7 +6,7 @@
 mod kernel;
 mod limits;
 mod net;
-mod place;
+mod state_dir;
 #[cfg(test)]
 mod tests;
 
@@ -21,9 +21,9 @@ pub struct Check {
     /// What.
     pub name: &'static str,
     /// How it is.
-    pub state: State,
+    pub state: CheckState,
     /// How much depends on it.
-    pub weight: Weight,
+    pub weight: CheckWeight,
     /// What was found.
     pub found: String,
     /// What is weaker where it is missing.
@@ -34,7 +34,7 @@ pub struct Check {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     /// As it should be.
     Ok,
     /// There, but not as much of it as there could be.
@@ -43,7 +43,7 @@ pub enum State {
     Missing,
 }
 
-impl State {
+impl CheckState {
     /// Returns the word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -55,7 +55,7 @@ impl State {
     }
 
     /// Returns [`State::Ok`] if it is there, else [`State::Missing`].
-    const fn present(there: bool) -> Self {
+    const fn from_presence(there: bool) -> Self {
         if there { Self::Ok } else { Self::Missing }
     }
 }
@@ -64,7 +64,7 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Weight {
+pub enum CheckWeight {
     /// siding cannot work where it is missing.
     Needed,
     /// A guarantee is weaker without it.
@@ -77,7 +77,7 @@ pub enum Weight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum DoctorVerdict {
     /// Every guarantee holds.
     Whole,
     /// siding works, and a guarantee is weaker.
@@ -89,29 +89,33 @@ pub enum Verdict {
 /// Looks at this machine, at the state directory in `state`, which is made if it is missing, and
 /// for the shell that runs commands.
 #[must_use]
-pub fn examine(state: Option<&Path>, shell: &str) -> Vec<Check> {
+pub fn run_checks(state: Option<&Path>, shell: &str) -> Vec<Check> {
     let mut checks = kernel::checks();
     checks.push(kernel::shell(shell));
     checks.extend(limits::checks());
     checks.extend(net::checks());
-    checks.extend(place::checks(state));
+    checks.extend(state_dir::checks(state));
     checks
 }
 
 /// Returns what checks come to.
 #[must_use]
-pub fn verdict(checks: &[Check]) -> Verdict {
-    let bad = |check: &&Check| check.state != State::Ok && check.weight != Weight::Comfort;
-    if checks.iter().any(|check| (check.weight, check.state) == (Weight::Needed, State::Missing)) {
-        Verdict::Broken
+pub fn verdict(checks: &[Check]) -> DoctorVerdict {
+    let bad =
+        |check: &&Check| check.state != CheckState::Ok && check.weight != CheckWeight::Comfort;
+    if checks
+        .iter()
+        .any(|check| (check.weight, check.state) == (CheckWeight::Needed, CheckState::Missing))
+    {
+        DoctorVerdict::Broken
     } else if checks.iter().any(|check| bad(&check)) {
-        Verdict::Weaker
+        DoctorVerdict::Weaker
     } else {
-        Verdict::Whole
+        DoctorVerdict::Whole
     }
 }
 
 /// Returns a number in a file of `/proc`, or `None`.
-fn number_in(path: &str) -> Option<u64> {
+fn read_number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -8,15 +8,17 @@
 //!                         /claim.ID  a command that is marked, and that no shim keeps yet
 //! ```
 
-mod claim;
 mod files;
-mod launch;
 mod mark;
+mod sandbox_adoption;
+mod supervisor;
 
-pub use claim::{claim_commands, give_again, is_unkept, leave_host};
-pub use files::{Current, HostFiles, Reach, is_beyond_this_namespace, reach};
-pub use launch::{
-    SUPERVISOR_ARGUMENT, SUPERVISOR_LOCK, SUPERVISOR_NAME, Unsupervised, can_be_watched, supervise,
-    watched_mark,
+pub use files::{AdoptionRoute, HostContext, HostFiles, adoption_route, is_in_other_pid_namespace};
+pub use mark::{mark_host, processes_with_mark};
+pub use sandbox_adoption::{
+    adopt_sandboxed_commands, drop_host_mark, is_unsupervised, retry_claims,
 };
-pub use mark::{mark_host, marked};
+pub use supervisor::{
+    SUPERVISOR_ARGUMENT, SUPERVISOR_LOCK_FD, SUPERVISOR_NAME, SuperviseError, check_supervisable,
+    supervise, supervised_mark,
+};

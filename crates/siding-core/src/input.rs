@@ -11,14 +11,14 @@ use siding_model::protocol::ShimRequest;
 use siding_model::spec::StdinMode;
 
 use crate::output::INPUT_FIFO;
-use crate::store::{Root, TaskDir};
+use crate::store::{StateDir, TaskDir};
 use crate::sys::{clock, file, poll};
-use crate::watch::{Watch, WatchError};
+use crate::watch::{TaskWatch, WatchError};
 
 /// How long the task may leave its input unread, in milliseconds.
 const UNREAD_MS: u64 = 10_000;
 /// How long its shim may take to close it, or to note that something was written, in milliseconds.
-const ANSWER_MS: u64 = 10_000;
+const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
 /// Why nothing can be written to a task.
 #[derive(Debug, thiserror::Error)]
@@ -74,29 +74,29 @@ pub enum InputError {
 }
 
 /// Time between two words to the shim that somebody has written, in milliseconds.
-const TELL_MS: u64 = 1_000;
+const WRITE_NOTICE_INTERVAL_MS: u64 = 1_000;
 
 /// The writing end of a task's input.
 #[derive(Debug)]
-pub struct Input<'r> {
-    root: &'r Root,
+pub struct TaskInput<'r> {
+    root: &'r StateDir,
     program: &'r CStr,
     id: TaskId,
-    fifo: OwnedFd,
+    input_fifo: OwnedFd,
     /// The task's shim, once it was told something.
-    shim: Option<Watch<'r>>,
+    shim: Option<TaskWatch<'r>>,
     /// When it was told that somebody has written.
-    told: Option<MonotonicMs>,
+    last_notified: Option<MonotonicMs>,
 }
 
-impl<'r> Input<'r> {
+impl<'r> TaskInput<'r> {
     /// Opens the input of a task.
     ///
     /// # Errors
     ///
     /// [`InputError`].
     pub fn open(
-        root: &'r Root,
+        root: &'r StateDir,
         program: &'r CStr,
         dir: &TaskDir,
         state: &TaskState,
@@ -104,7 +104,7 @@ impl<'r> Input<'r> {
         if dir.id().kind() == TaskKind::InProcessTeammate {
             return Err(InputError::Teammate { id: dir.id() });
         }
-        Self::of_host(root, program, dir, state)
+        Self::open_for_host(root, program, dir, state)
     }
 
     /// As [`Self::open`], for the host of a teammate too.
@@ -112,8 +112,8 @@ impl<'r> Input<'r> {
     /// # Errors
     ///
     /// [`InputError`].
-    pub fn of_host(
-        root: &'r Root,
+    pub fn open_for_host(
+        root: &'r StateDir,
         program: &'r CStr,
         dir: &TaskDir,
         state: &TaskState,
@@ -125,10 +125,13 @@ impl<'r> Input<'r> {
         if state.spec.stdin != StdinMode::Pipe {
             return Err(InputError::NoPipe { id });
         }
-        let fifo =
-            dir.place().and_then(|place| file::open_at(place, INPUT_FIFO, file::Open::FifoWrite));
+        let fifo = dir
+            .endpoint_dir()
+            .and_then(|place| file::open_at(place, INPUT_FIFO, file::OpenMode::FifoWrite));
         match fifo {
-            Ok(fifo) => Ok(Self { root, program, id, fifo, shim: None, told: None }),
+            Ok(fifo) => {
+                Ok(Self { root, program, id, input_fifo: fifo, shim: None, last_notified: None })
+            }
             Err(error) if is_closed(&error) => Err(InputError::Closed { id }),
             Err(source) => Err(InputError::Io { doing: "open", id, source }),
         }
@@ -145,9 +148,11 @@ impl<'r> Input<'r> {
             return Ok(());
         }
         while !bytes.is_empty() {
-            match file::write(&self.fifo, bytes) {
+            match file::write(&self.input_fifo, bytes) {
                 Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(bytes.len())?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait_writable(bytes.len())?
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_closed(&error) => {
                     return Err(InputError::Closed { id: self.id });
@@ -158,34 +163,34 @@ impl<'r> Input<'r> {
             }
         }
         // Not for each block of a file: no task is noted as silent so soon after.
-        let now = clock::mono();
-        if self.told.is_none_or(|told| now.ms_since(told) >= TELL_MS) {
-            self.told = Some(now);
+        let now = clock::monotonic_now();
+        if self.last_notified.is_none_or(|told| now.ms_since(told) >= WRITE_NOTICE_INTERVAL_MS) {
+            self.last_notified = Some(now);
             // An older shim knows no such request, and the bytes are with the task in any case.
-            let _written_all_the_same = self.tell_shim(&ShimRequest::InputWritten);
+            let _best_effort = self.request_shim(&ShimRequest::InputWritten);
         }
         Ok(())
     }
 
     /// Asks the task's shim, by the connection there is.
-    fn tell_shim(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
+    fn request_shim(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
         let shim = match &mut self.shim {
             Some(shim) => shim,
-            none => none.insert(Watch::open(self.root, self.program, self.id)?),
+            none => none.insert(TaskWatch::open(self.root, self.program, self.id)?),
         };
-        shim.ask(request, ANSWER_MS).map(drop)
+        shim.request(request, SHIM_REPLY_TIMEOUT_MS).map(drop)
     }
 
-    fn wait(&self, left_bytes: usize) -> Result<(), InputError> {
-        let until = clock::mono().plus_ms(UNREAD_MS);
+    fn wait_writable(&self, left_bytes: usize) -> Result<(), InputError> {
+        let until = clock::monotonic_now().plus_ms(UNREAD_MS);
         loop {
-            let left = until.ms_since(clock::mono());
-            let writable = poll::writable(self.fifo.as_fd(), left)
+            let remaining_ms = until.ms_since(clock::monotonic_now());
+            let writable = poll::wait_writable(self.input_fifo.as_fd(), remaining_ms)
                 .map_err(|source| InputError::Io { doing: "wait for", id: self.id, source })?;
             if writable {
                 return Ok(());
             }
-            if left == 0 {
+            if remaining_ms == 0 {
                 return Err(InputError::Unread { id: self.id, left_bytes });
             }
         }
@@ -197,9 +202,9 @@ impl<'r> Input<'r> {
     ///
     /// [`InputError::Watch`].
     pub fn close(mut self, dir: &TaskDir) -> Result<(), InputError> {
-        self.tell_shim(&ShimRequest::CloseStdin)?;
+        self.request_shim(&ShimRequest::CloseStdin)?;
         // Whoever comes later learns that it is closed.
-        let _already_gone = dir.place().and_then(|place| file::remove(place, INPUT_FIFO));
+        let _already_removed = dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
         // The task sees the end when the last writer is gone, and that is this one.
         Ok(())
     }
@@ -217,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_input_is_told_from_other_failures() {
+    fn a_closed_input_is_distinguished_from_other_errors() {
         assert!(is_closed(&io::Error::from_raw_os_error(6)));
         assert!(is_closed(&ErrorKind::BrokenPipe.into()) && is_closed(&ErrorKind::NotFound.into()));
         assert!(!is_closed(&ErrorKind::PermissionDenied.into()));

@@ -14,10 +14,10 @@ use siding_model::net::NetPolicy;
 use siding_model::process::{MonotonicMs, ProcRef, UnixMs};
 use siding_model::spec::TaskSpec;
 
-use crate::link::Link;
 use crate::proxy;
-use crate::store::{LockedTask, Root, TaskDir};
-use crate::sys::{descriptor, detached, file, socket};
+use crate::shim_client::ShimConnection;
+use crate::store::{LockedTask, StateDir, TaskDir};
+use crate::sys::{daemonize, descriptor, file, unix_socket};
 
 /// First argument by which the program knows that it is to be a shim.
 pub const SHIM_ARGUMENT: &str = "__shim";
@@ -26,20 +26,20 @@ pub const SHIM_ARGUMENT: &str = "__shim";
 pub const SHIM_NAME: &CStr = c"siding-shim";
 
 /// The descriptor with which a shim is started, after 0, 1 and 2: its socket to whoever started it.
-pub const STARTER: i32 = 3;
+pub const STARTER_FD: i32 = 3;
 
 /// The program that is executed to become a shim: the one that runs now, even if another has
 /// been installed in its place since.
-pub const THIS_PROGRAM: &CStr = c"/proc/self/exe";
+pub const SELF_EXE: &CStr = c"/proc/self/exe";
 
 /// Arguments of a shim that keeps nothing yet. The last only makes room for the task's id.
-const ARGUMENTS: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
+const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
 /// What a shim is to do, sent as a packet of its starter, with the descriptors of
 /// [`Handed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Errand {
+pub enum ShimCommand {
     /// Start this new task. The memory holds a [`Birth`].
     Start(TaskId),
     /// The same, with the proxy through which it reaches the network.
@@ -57,67 +57,77 @@ pub enum Errand {
 
 /// What is handed to a shim with its errand.
 #[derive(Debug)]
-pub struct Handed {
+pub struct ShimFds {
     /// The state directory.
     pub root: OwnedFd,
     /// The task's directory, which carries the task's lock if it is its place.
     pub dir: OwnedFd,
     /// A file in memory.
-    pub memory: OwnedFd,
+    pub memfd: OwnedFd,
     /// The task's place when that is not its directory. It carries the task's lock then.
-    pub place: Option<OwnedFd>,
+    pub runtime_dir: Option<OwnedFd>,
     /// Socket to the task's proxy, which lives as long as somebody holds it.
     pub proxy: Option<OwnedFd>,
 }
 
-impl Handed {
+impl ShimFds {
     /// Waits for the errand. `None` when there is none: the starter had nothing to do after all,
     /// or is gone.
     ///
     /// # Errors
     ///
     /// The operating system's; `InvalidData` when it is no errand.
-    pub fn receive(starter: impl AsFd) -> io::Result<Option<(Errand, Self)>> {
-        let Some((packet, mut descriptors)) = socket::receive_with(starter, ERRAND_MAX)? else {
+    pub fn receive(starter: impl AsFd) -> io::Result<Option<(ShimCommand, Self)>> {
+        let Some((packet, mut descriptors)) =
+            unix_socket::receive_with_fds(starter, MAX_COMMAND_BYTES)?
+        else {
             return Ok(None);
         };
         let errand = serde_json::from_slice(&packet)?;
         // The last one, whether there is a place or not.
-        let proxy = if matches!(errand, Errand::StartBehind(_)) { descriptors.pop() } else { None };
+        let proxy =
+            if matches!(errand, ShimCommand::StartBehind(_)) { descriptors.pop() } else { None };
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
         let (root, dir, memory) = (next()?, next()?, next()?);
-        Ok(Some((errand, Self { root, dir, memory, place: descriptors.next(), proxy })))
+        Ok(Some((
+            errand,
+            Self { root, dir, memfd: memory, runtime_dir: descriptors.next(), proxy },
+        )))
     }
 
     /// Returns what comes with [`Errand::Adopt`]: the file in memory, the descriptor that holds the
     /// process, and the file that it writes to.
     #[must_use]
-    pub fn adopted(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
-        (self.memory, self.dir, self.place)
+    pub fn into_adoption(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
+        (self.memfd, self.dir, self.runtime_dir)
     }
 }
 
 /// Largest packet with an [`Errand`], in bytes.
-const ERRAND_MAX: usize = 256;
+const MAX_COMMAND_BYTES: usize = 256;
 
 /// A shim that keeps nothing yet. It leaves when this is dropped.
 #[derive(Debug)]
-pub struct Shim {
+pub struct IdleShim {
     socket: OwnedFd,
     /// Where it was forked: tells whether that worked.
-    between: Option<detached::Between>,
+    intermediate: Option<daemonize::IntermediateChild>,
 }
 
-impl Shim {
+impl IdleShim {
     /// Starts a shim by executing `program`.
     ///
     /// # Errors
     ///
     /// The operating system's.
     pub fn start(program: &CStr) -> io::Result<Self> {
-        Self::with(|descriptors| {
-            detached::detached(&detached::Detached { program, argv: &ARGUMENTS, descriptors })?;
+        Self::from_spawn(|descriptors| {
+            daemonize::spawn_daemon(&daemonize::DaemonCommand {
+                program,
+                argv: &SHIM_ARGV,
+                descriptors,
+            })?;
             Ok(None)
         })
     }
@@ -130,17 +140,17 @@ impl Shim {
     ///
     /// The operating system's.
     pub fn fork(main: fn() -> u8) -> io::Result<Self> {
-        Self::with(|descriptors| detached::forked(descriptors, main).map(Some))
+        Self::from_spawn(|descriptors| daemonize::fork_daemon(descriptors, main).map(Some))
     }
 
-    fn with(
-        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<detached::Between>>,
+    fn from_spawn(
+        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<daemonize::IntermediateChild>>,
     ) -> io::Result<Self> {
         let null = file::open_null()?;
-        let (socket, theirs) = socket::pair()?;
+        let (socket, theirs) = unix_socket::pair()?;
         let null = null.as_fd();
         let between = start(&[null, null, null, theirs.as_fd()])?;
-        Ok(Self { socket, between })
+        Ok(Self { socket, intermediate: between })
     }
 
     /// Has it start a new task, and hands it the directory's lock. `environment` is the task's
@@ -149,21 +159,21 @@ impl Shim {
     /// # Errors
     ///
     /// The operating system's; `EPIPE` when the shim was killed meanwhile.
-    pub fn task(
+    pub fn start_task(
         self,
-        root: &Root,
+        root: &StateDir,
         dir: TaskDir,
         spec: &TaskSpec,
         environment: &[CString],
-    ) -> io::Result<Link> {
-        let birth = Birth::written(spec, environment)?;
+    ) -> io::Result<ShimConnection> {
+        let birth = TaskPayload::encode_payload(spec, environment)?;
         let NetPolicy::Allow(hosts) = &spec.net else {
-            return self.send(Errand::Start(spec.task_id), root, &dir, &birth);
+            return self.send_command(ShimCommand::Start(spec.task_id), root, &dir, &birth);
         };
         let proxy = proxy::start(hosts, spec.task_id)?;
-        let errand = Errand::StartBehind(spec.task_id);
-        let more = [dir.away(), Some(proxy.as_fd())];
-        self.hand(errand, [root.as_fd(), dir.as_fd()], more, &birth)
+        let errand = ShimCommand::StartBehind(spec.task_id);
+        let more = [dir.runtime_dir(), Some(proxy.as_fd())];
+        self.send_command_with(errand, [root.as_fd(), dir.as_fd()], more, &birth)
     }
 
     /// Has it take over a task whose shim is dead, and hands it the lock. `found` are processes of
@@ -173,8 +183,18 @@ impl Shim {
     /// # Errors
     ///
     /// As [`Self::task`].
-    pub fn rescue(self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<Link> {
-        self.send(Errand::Rescue(task.dir().id()), root, task.dir(), &handed(found)?)
+    pub fn take_over(
+        self,
+        root: &StateDir,
+        task: &LockedTask,
+        found: &[ProcRef],
+    ) -> io::Result<ShimConnection> {
+        self.send_command(
+            ShimCommand::Rescue(task.dir().id()),
+            root,
+            task.dir(),
+            &encode_processes(found)?,
+        )
     }
 
     /// Lets it take over several tasks.
@@ -182,9 +202,9 @@ impl Shim {
     /// # Errors
     ///
     /// The operating system's; `EPIPE` when the shim was killed meanwhile.
-    pub fn gather(mut self) -> io::Result<Gathering> {
-        self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
-        Ok(Gathering { link: Link::over(self.socket) })
+    pub fn into_batch(mut self) -> io::Result<BatchTakeover> {
+        self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
+        Ok(BatchTakeover { link: ShimConnection::from_socket(self.socket) })
     }
 
     /// Has it take on a process that is marked. `leader` holds it, `output` is the file that it writes
@@ -195,30 +215,41 @@ impl Shim {
     /// As [`Self::task`].
     pub fn adopt(
         self,
-        root: &Root,
+        root: &StateDir,
         adoption: &Adoption,
         leader: BorrowedFd<'_>,
         output: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Link> {
+    ) -> io::Result<ShimConnection> {
         let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
-        let errand = Errand::Adopt(adoption.spec.task_id);
-        self.hand(errand, [root.as_fd(), leader], [output, None], &content)
+        let errand = ShimCommand::Adopt(adoption.spec.task_id);
+        self.send_command_with(errand, [root.as_fd(), leader], [output, None], &content)
     }
 
-    fn send(self, errand: Errand, root: &Root, dir: &TaskDir, content: &[u8]) -> io::Result<Link> {
-        self.hand(errand, [root.as_fd(), dir.as_fd()], [dir.away(), None], content)
+    fn send_command(
+        self,
+        errand: ShimCommand,
+        root: &StateDir,
+        dir: &TaskDir,
+        content: &[u8],
+    ) -> io::Result<ShimConnection> {
+        self.send_command_with(
+            errand,
+            [root.as_fd(), dir.as_fd()],
+            [dir.runtime_dir(), None],
+            content,
+        )
     }
 
-    fn hand(
+    fn send_command_with(
         mut self,
-        errand: Errand,
+        errand: ShimCommand,
         [root, dir]: [BorrowedFd<'_>; 2],
         more: [Option<BorrowedFd<'_>>; 2],
         content: &[u8],
-    ) -> io::Result<Link> {
-        self.between.as_mut().map_or(Ok(()), detached::Between::left)?;
-        hand_over(&self.socket, errand, [root, dir], more, content)?;
-        Ok(Link::over(self.socket))
+    ) -> io::Result<ShimConnection> {
+        self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
+        send_command_packet(&self.socket, errand, [root, dir], more, content)?;
+        Ok(ShimConnection::from_socket(self.socket))
     }
 }
 
@@ -254,62 +285,67 @@ impl Adoption {
     ///
     /// The operating system's; `InvalidData` when the file holds something else.
     pub fn read(memory: impl AsFd) -> io::Result<Self> {
-        Ok(serde_json::from_slice(&file::read_whole(memory.as_fd(), BIRTH_MAX)?)?)
+        Ok(serde_json::from_slice(&file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?)?)
     }
 }
 
 /// A shim that is given one task after the other. It begins with what it has when this is dropped.
 #[derive(Debug)]
-pub struct Gathering {
-    link: Link,
+pub struct BatchTakeover {
+    link: ShimConnection,
 }
 
-impl Gathering {
+impl BatchTakeover {
     /// Most tasks that one shim takes over: with six descriptors each, and as many again for their
     /// processes, it stays below the usual limit of 1,024.
-    pub const MOST: usize = 64;
+    pub const MAX_BATCH_TASKS: usize = 64;
 
     /// Hands it one more task, as [`Shim::rescue`] does. Its answer comes over the link.
     ///
     /// # Errors
     ///
     /// The operating system's; `EPIPE` when the shim was killed, or has begun without us.
-    pub fn rescue(&self, root: &Root, task: &LockedTask, found: &[ProcRef]) -> io::Result<&Link> {
-        let errand = Errand::RescueAmong(task.dir().id());
+    pub fn add_task(
+        &self,
+        root: &StateDir,
+        task: &LockedTask,
+        found: &[ProcRef],
+    ) -> io::Result<&ShimConnection> {
+        let errand = ShimCommand::RescueAmong(task.dir().id());
         let dir = task.dir();
-        let content = handed(found)?;
-        let more = [dir.away(), None];
-        hand_over(&self.link, errand, [root.as_fd(), dir.as_fd()], more, &content)?;
+        let content = encode_processes(found)?;
+        let more = [dir.runtime_dir(), None];
+        send_command_packet(&self.link, errand, [root.as_fd(), dir.as_fd()], more, &content)?;
         Ok(&self.link)
     }
 }
 
-fn handed(found: &[ProcRef]) -> io::Result<Vec<u8>> {
-    serde_json::to_vec(&found[..found.len().min(HANDED)]).map_err(io::Error::other)
+fn encode_processes(found: &[ProcRef]) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(&found[..found.len().min(MAX_HANDED_PROCESSES)]).map_err(io::Error::other)
 }
 
-fn hand_over(
+fn send_command_packet(
     socket: impl AsFd,
-    errand: Errand,
+    errand: ShimCommand,
     [root, dir]: [BorrowedFd<'_>; 2],
     more: [Option<BorrowedFd<'_>>; 2],
     content: &[u8],
 ) -> io::Result<()> {
-    let memory = descriptor::memory_file("siding-errand")?;
+    let memory = descriptor::create_memfd("siding-errand")?;
     file::write_all_at(&memory, content, 0)?;
     let mut descriptors = vec![root, dir, memory.as_fd()];
     descriptors.extend(more.into_iter().flatten());
     let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
-    socket::send_with(socket, &packet, &descriptors)
+    unix_socket::send_with_fds(socket, &packet, &descriptors)
 }
 
 /// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others
 /// when those that it holds have ended.
-const HANDED: usize = 256;
+const MAX_HANDED_PROCESSES: usize = 256;
 
 /// All that a new task is born with.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct TaskPayload {
     /// What it is asked to be.
     pub spec: TaskSpec,
     /// Its whole environment, as `NAME=value`.
@@ -317,16 +353,16 @@ pub struct Birth {
 }
 
 /// Longest birth. A command may have 2 MiB of arguments and variables.
-const BIRTH_MAX: usize = 16 << 20;
+const MAX_PAYLOAD_BYTES: usize = 16 << 20;
 
-impl Birth {
+impl TaskPayload {
     /// Reads it back from the file in memory.
     ///
     /// # Errors
     ///
     /// The operating system's; `InvalidData` when the file holds something else.
     pub fn read(memory: impl AsFd) -> io::Result<Self> {
-        let bytes = file::read_whole(memory.as_fd(), BIRTH_MAX)?;
+        let bytes = file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?;
         let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a task's birth");
         let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(broken)?;
         let spec = serde_json::from_slice(&bytes[..end])?;
@@ -339,7 +375,7 @@ impl Birth {
     }
 
     /// Writes the specification as one line of JSON, then each variable ended by a zero byte.
-    fn written(spec: &TaskSpec, environment: &[CString]) -> io::Result<Vec<u8>> {
+    fn encode_payload(spec: &TaskSpec, environment: &[CString]) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(spec).map_err(io::Error::other)?;
         bytes.push(b'\n');
         for variable in environment {

@@ -8,21 +8,21 @@ use siding_model::id::TaskId;
 use siding_model::journal::{self, JournalError, Replayed};
 use siding_model::task_view::TaskView;
 
-use crate::journal_file::{self, ReadError};
-use crate::lanes;
-use crate::store::{Root, StoreError, TASKS};
+use crate::journal_file::{self, JournalReadError};
+use crate::parallel;
+use crate::store::{StateDir, StoreError, TASKS_DIR};
 use crate::sys::file;
-use crate::view::{self, Detail};
+use crate::view::{self, ViewDetail};
 
 /// Threads that read. The work is half the kernel's, and more do not make it faster.
-const THREADS: usize = 4;
+const READER_THREADS: usize = 4;
 /// Tasks that are worth a thread.
-const SHARE_MIN: usize = 64;
+const MIN_TASKS_PER_THREAD: usize = 64;
 /// Bytes read at first; nearly every journal is shorter.
-const BUFFER: usize = 16 << 10;
+const JOURNAL_BUFFER_BYTES: usize = 16 << 10;
 
 /// What a look at one task gave: `None` when it was removed meanwhile.
-pub type Listed<T> = (TaskId, Result<Option<T>, ReadError>);
+pub type ListedTask<T> = (TaskId, Result<Option<T>, JournalReadError>);
 
 /// Returns what `keep` makes of the views of tasks, in the order of `ids`. One that cannot be read
 /// hides no other.
@@ -33,18 +33,18 @@ pub type Listed<T> = (TaskId, Result<Option<T>, ReadError>);
 /// # Errors
 ///
 /// [`StoreError::Io`] when there is no way to any of them.
-pub fn views<T: Send>(
-    root: &Root,
+pub fn read_views<T: Send>(
+    root: &StateDir,
     ids: &[TaskId],
     keep: impl Fn(TaskView) -> T + Sync,
-) -> Result<Vec<Listed<T>>, StoreError> {
-    let tasks = file::open_at(root, TASKS, file::Open::Directory).map_err(|source| {
-        StoreError::Io { doing: "open", path: root.path().join(TASKS), source }
+) -> Result<Vec<ListedTask<T>>, StoreError> {
+    let tasks = file::open_at(root, TASKS_DIR, file::OpenMode::Directory).map_err(|source| {
+        StoreError::Io { doing: "open", path: root.path().join(TASKS_DIR), source }
     })?;
-    Ok(by_several(ids, |ids| {
-        let mut buffer = vec![0; BUFFER];
+    Ok(map_in_threads(ids, |ids| {
+        let mut buffer = vec![0; JOURNAL_BUFFER_BYTES];
         let look = |id: &TaskId| {
-            let view = one(root, &tasks, *id, &mut buffer);
+            let view = read_view(root, &tasks, *id, &mut buffer);
             (*id, view.map(|view| view.map(&keep)))
         };
         ids.iter().map(look).collect()
@@ -52,13 +52,13 @@ pub fn views<T: Send>(
 }
 
 /// Lets several threads look at tasks, a share each, and returns what they found in order.
-pub(crate) fn by_several<T: Send>(
+pub(crate) fn map_in_threads<T: Send>(
     ids: &[TaskId],
     look: impl Fn(&[TaskId]) -> Vec<T> + Sync,
 ) -> Vec<T> {
-    let most = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let shares: Vec<_> = ids.chunks(ids.len().div_ceil(most).max(SHARE_MIN)).collect();
-    lanes::map(&shares, most, |ids| look(ids)).into_iter().flatten().collect()
+    let most = std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS);
+    let shares: Vec<_> = ids.chunks(ids.len().div_ceil(most).max(MIN_TASKS_PER_THREAD)).collect();
+    parallel::map(&shares, most, |ids| look(ids)).into_iter().flatten().collect()
 }
 
 /// Returns the `count` tasks whose journals were written last, in no order.
@@ -66,15 +66,15 @@ pub(crate) fn by_several<T: Send>(
 /// This goes by the time stamps of files and is only good for leaving out what is surely old: a
 /// copied state directory has other stamps.
 #[must_use]
-pub fn latest(root: &Root, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
+pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
     if ids.len() <= count {
         return ids;
     }
-    let Ok(tasks) = file::open_at(root, TASKS, file::Open::Directory) else { return ids };
+    let Ok(tasks) = file::open_at(root, TASKS_DIR, file::OpenMode::Directory) else { return ids };
     let mut dated: Vec<_> = ids
         .into_iter()
         // What cannot be dated is looked at, and found to be unreadable or gone.
-        .map(|id| (file::written_at(&tasks, journal_of(id)).unwrap_or(i64::MAX), id))
+        .map(|id| (file::modified_ms(&tasks, journal_path(id)).unwrap_or(i64::MAX), id))
         .collect();
     if count > 0 {
         dated.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
@@ -83,41 +83,43 @@ pub fn latest(root: &Root, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
     dated.into_iter().map(|(_, id)| id).collect()
 }
 
-fn one(
-    root: &Root,
+fn read_view(
+    root: &StateDir,
     tasks: &OwnedFd,
     id: TaskId,
     buffer: &mut [u8],
-) -> Result<Option<TaskView>, ReadError> {
-    if let Some(view) = fold(tasks, id, buffer)
-        .and_then(|folded| view::of_closed(root, &folded.state))
+) -> Result<Option<TaskView>, JournalReadError> {
+    if let Some(view) = replay_short_journal(tasks, id, buffer)
+        .and_then(|folded| view::closed_task_view(root, &folded.state))
         .filter(|view| view.task_id == id)
     {
         return Ok(Some(view));
     }
     // It runs, or has a long journal, or something is wrong with it.
-    let dir = match root.task(id) {
+    let dir = match root.task_dir(id) {
         Ok(dir) => dir,
         Err(StoreError::NoSuchTask { .. }) => return Ok(None),
         Err(StoreError::Io { source, .. }) => return Err(source.into()),
         Err(
             StoreError::Exposed { .. }
-            | StoreError::Foreign { .. }
-            | StoreError::NoPlace(_)
+            | StoreError::OtherUser { .. }
+            | StoreError::RuntimeDir(_)
             | StoreError::Ambiguous(_),
         ) => return Err(io::Error::from(io::ErrorKind::PermissionDenied).into()),
     };
     match dir.read() {
-        Ok(folded) => Ok(Some(view::of(root, &dir, &folded.state, Detail::Full))),
+        Ok(folded) => Ok(Some(view::task_view(root, &dir, &folded.state, ViewDetail::Full))),
         // Removed after its directory was opened, which then has no journal.
-        Err(ReadError::Content(JournalError::Empty)) if root.task(id).is_err() => Ok(None),
+        Err(JournalReadError::Content(JournalError::Empty)) if root.task_dir(id).is_err() => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
 
 /// Reads a short journal with three system calls.
-fn fold(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
-    let fd = file::open_at(tasks, journal_of(id), file::Open::Read).ok()?;
+fn replay_short_journal(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
+    let fd = file::open_at(tasks, journal_path(id), file::OpenMode::Read).ok()?;
     let count = file::read_at(fd.as_fd(), buffer, 0).ok()?;
     // A full buffer may not be all.
     if count == buffer.len() {
@@ -126,8 +128,8 @@ fn fold(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
     journal::replay(&buffer[..count]).ok()
 }
 
-fn journal_of(id: TaskId) -> String {
-    format!("{id}/{}", journal_file::NAME)
+fn journal_path(id: TaskId) -> String {
+    format!("{id}/{}", journal_file::JOURNAL_FILE)
 }
 
 #[cfg(test)]
@@ -143,20 +145,20 @@ mod tests {
     use super::*;
     use crate::journal_file::JournalFile;
 
-    const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
+    const DEAD_PROCESS: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
-    fn ended(root: &Root, code: u8) -> TaskId {
+    fn create_ended_task(root: &StateDir, code: u8) -> TaskId {
         let id = root.new_id(TaskKind::LocalBash).unwrap();
         let accepted = AcceptedTask {
             format: BASE_FORMAT,
             boot: BootId("an earlier one".to_owned()),
             at: MonotonicMs(1),
             wall: UnixMs(1),
-            shim: GONE,
+            shim: DEAD_PROCESS,
             cgroup: None,
             adopted: None,
             // Every second journal is longer than what is read at first.
-            spec: spec(id, if code.is_multiple_of(2) { 1 } else { BUFFER }),
+            spec: task_spec(id, if code.is_multiple_of(2) { 1 } else { JOURNAL_BUFFER_BYTES }),
         };
         let end = LeaderEnd::Exited { code };
         let ended = TaskEvent::LeaderEnded {
@@ -173,7 +175,7 @@ mod tests {
                 Record::Accepted(Box::new(accepted)),
                 Record::Event {
                     at: MonotonicMs(2),
-                    event: TaskEvent::Spawned { leader: GONE.into() },
+                    event: TaskEvent::Spawned { leader: DEAD_PROCESS.into() },
                 },
                 Record::Event { at: MonotonicMs(3), event: ended },
                 Record::Closed(Box::new(CloseSummary { output, ..CloseSummary::default() })),
@@ -182,7 +184,7 @@ mod tests {
         id
     }
 
-    fn spec(task_id: TaskId, command: usize) -> TaskSpec {
+    fn task_spec(task_id: TaskId, command: usize) -> TaskSpec {
         TaskSpec {
             task_id,
             session_id: "cli".parse().unwrap(),
@@ -214,15 +216,18 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_read_hides_no_other() {
+    fn an_unreadable_task_does_not_hide_the_others() {
         let temporary = tempfile::tempdir().unwrap();
-        let root = Root::open(&temporary.path().join("state")).unwrap();
-        let mut ids: Vec<TaskId> = (0..200).map(|code| ended(&root, code)).collect();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let mut ids: Vec<TaskId> = (0..200).map(|code| create_ended_task(&root, code)).collect();
         let damaged = ids[150];
-        std::fs::write(root.task(damaged).unwrap().path().join("journal"), "damaged\n").unwrap();
+        std::fs::write(root.task_dir(damaged).unwrap().path().join("journal"), "damaged\n")
+            .unwrap();
         let removed = root.new_id(TaskKind::LocalBash).unwrap();
         ids.push(removed);
-        for (code, (id, view)) in views(&root, &ids, |view| view).unwrap().into_iter().enumerate() {
+        for (code, (id, view)) in
+            read_views(&root, &ids, |view| view).unwrap().into_iter().enumerate()
+        {
             assert_eq!(id, ids[code], "the order is kept");
             match view {
                 Ok(Some(view)) => {
@@ -237,20 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_are_those_written_last() {
+    fn most_recent_returns_the_last_written_journals() {
         let temporary = tempfile::tempdir().unwrap();
-        let root = Root::open(&temporary.path().join("state")).unwrap();
-        let ids: Vec<TaskId> = (0..9).map(|code| ended(&root, code)).collect();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let ids: Vec<TaskId> = (0..9).map(|code| create_ended_task(&root, code)).collect();
         for (age, id) in ids.iter().enumerate() {
-            let path = root.task(*id).unwrap().path().join("journal");
+            let path = root.task_dir(*id).unwrap().path().join("journal");
             let file = std::fs::File::options().write(true).open(path).unwrap();
             let before = std::time::SystemTime::now() - std::time::Duration::from_secs(age as u64);
             file.set_modified(before).unwrap();
         }
-        let mut found = latest(&root, ids.clone(), 3);
+        let mut found = most_recent(&root, ids.clone(), 3);
         found.sort_unstable_by_key(|id| ids.iter().position(|other| other == id));
         assert_eq!(found, ids[..3]);
-        assert_eq!(latest(&root, ids.clone(), 9), ids);
-        assert!(latest(&root, ids, 0).is_empty());
+        assert_eq!(most_recent(&root, ids.clone(), 9), ids);
+        assert!(most_recent(&root, ids, 0).is_empty());
     }
 }

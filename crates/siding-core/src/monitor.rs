@@ -12,18 +12,18 @@ use siding_model::monitor::{LineBatch, LineCoalescer, Monitor};
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-use crate::output::{Hit, Hits, Matching};
+use crate::output::{LineMatch, LineMatcher, MatchHandler};
 use crate::store::TaskDir;
 
 /// The lines of one task, on their way to its journal.
 #[derive(Debug)]
-pub struct LineWatch(Matching<Taker>);
+pub struct LineWatch(LineMatcher<CoalescerSink>);
 
 #[derive(Debug)]
-struct Taker(LineCoalescer);
+struct CoalescerSink(LineCoalescer);
 
-impl Hits for Taker {
-    fn hit(&mut self, hit: Hit<'_>) -> ControlFlow<()> {
+impl MatchHandler for CoalescerSink {
+    fn on_match(&mut self, hit: LineMatch<'_>) -> ControlFlow<()> {
         self.0.push_line(hit.text, hit.to);
         ControlFlow::Continue(())
     }
@@ -35,7 +35,7 @@ impl LineWatch {
     /// # Errors
     ///
     /// `InvalidInput` when the pattern is no regular expression.
-    pub fn new(monitor: &Monitor, given: u32, now: MonotonicMs) -> io::Result<Self> {
+    pub fn new(monitor: &Monitor, records_written: u32, now: MonotonicMs) -> io::Result<Self> {
         let pattern = match &monitor.pattern {
             Some(pattern) => Some(
                 Regex::new(pattern)
@@ -43,7 +43,10 @@ impl LineWatch {
             ),
             None => None,
         };
-        Ok(Self(Matching::new(pattern, Taker(LineCoalescer::new(monitor, given, now)))))
+        Ok(Self(LineMatcher::new(
+            pattern,
+            CoalescerSink(LineCoalescer::new(monitor, records_written, now)),
+        )))
     }
 
     /// Begins where another left off: looks at what is stored behind the last line on record.
@@ -58,7 +61,7 @@ impl LineWatch {
         now: MonotonicMs,
     ) -> io::Result<Self> {
         let mut watch = Self::new(monitor, state.matched.records, now)?;
-        watch.0.read(dir, state.matched.end_offset)?;
+        watch.0.read_from(dir, state.matched.end_offset)?;
         Ok(watch)
     }
 
@@ -74,34 +77,34 @@ impl LineWatch {
     }
 
     /// Returns the next record that may be written now.
-    pub fn due(&mut self, at: MonotonicMs) -> Option<Record> {
-        self.coalescer().next_batch(at).map(|told| record(at, told))
+    pub fn next_due_record(&mut self, at: MonotonicMs) -> Option<Record> {
+        self.coalescer().next_batch(at).map(|told| monitor_record(at, told))
     }
 
     /// Returns what is left at the end of the task, the last line without a newline included. It
     /// waits for no rate.
-    pub fn rest(&mut self, at: MonotonicMs) -> Vec<Record> {
-        self.0.end();
+    pub fn flush(&mut self, at: MonotonicMs) -> Vec<Record> {
+        self.0.finish();
         let coalescer = self.coalescer();
-        let mut told: Vec<LineBatch> = std::iter::from_fn(|| coalescer.next_batch(at)).collect();
-        told.extend(coalescer.flush());
-        told.into_iter().map(|told| record(at, told)).collect()
+        let mut batches: Vec<LineBatch> = std::iter::from_fn(|| coalescer.next_batch(at)).collect();
+        batches.extend(coalescer.flush());
+        batches.into_iter().map(|told| monitor_record(at, told)).collect()
     }
 
     const fn coalescer(&mut self) -> &mut LineCoalescer {
-        &mut self.0.hits().0
+        &mut self.0.handler().0
     }
 }
 
 /// Returns the lines of a task that ended while nobody kept it, where it has a monitor.
 #[must_use]
-pub fn last_lines(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {
+pub fn lines_after_shim_loss(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {
     let Some(monitor) = &state.spec.monitor else { return Vec::new() };
     // Better an end without its last lines than no end.
-    LineWatch::resume(monitor, dir, state, at).map_or_else(|_| Vec::new(), |mut all| all.rest(at))
+    LineWatch::resume(monitor, dir, state, at).map_or_else(|_| Vec::new(), |mut all| all.flush(at))
 }
 
-fn record(at: MonotonicMs, told: LineBatch) -> Record {
+fn monitor_record(at: MonotonicMs, told: LineBatch) -> Record {
     let LineBatch { text, lines, dropped_lines: dropped, end_offset: to } = told;
     Record::Matched { at, text, lines, dropped, to }
 }

@@ -10,7 +10,7 @@
 //! time and may be removed.
 
 mod acks;
-mod consume;
+mod auto_ack;
 mod error;
 mod follow;
 mod index;
@@ -19,7 +19,7 @@ mod outbox;
 mod tests;
 
 pub use acks::{Acks, Durability};
-pub use consume::{consume, notices_of, returned};
+pub use auto_ack::{ack_returned, ack_shown, caller_notices};
 pub use error::NoticesError;
-pub use follow::{Follower, Woken};
-pub use outbox::{Look, Outbox, Turn};
+pub use follow::{FollowEvent, OutboxFollower};
+pub use outbox::{DeliveryLock, Outbox, PendingNotices};

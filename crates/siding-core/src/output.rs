@@ -10,33 +10,39 @@
 //!                                                                            └ a caller's function
 //! ```
 
+mod boundaries;
 mod chunks;
-mod ends;
-mod errors;
-mod extent;
-mod following;
+mod dedup_lines;
+mod error_lines;
 mod handover;
+mod head_tail;
+mod line_filter;
 mod lines;
 mod matching;
 mod page;
-mod places;
-mod pour;
 mod raw;
-mod reading;
-mod repeats;
-mod seen;
-mod select;
+mod read_cursor;
+mod reader;
+mod size;
 mod summary;
+mod tail_follow;
 #[cfg(test)]
 mod tests;
+mod writer_sink;
 
-pub use ends::MARKED_MIN;
-pub use extent::{Extent, FIFO, FILE, INPUT_FIFO, TAKING, gap_of, open, open_own, path};
-pub use following::Following;
-pub use handover::so_far;
-pub use matching::{Hit, Hits, Matching};
-pub use raw::{Copied, Pieces, copy};
-pub use reading::{Excerpt, PAGE_MIN, Query, Reading, Size, Stream, excerpt, last_lines, read};
-pub use seen::{mark_seen, seen};
-pub use select::Choose;
-pub use summary::gist;
+pub use handover::handover_excerpt;
+pub use head_tail::MIN_MARKED_TEXT_BYTES;
+pub use line_filter::LineFilter;
+pub use matching::{LineMatch, LineMatcher, MatchHandler};
+pub use raw::{CopyResult, RawChunks, copy};
+pub use read_cursor::{advance_read_cursor, load_read_cursor};
+pub use reader::{
+    Excerpt, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit, excerpt,
+    last_lines_offset, read,
+};
+pub use size::{
+    INPUT_FIFO, OUTPUT_FIFO, OUTPUT_FILE, OutputSize, SPLICE_MARKER_FILE, find_gap, open,
+    open_user_file, path,
+};
+pub use summary::task_summary;
+pub use tail_follow::TailFollower;

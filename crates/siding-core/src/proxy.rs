@@ -7,8 +7,8 @@
 //! It ends when nobody holds the other end of its socket any more: the task's shim has it, so the
 //! proxy ends with the task, and with a killed shim. Then the way out is shut.
 
-mod reach;
 mod relay;
+mod resolve;
 mod serve;
 mod tunnel;
 
@@ -20,8 +20,8 @@ use siding_model::id::TaskId;
 use siding_model::net::{NetPolicy, RemoteHosts};
 
 use crate::cgroup;
-use crate::launch::{STARTER, THIS_PROGRAM};
-use crate::sys::{descriptor, detached, file, limit, process, socket};
+use crate::launch::{SELF_EXE, STARTER_FD};
+use crate::sys::{birthmark, daemonize, descriptor, file, process, unix_socket};
 
 /// First argument by which the program knows that it is to be a proxy. The task's id follows.
 pub const PROXY_ARGUMENT: &str = "__proxy";
@@ -30,10 +30,10 @@ pub const PROXY_ARGUMENT: &str = "__proxy";
 pub const PROXY_NAME: &CStr = c"siding-proxy";
 
 /// Where the proxy listens in the task's namespace, which is empty: Squid's port.
-pub const PORT: u16 = 3128;
+pub const PROXY_PORT: u16 = 3128;
 
 /// Longest packet with a policy, in bytes: 256 names of 253 bytes, with ports.
-const POLICY_MAX: usize = 80 << 10;
+const MAX_POLICY_BYTES: usize = 80 << 10;
 
 /// Starts a proxy for these hosts. What is returned keeps it alive.
 ///
@@ -41,33 +41,33 @@ const POLICY_MAX: usize = 80 << 10;
 ///
 /// The operating system's.
 pub fn start(hosts: &RemoteHosts, task: TaskId) -> io::Result<OwnedFd> {
-    let (ours, theirs) = socket::pair()?;
+    let (ours, theirs) = unix_socket::pair()?;
     let null = file::open_null()?;
     let null = null.as_fd();
     let task = CString::new(task.to_string())?;
-    detached::detached(&detached::Detached {
-        program: THIS_PROGRAM,
+    daemonize::spawn_daemon(&daemonize::DaemonCommand {
+        program: SELF_EXE,
         argv: &[c"siding", c"__proxy", &task],
         descriptors: &[null, null, null, theirs.as_fd()],
     })?;
     let policy = NetPolicy::Allow(hosts.clone()).to_string();
-    socket::send(&ours, policy.as_bytes(), true)?;
+    unix_socket::send(&ours, policy.as_bytes(), true)?;
     Ok(ours)
 }
 
 /// Runs this process as a proxy until its task has ended. Returns the exit code of the process.
 #[must_use]
 pub fn main() -> u8 {
-    const USAGE: u8 = 2;
+    const USAGE_EXIT_CODE: u8 = 2;
     let task = std::env::args().nth(2).and_then(|id| id.parse().ok());
-    let (Ok(control), Some(task)) = (descriptor::inherited(STARTER), task) else {
+    let (Ok(control), Some(task)) = (descriptor::take_inherited(STARTER_FD), task) else {
         eprintln!("siding: `__proxy` is started by siding itself; run `siding --help`");
-        return USAGE;
+        return USAGE_EXIT_CODE;
     };
-    belong_to(task);
+    join_task(task);
     // The directory it was started in may be unmounted or removed.
-    let _stays = std::env::set_current_dir("/");
-    match take(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
+    let _best_effort = std::env::set_current_dir("/");
+    match receive_policy(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
         Some(()) => 0,
         None => u8::from(true),
     }
@@ -75,20 +75,20 @@ pub fn main() -> u8 {
 
 /// Becomes a process of this task, and of none around it: the proxy of a task inside a task must not
 /// count as the outer one's, nor end with that. What fails is as it was: it ends with its own task.
-fn belong_to(task: TaskId) {
+fn join_task(task: TaskId) {
     // First, so that nobody sees the mark under another name.
     process::set_name(PROXY_NAME);
-    let _counts_as_the_outer = limit::set_birthmark(task.birthmark());
-    let _ends_with_the_outer = cgroup::Own::find().map(|own| own.leave_task());
+    let _best_effort = birthmark::set_birthmark(task.birthmark());
+    let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
 }
 
 /// Takes the policy of whoever started this process, and the socket of the task's leader. `None` when
 /// there will be no task.
-fn take(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
-    let policy = socket::receive(control, POLICY_MAX, true).ok()??;
+fn receive_policy(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
+    let policy = unix_socket::receive(control, MAX_POLICY_BYTES, true).ok()??;
     let NetPolicy::Allow(hosts) = std::str::from_utf8(&policy).ok()?.parse().ok()? else {
         return None;
     };
-    let (_, descriptors) = socket::receive_with(control, 1).ok()??;
+    let (_, descriptors) = unix_socket::receive_with_fds(control, 1).ok()??;
     Some((hosts, descriptors.into_iter().next()?))
 }

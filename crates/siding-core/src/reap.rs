@@ -11,19 +11,19 @@
 //! ([`sockets()`]), and, only when asked for, what other programs left behind, by rules
 //! ([`foreign()`]).
 
-mod foreign;
-mod foresee;
-mod forgotten;
+mod dry_run;
+mod expired;
 mod hosts;
-mod leases;
 mod leftovers;
-mod log;
+mod orphan_processes;
+mod reap_log;
 mod recovery;
+mod session_shims;
 mod sockets;
 mod step;
-mod strays;
 #[cfg(test)]
 mod tests;
+mod unowned;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CStr;
@@ -37,23 +37,24 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, ProcRef, UnixMs};
 use siding_model::retention::RetentionLimits;
 
-use crate::cgroup::Group;
-use crate::journal_file::ReadError;
+use crate::cgroup::TaskGroup;
+use crate::journal_file::JournalReadError;
 use crate::session;
-use crate::store::{Root, StoreError};
+use crate::store::{StateDir, StoreError};
 use crate::sys::procfs;
-use crate::tree::Marks;
+use crate::tree::BirthmarkScan;
 
 pub(crate) use leftovers::stored_bytes;
-pub(crate) use log::LOGS;
+pub(crate) use reap_log::LOG_FILES;
 
-pub use foreign::{
-    Orphans, foreign, foreign_unattended, is_foreign_report_unseen, note_foreign_report,
+pub use hosts::{end_host, plan_hosts, reap_hosts};
+pub use session_shims::await_stopping;
+pub use sockets::reap_sockets;
+pub use step::{ReapStep, count_by_kind};
+pub use unowned::{
+    UnownedRules, is_unowned_report_unseen, reap_unowned, reap_unowned_unattended,
+    record_unowned_report,
 };
-pub use hosts::{end_host, hosts, hosts_foreseen};
-pub use leases::await_leaving;
-pub use sockets::sockets;
-pub use step::{Step, counts};
 
 /// Why nothing could be reaped at all.
 #[derive(Debug, thiserror::Error)]
@@ -75,29 +76,29 @@ pub enum ReapError {
 /// # Errors
 ///
 /// [`ReapError`].
-pub fn act(
-    root: &Root,
+pub fn reap_all(
+    root: &StateDir,
     program: &CStr,
     limits: &RetentionLimits,
     before_removal: impl FnOnce(),
-) -> Result<Vec<Step>, ReapError> {
-    let mut steps = hosts(root);
-    steps.extend(recovery::live_marked(root, program)?);
-    let mut survey = look(root)?;
-    let unmarked = recovery::unmarked(root, program, &survey)?;
+) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = reap_hosts(root);
+    steps.extend(recovery::recover_live_marked(root, program)?);
+    let mut survey = survey_all(root)?;
+    let unmarked = recovery::recover_unmarked(root, program, &survey)?;
     if !unmarked.is_empty() {
-        survey = look(root)?;
+        survey = survey_all(root)?;
     }
     steps.extend(unmarked);
-    steps.extend(leaving(root, &survey, |_| false));
-    let (ended, kept) = strays::end(root, &survey);
+    steps.extend(tasks_being_stopped(root, &survey, |_| false));
+    let (ended, kept) = orphan_processes::end_orphans(root, &survey);
     steps.extend(ended);
-    steps.extend(leftovers::groups(root, &survey));
-    steps.extend(leftovers::expired(root, &survey, &kept, limits, before_removal));
-    steps.extend(leftovers::unborn(root, &survey));
-    steps.extend(leftovers::unclaimed(root)?);
-    steps.extend(forgotten::sessions(root, &survey, limits));
-    steps.extend(forgotten::aside(root, &kept, limits));
+    steps.extend(leftovers::remove_leftover_groups(root, &survey));
+    steps.extend(leftovers::remove_expired_tasks(root, &survey, &kept, limits, before_removal));
+    steps.extend(leftovers::remove_unrecorded(root, &survey));
+    steps.extend(leftovers::remove_stale_claims(root)?);
+    steps.extend(expired::remove_expired_sessions(root, &survey, limits));
+    steps.extend(expired::remove_expired_aside(root, &kept, limits));
     Ok(steps)
 }
 
@@ -109,14 +110,14 @@ pub fn act(
 /// # Errors
 ///
 /// [`ReapError`].
-pub fn act_at_once(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> {
-    let mut steps = hosts(root);
-    steps.extend(recovery::live_marked(root, program)?);
+pub fn reap_urgent(root: &StateDir, program: &CStr) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = reap_hosts(root);
+    steps.extend(recovery::recover_live_marked(root, program)?);
     let mut wanted: BTreeSet<TaskId> = root.live_tasks()?.into_iter().collect();
-    wanted.extend(Marks::scan(|_, _| true).tasks());
-    let survey = look_at(root, wanted)?;
-    steps.extend(leaving(root, &survey, |_| false));
-    steps.extend(strays::end(root, &survey).0);
+    wanted.extend(BirthmarkScan::scan(|_, _| true).tasks_with_processes());
+    let survey = survey_tasks(root, wanted)?;
+    steps.extend(tasks_being_stopped(root, &survey, |_| false));
+    steps.extend(orphan_processes::end_orphans(root, &survey).0);
     Ok(steps)
 }
 
@@ -126,15 +127,15 @@ pub fn act_at_once(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> 
 /// # Errors
 ///
 /// [`ReapError`].
-pub fn foresee(root: &Root, limits: &RetentionLimits) -> Result<Vec<Step>, ReapError> {
-    let mut steps = hosts_foreseen(root);
-    steps.extend(foresee::steps(root, limits)?);
+pub fn plan_all(root: &StateDir, limits: &RetentionLimits) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = plan_hosts(root);
+    steps.extend(dry_run::plan_steps(root, limits)?);
     Ok(steps)
 }
 
 /// Returns how a task ended, `None` while it has not.
-fn outcome_of(root: &Root, id: TaskId) -> Option<Outcome> {
-    let folded = root.task(id).ok()?.read().ok()?;
+fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
+    let folded = root.task_dir(id).ok()?.read().ok()?;
     match folded.state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome.clone()),
         Phase::Starting { .. }
@@ -148,7 +149,7 @@ fn outcome_of(root: &Root, id: TaskId) -> Option<Outcome> {
 /// Where a task stands, as far as the reaper must know. Specifications are not held on to: a
 /// command may have megabytes.
 #[derive(Debug)]
-enum Standing {
+enum RecordedState {
     /// It has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
     /// It has ended. `group` is its control group if that is still there.
@@ -157,12 +158,12 @@ enum Standing {
         shim: ProcRef,
         at: UnixMs,
         session: SessionId,
-        news: Vec<NoticeId>,
-        group: Option<Group>,
+        notices: Vec<NoticeId>,
+        group: Option<TaskGroup>,
         released: bool,
     },
     /// Nothing is recorded.
-    Unborn,
+    NeverRecorded,
     /// Its journal cannot be read.
     Damaged { why: JournalError },
     /// A newer siding wrote its journal.
@@ -173,95 +174,110 @@ enum Standing {
 
 /// Every task, and this boot.
 #[derive(Debug)]
-struct Survey {
+struct TaskSurvey {
     boot: BootId,
-    tasks: BTreeMap<TaskId, Standing>,
+    tasks: BTreeMap<TaskId, RecordedState>,
 }
 
-impl Survey {
+impl TaskSurvey {
     /// Returns the control group that an ended task has left.
-    fn left_group(&self, id: TaskId) -> Option<&Group> {
+    fn leftover_group(&self, id: TaskId) -> Option<&TaskGroup> {
         match self.tasks.get(&id)? {
-            Standing::Ended { group, .. } => group.as_ref(),
-            Standing::Live { .. }
-            | Standing::Unborn
-            | Standing::Damaged { .. }
-            | Standing::TooNew { .. }
-            | Standing::Unreadable { .. } => None,
+            RecordedState::Ended { group, .. } => group.as_ref(),
+            RecordedState::Live { .. }
+            | RecordedState::NeverRecorded
+            | RecordedState::Damaged { .. }
+            | RecordedState::TooNew { .. }
+            | RecordedState::Unreadable { .. } => None,
         }
     }
 
     /// Returns the shims that live and keep a task.
-    fn shims(&self) -> impl Iterator<Item = ProcRef> {
+    fn live_shims(&self) -> impl Iterator<Item = ProcRef> {
         self.tasks.values().filter_map(|standing| match standing {
-            Standing::Live { shim, .. } if procfs::is_running(*shim) => Some(*shim),
-            Standing::Live { .. }
-            | Standing::Ended { .. }
-            | Standing::Unborn
-            | Standing::Damaged { .. }
-            | Standing::TooNew { .. }
-            | Standing::Unreadable { .. } => None,
+            RecordedState::Live { shim, .. } if procfs::is_running(*shim) => Some(*shim),
+            RecordedState::Live { .. }
+            | RecordedState::Ended { .. }
+            | RecordedState::NeverRecorded
+            | RecordedState::Damaged { .. }
+            | RecordedState::TooNew { .. }
+            | RecordedState::Unreadable { .. } => None,
         })
     }
 }
 
-fn look(root: &Root) -> Result<Survey, ReapError> {
-    look_at(root, root.all_tasks()?)
+fn survey_all(root: &StateDir) -> Result<TaskSurvey, ReapError> {
+    survey_tasks(root, root.all_tasks()?)
 }
 
-fn look_at(root: &Root, ids: impl IntoIterator<Item = TaskId>) -> Result<Survey, ReapError> {
+fn survey_tasks(
+    root: &StateDir,
+    ids: impl IntoIterator<Item = TaskId>,
+) -> Result<TaskSurvey, ReapError> {
     let boot = procfs::boot_id()?;
-    let tasks = ids.into_iter().filter_map(|id| Some((id, standing(root, id)?)));
-    Ok(Survey { boot, tasks: tasks.collect() })
+    let tasks = ids.into_iter().filter_map(|id| Some((id, read_recorded_state(root, id)?)));
+    Ok(TaskSurvey { boot, tasks: tasks.collect() })
 }
 
 /// Returns where a task stands, `None` when somebody has removed it.
-fn standing(root: &Root, id: TaskId) -> Option<Standing> {
-    let read = match root.task(id) {
+fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
+    let read = match root.task_dir(id) {
         Err(StoreError::NoSuchTask { .. }) => return None,
-        Err(StoreError::Io { source, .. }) => return Some(Standing::Unreadable { source }),
-        Err(_) => return Some(Standing::Unreadable { source: io::ErrorKind::Other.into() }),
-        Ok(dir) => dir.story(),
+        Err(StoreError::Io { source, .. }) => return Some(RecordedState::Unreadable { source }),
+        Err(_) => return Some(RecordedState::Unreadable { source: io::ErrorKind::Other.into() }),
+        Ok(dir) => dir.read_notices(),
     };
     Some(match read {
-        Ok(TaskNotices { state, .. }) if state.is_live() => Standing::Live {
+        Ok(TaskNotices { state, .. }) if state.is_live() => RecordedState::Live {
             shim: state.shim,
             keep: state.spec.keep,
             session: state.spec.session_id,
         },
-        Ok(TaskNotices { state, notices }) => Standing::Ended {
+        Ok(TaskNotices { state, notices }) => RecordedState::Ended {
             shim: state.shim,
             at: state.ended_wall(),
-            news: notices.iter().map(|notice| notice.id).collect(),
-            group: Group::of(&state).filter(Group::exists),
+            notices: notices.iter().map(|notice| notice.id).collect(),
+            group: TaskGroup::from_task(&state).filter(TaskGroup::exists),
             released: matches!(
                 state.lifecycle.phase(),
                 Phase::Ended { outcome: Outcome::Released { .. }, .. }
             ),
             session: state.spec.session_id,
         },
-        Err(ReadError::Io(source)) => Standing::Unreadable { source },
-        Err(ReadError::Content(JournalError::Empty)) => Standing::Unborn,
-        Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Standing::TooNew { why },
-        Err(ReadError::Content(why @ JournalError::Corrupt { .. })) => Standing::Damaged { why },
+        Err(JournalReadError::Io(source)) => RecordedState::Unreadable { source },
+        Err(JournalReadError::Content(JournalError::Empty)) => RecordedState::NeverRecorded,
+        Err(JournalReadError::Content(why @ JournalError::TooNew { .. })) => {
+            RecordedState::TooNew { why }
+        }
+        Err(JournalReadError::Content(why @ JournalError::Corrupt { .. })) => {
+            RecordedState::Damaged { why }
+        }
     })
 }
 
 /// Returns the tasks whose session is over and whose shims are about to stop them. A shim that does
 /// not run counts where `will_have_one`.
-fn leaving(root: &Root, survey: &Survey, will_have_one: impl Fn(TaskId) -> bool) -> Vec<Step> {
+fn tasks_being_stopped(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    will_have_one: impl Fn(TaskId) -> bool,
+) -> Vec<ReapStep> {
     let mut over: HashMap<&SessionId, bool> = HashMap::new();
     let mut steps = Vec::new();
     for (id, standing) in &survey.tasks {
-        let Standing::Live { shim, session, keep: false } = standing else { continue };
+        let RecordedState::Live { shim, session, keep: false } = standing else { continue };
         if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
             continue;
         }
         // That is how its shims see it.
         let is_over =
-            over.entry(session).or_insert_with(|| session::is_over(root, session, &survey.boot));
+            over.entry(session).or_insert_with(|| session::is_ended(root, session, &survey.boot));
         if *is_over {
-            steps.push(Step::Leaving { task_id: *id, session_id: session.clone(), outcome: None });
+            steps.push(ReapStep::Leaving {
+                task_id: *id,
+                session_id: session.clone(),
+                outcome: None,
+            });
         }
     }
     steps

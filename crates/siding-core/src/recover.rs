@@ -3,7 +3,7 @@
 //! The lock of a task's directory decides who may. It lives with the shim; when it can be taken,
 //! the shim is dead and nobody else is on the way.
 
-mod crowd;
+mod batch;
 
 use std::ffi::CStr;
 use std::io;
@@ -17,42 +17,42 @@ use siding_model::process::{BootId, ProcRef, UnixMs};
 use siding_model::protocol::ShimMessage;
 use siding_model::record::{CloseSummary, OutputTotals, Record};
 
-use crate::cgroup::Group;
-use crate::journal_file::{JournalFile, ReadError};
-use crate::launch::Shim;
-use crate::link::{self, Heard, Link};
+use crate::cgroup::TaskGroup;
+use crate::journal_file::{JournalFile, JournalReadError};
+use crate::launch::IdleShim;
 use crate::monitor;
 use crate::output;
-use crate::store::{LockedTask, Root, StoreError, TaskDir};
+use crate::shim_client::{self, RecvResult, ShimConnection};
+use crate::store::{LockedTask, StateDir, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, file, machine, procfs};
-use crate::tree::{self, SharedLook};
+use crate::sys::{clock, file, procfs, system_info};
+use crate::tree::{self, SharedScan};
 use crate::wait;
 
-pub use crowd::Crowd;
+pub use batch::BatchRecovery;
 
 /// How long a new shim may take to say that it has taken over, in milliseconds.
-const RESCUE_WAIT_MS: u64 = 10_000;
+const TAKEOVER_TIMEOUT_MS: u64 = 10_000;
 
 /// What recovery found, and did.
 #[derive(Debug)]
-pub enum Found {
+pub enum RecoveryOutcome {
     /// Its shim keeps it.
-    Kept,
+    Supervised,
     /// Its shim had been stopped by a signal and was continued.
     Continued,
     /// It had ended; left-overs were cleared.
     Ended,
     /// Its shim was dead; a new one keeps it.
-    Rescued,
+    TakenOver,
     /// Its shim was dead and nothing of it was left; its end was recorded.
-    Closed,
+    EndRecorded,
     /// It was never recorded, so nothing was ever started; its directory was removed.
-    Unborn,
+    NeverRecorded,
     /// Somebody else is starting or rescuing it at this moment.
     Busy,
     /// Another machine keeps it, which shares this state directory. It is left alone.
-    Elsewhere {
+    OtherMachine {
         /// Which.
         machine: String,
     },
@@ -73,7 +73,7 @@ pub enum Found {
 /// Age in milliseconds from which on a task without a record and without a live mark is a
 /// leftover. Between the making of its directory and the taking of its lock lie microseconds, and on a
 /// busy machine everything that others do in between.
-const UNBORN_AGE_MS: i64 = 60_000;
+const MIN_UNRECORDED_AGE_MS: i64 = 60_000;
 
 /// Why a task could not be recovered.
 #[derive(Debug, thiserror::Error)]
@@ -95,29 +95,29 @@ pub enum RecoverError {
 
 /// A task that runs without a shim, and whose lock we have.
 #[derive(Debug)]
-struct Orphan {
+struct ShimlessTask {
     locked: LockedTask,
     /// Its processes, as far as they are known.
-    found: Vec<ProcRef>,
+    processes: Vec<ProcRef>,
     /// The session whose end is its end too.
     session: Option<SessionId>,
 }
 
 /// What became of a task, or has to be done about it yet.
 #[derive(Debug)]
-enum Examined {
-    Found(Found),
-    Orphan(Orphan),
+enum RecoveryStep {
+    Finished(RecoveryOutcome),
+    Shimless(ShimlessTask),
 }
 
 /// Recovers tasks, looking at the machine's processes once for all of them. Several threads may
 /// share it.
 #[derive(Debug)]
 pub struct Recovery<'r> {
-    root: &'r Root,
+    root: &'r StateDir,
     program: &'r CStr,
     boot: BootId,
-    look: SharedLook,
+    scan: SharedScan,
 }
 
 impl<'r> Recovery<'r> {
@@ -126,8 +126,8 @@ impl<'r> Recovery<'r> {
     /// # Errors
     ///
     /// The operating system's, when `/proc` is not there.
-    pub fn new(root: &'r Root, program: &'r CStr) -> io::Result<Self> {
-        Ok(Self { root, program, boot: procfs::boot_id()?, look: SharedLook::default() })
+    pub fn new(root: &'r StateDir, program: &'r CStr) -> io::Result<Self> {
+        Ok(Self { root, program, boot: procfs::boot_id()?, scan: SharedScan::default() })
     }
 
     /// Recovers every task that is marked live. Calls `each` with what was found.
@@ -136,12 +136,12 @@ impl<'r> Recovery<'r> {
     ///
     /// [`RecoverError::Store`] when the list of tasks cannot be read. What fails for one task goes
     /// to `each`.
-    pub fn all(
+    pub fn recover_all(
         &self,
-        mut each: impl FnMut(TaskId, Result<Found, RecoverError>),
+        mut each: impl FnMut(TaskId, Result<RecoveryOutcome, RecoverError>),
     ) -> Result<(), RecoverError> {
         for id in self.root.live_tasks()? {
-            let found = self.task(id);
+            let found = self.recover_task(id);
             each(id, found);
         }
         Ok(())
@@ -152,210 +152,232 @@ impl<'r> Recovery<'r> {
     /// # Errors
     ///
     /// [`RecoverError`].
-    pub fn task(&self, id: TaskId) -> Result<Found, RecoverError> {
+    pub fn recover_task(&self, id: TaskId) -> Result<RecoveryOutcome, RecoverError> {
         match self.examine(id)? {
-            Examined::Found(found) => Ok(found),
-            Examined::Orphan(orphan) => self.rescue(&orphan),
+            RecoveryStep::Finished(found) => Ok(found),
+            RecoveryStep::Shimless(orphan) => self.start_takeover(&orphan),
         }
     }
 
     /// Does for a task what needs no new shim.
-    fn examine(&self, id: TaskId) -> Result<Examined, RecoverError> {
-        let dir = match self.root.task(id) {
+    fn examine(&self, id: TaskId) -> Result<RecoveryStep, RecoverError> {
+        let dir = match self.root.task_dir(id) {
             Err(StoreError::NoSuchTask { .. }) => {
                 self.root.unmark_live(id, "");
-                return Ok(Examined::Found(Found::Unborn));
+                return Ok(RecoveryStep::Finished(RecoveryOutcome::NeverRecorded));
             }
             result => result?,
         };
-        if let Some(machine) = dir.elsewhere() {
+        if let Some(machine) = dir.other_machine() {
             let machine = machine.to_owned();
-            return Ok(Examined::Found(Found::Elsewhere { machine }));
+            return Ok(RecoveryStep::Finished(RecoveryOutcome::OtherMachine { machine }));
         }
         let found = match dir.read() {
-            Ok(folded) => return self.readable(dir, &folded),
-            Err(ReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
-            Err(ReadError::Content(JournalError::Empty)) => self.unborn(dir),
-            Err(ReadError::Content(why @ JournalError::TooNew { .. })) => Ok(Found::TooNew { why }),
-            Err(ReadError::Content(why @ JournalError::Corrupt { .. })) => self.damaged(dir, why),
+            Ok(folded) => return self.examine_recorded(dir, &folded),
+            Err(JournalReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
+            Err(JournalReadError::Content(JournalError::Empty)) => self.remove_unrecorded(dir),
+            Err(JournalReadError::Content(why @ JournalError::TooNew { .. })) => {
+                Ok(RecoveryOutcome::TooNew { why })
+            }
+            Err(JournalReadError::Content(why @ JournalError::Corrupt { .. })) => {
+                self.set_aside_damaged(dir, why)
+            }
         };
-        found.map(Examined::Found)
+        found.map(RecoveryStep::Finished)
     }
 
-    fn readable(&self, dir: TaskDir, folded: &Replayed) -> Result<Examined, RecoverError> {
+    fn examine_recorded(
+        &self,
+        dir: TaskDir,
+        folded: &Replayed,
+    ) -> Result<RecoveryStep, RecoverError> {
         let id = dir.id();
         let state = &folded.state;
         if !state.is_live() {
             if !procfs::is_running(state.shim) {
-                clear(self.root, &dir, state);
+                clear_ended(self.root, &dir, state);
             }
-            return Ok(Examined::Found(Found::Ended));
+            return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
         }
         if state.boot == self.boot && procfs::is_running(state.shim) {
-            let continued = link::continue_stopped_shim(state.shim)
+            let continued = shim_client::continue_stopped_shim(state.shim)
                 .map_err(|source| io_error(id, "continue its shim", source))?;
-            let found = if continued { Found::Continued } else { Found::Kept };
-            return Ok(Examined::Found(found));
+            let found =
+                if continued { RecoveryOutcome::Continued } else { RecoveryOutcome::Supervised };
+            return Ok(RecoveryStep::Finished(found));
         }
         match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
-            Some(locked) => self.orphan(locked),
-            None => Ok(Examined::Found(Found::Busy)),
+            Some(locked) => self.examine_shimless(locked),
+            None => Ok(RecoveryStep::Finished(RecoveryOutcome::Busy)),
         }
     }
 
     /// Goes on with a task whose lock we have. Its journal is read again: the one who had the lock
     /// before may have written since.
-    fn orphan(&self, locked: LockedTask) -> Result<Examined, RecoverError> {
+    fn examine_shimless(&self, locked: LockedTask) -> Result<RecoveryStep, RecoverError> {
         let id = locked.dir().id();
         let folded = match locked.dir().read() {
             Ok(folded) => folded,
-            Err(ReadError::Io(source)) => return Err(io_error(id, "read its journal", source)),
+            Err(JournalReadError::Io(source)) => {
+                return Err(io_error(id, "read its journal", source));
+            }
             // Seen whole a moment ago; the next command looks again.
-            Err(ReadError::Content(_)) => return Ok(Examined::Found(Found::Busy)),
+            Err(JournalReadError::Content(_)) => {
+                return Ok(RecoveryStep::Finished(RecoveryOutcome::Busy));
+            }
         };
         let state = &folded.state;
         if !state.is_live() {
-            clear(self.root, locked.dir(), state);
-            return Ok(Examined::Found(Found::Ended));
+            clear_ended(self.root, locked.dir(), state);
+            return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
         }
         if state.boot != self.boot {
             let why = "the machine was restarted while it ran".to_owned();
-            return self.close(&locked, &folded, TaskEvent::Vanished { why }).map(Examined::Found);
+            return self
+                .record_end(&locked, &folded, TaskEvent::Vanished { why })
+                .map(RecoveryStep::Finished);
         }
         let found = self
-            .look
-            .of(self.root, state)
+            .scan
+            .processes_of(self.root, state)
             .map_err(|source| io_error(id, "look for its processes", source))?;
         if found.is_empty() {
-            let event = end_of_the_vanished(&folded);
-            return self.close(&locked, &folded, event).map(Examined::Found);
+            let event = end_without_processes(&folded);
+            return self.record_end(&locked, &folded, event).map(RecoveryStep::Finished);
         }
         let spec = &state.spec;
         let session =
             (!spec.keep && !spec.session_id.is_implicit()).then(|| spec.session_id.clone());
-        Ok(Examined::Orphan(Orphan { locked, found, session }))
+        Ok(RecoveryStep::Shimless(ShimlessTask { locked, processes: found, session }))
     }
 
     /// Starts a new shim.
-    fn rescue(&self, orphan: &Orphan) -> Result<Found, RecoverError> {
-        let Orphan { locked, found, .. } = orphan;
+    fn start_takeover(&self, orphan: &ShimlessTask) -> Result<RecoveryOutcome, RecoverError> {
+        let ShimlessTask { locked, processes: found, .. } = orphan;
         let id = locked.dir().id();
-        let link = Shim::start(self.program)
-            .and_then(|shim| shim.rescue(self.root, locked, found))
+        let link = IdleShim::start(self.program)
+            .and_then(|shim| shim.take_over(self.root, locked, found))
             .map_err(|source| io_error(id, "start a new shim", source))?;
-        taken_over(id, &link)
+        await_takeover(id, &link)
     }
 
     /// Records the end of a task of which nothing is left.
-    fn close(
+    fn record_end(
         &self,
         locked: &LockedTask,
         folded: &Replayed,
         event: TaskEvent,
-    ) -> Result<Found, RecoverError> {
+    ) -> Result<RecoveryOutcome, RecoverError> {
         let dir = locked.dir();
         let io = |source| io_error(dir.id(), "record its end", source);
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
         // The clock of another boot says nothing about this task.
-        let at =
-            if folded.state.boot == self.boot { clock::mono() } else { folded.state.last_event_at };
+        let at = if folded.state.boot == self.boot {
+            clock::monotonic_now()
+        } else {
+            folded.state.last_event_at
+        };
         // What cannot be read for now would be on record as not there, and for good.
         if let Err(error) = output::open(dir)
-            && file::is_passing(&error)
+            && file::is_transient(&error)
         {
             return Err(io(error));
         }
-        let output = output::Extent::measure(dir, folded.state.spec.keep_head);
+        let output = output::OutputSize::measure(dir, folded.state.spec.keep_head);
         let closed = CloseSummary {
-            wall: clock::wall(),
+            wall: clock::unix_now(),
             at,
             report: None,
             output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
             peaks: None,
             proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
-        let mut records = monitor::last_lines(dir, &folded.state, at);
+        let mut records = monitor::lines_after_shim_loss(dir, &folded.state, at);
         // What is there after a restart of the machine need not have been there before.
         let same_boot = folded.state.boot == self.boot;
-        let ready = same_boot.then(|| wait::ready_after_all(dir, &folded.state, at)).flatten();
+        let ready = same_boot.then(|| wait::ready_after_end(dir, &folded.state, at)).flatten();
         records.extend(ready.map(|ready| Record::Ready(Box::new(ready))));
         records.push(Record::Event { at, event });
         // While it was being killed, its leader's end is news and not yet the end.
-        if !ends(&folded.state, &records) {
+        if !ends_task(&folded.state, &records) {
             records.push(Record::Event { at, event: TaskEvent::Swept { survivors: 0 } });
         }
         records.push(Record::Closed(Box::new(closed)));
         journal.append(&records).map_err(io)?;
         journal.sync().map_err(io)?;
-        let _only_space = journal.finish();
-        clear(self.root, dir, &folded.state);
-        Ok(Found::Closed)
+        let _best_effort = journal.release_reserve();
+        clear_ended(self.root, dir, &folded.state);
+        Ok(RecoveryOutcome::EndRecorded)
     }
 
-    fn unborn(&self, dir: TaskDir) -> Result<Found, RecoverError> {
+    fn remove_unrecorded(&self, dir: TaskDir) -> Result<RecoveryOutcome, RecoverError> {
         let id = dir.id();
-        if is_being_made(self.root, &dir) {
-            return Ok(Found::Busy);
+        if is_being_created(self.root, &dir) {
+            return Ok(RecoveryOutcome::Busy);
         }
         let Some(locked) = dir.try_lock().map_err(|source| io_error(id, "lock it", source))? else {
-            return Ok(Found::Busy);
+            return Ok(RecoveryOutcome::Busy);
         };
-        if !locked.dir().is_unborn() {
-            return Ok(Found::Busy);
+        if !locked.dir().is_unrecorded() {
+            return Ok(RecoveryOutcome::Busy);
         }
         self.root.remove_task(&locked)?;
-        Ok(Found::Unborn)
+        Ok(RecoveryOutcome::NeverRecorded)
     }
 
-    fn damaged(&self, dir: TaskDir, why: JournalError) -> Result<Found, RecoverError> {
+    fn set_aside_damaged(
+        &self,
+        dir: TaskDir,
+        why: JournalError,
+    ) -> Result<RecoveryOutcome, RecoverError> {
         let id = dir.id();
         match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
             Some(locked) => {
                 let path = self.root.set_aside(id)?;
-                locked.dir().clear_place();
-                Ok(Found::SetAside { path, why })
+                locked.dir().remove_transient();
+                Ok(RecoveryOutcome::SetAside { path, why })
             }
             // Its shim lives and has the truth in memory: a reader must not take its files away.
-            None => Ok(Found::Busy),
+            None => Ok(RecoveryOutcome::Busy),
         }
     }
 }
 
 /// Whether somebody may just be making this task, of which nothing is on record: it has no live mark,
 /// which comes with its lock, and is young.
-pub(crate) fn is_being_made(root: &Root, dir: &TaskDir) -> bool {
-    let is_old = |at: UnixMs| clock::wall().0.saturating_sub(at.0) >= UNBORN_AGE_MS;
-    !root.is_marked_live(dir.id()) && !machine::changed(dir).is_ok_and(is_old)
+pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
+    let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
+    !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
 }
 
 /// Waits until a new shim says that it has taken over.
-fn taken_over(id: TaskId, link: &Link) -> Result<Found, RecoverError> {
+fn await_takeover(id: TaskId, link: &ShimConnection) -> Result<RecoveryOutcome, RecoverError> {
     let hear = |source| io_error(id, "hear from the new shim", source);
-    match link.hear(Some(RESCUE_WAIT_MS)).map_err(hear)? {
-        Heard::Message(ShimMessage::CannotStart { doing, .. }) => {
+    match link.recv(Some(TAKEOVER_TIMEOUT_MS)).map_err(hear)? {
+        RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => {
             Err(io_error(id, "start a new shim", io::Error::other(doing)))
         }
-        Heard::Message(_) => Ok(Found::Rescued),
-        Heard::Nothing => Err(hear(io::ErrorKind::TimedOut.into())),
+        RecvResult::Message(_) => Ok(RecoveryOutcome::TakenOver),
+        RecvResult::TimedOut => Err(hear(io::ErrorKind::TimedOut.into())),
         // It saw that the task had ended by itself and left.
-        Heard::Gone => Ok(Found::Busy),
+        RecvResult::Disconnected => Ok(RecoveryOutcome::Busy),
     }
 }
 
 /// Whether these records end the task.
-fn ends(state: &TaskState, records: &[Record]) -> bool {
+fn ends_task(state: &TaskState, records: &[Record]) -> bool {
     let mut state = state.clone();
     records.iter().all(|record| state.apply(record.clone()).is_ok()) && !state.is_live()
 }
 
 /// Returns what happened to a task whose shim and processes are all gone. The leader's true end is
 /// taken where the kernel still has it.
-fn end_of_the_vanished(folded: &Replayed) -> TaskEvent {
+fn end_without_processes(folded: &Replayed) -> TaskEvent {
     let state = &folded.state;
     let seen = state
         .leader
         .filter(|_| state.leader_end.is_none())
-        .and_then(|leader| PidFd::open(leader.process()?).ok()?.end());
+        .and_then(|leader| PidFd::open(leader.process()?).ok()?.exit_status());
     match seen {
         Some(end @ (LeaderEnd::Exited { .. } | LeaderEnd::Signaled { .. })) => {
             TaskEvent::LeaderEnded {
@@ -376,10 +398,10 @@ fn end_of_the_vanished(folded: &Replayed) -> TaskEvent {
 
 /// Removes what exists only while a task has not ended. The live mark goes last: while it is there
 /// the next command looks for the rest.
-pub fn clear(root: &Root, dir: &TaskDir, task: &TaskState) {
-    dir.clear_place();
-    if let Some(group) = Group::of(task) {
-        let _left_to_the_reaper = group.remove();
+pub fn clear_ended(root: &StateDir, dir: &TaskDir, task: &TaskState) {
+    dir.remove_transient();
+    if let Some(group) = TaskGroup::from_task(task) {
+        let _best_effort = group.remove();
     }
     root.unmark_live(dir.id(), &task.spec.same_key);
 }

@@ -4,12 +4,14 @@
 //! order and the settings, [`begin()`] puts it on record and gives it to a shim, and [`hear()`]
 //! tells what the shim's messages mean for one who waits in the foreground.
 
-mod begin;
 mod environment;
 mod error;
-mod hear;
-pub mod order;
+pub mod request;
+mod shim_messages;
+mod start;
 
-pub use begin::{Begun, Duplicates, Given, begin, clear_unborn, withdraw};
 pub use error::RunError;
-pub use hear::{Heard, hear};
+pub use shim_messages::{ShimEvent, recv_event};
+pub use start::{
+    Duplicates, LaunchEnv, LaunchResult, clear_unrecorded, discard_unstarted, start_task,
+};

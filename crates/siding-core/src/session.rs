@@ -1,7 +1,7 @@
 //! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
 
 mod batches;
-mod heirs;
+mod hierarchy;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -15,22 +15,24 @@ use siding_model::journal::JournalError;
 use siding_model::process::{BootId, ProcRef};
 use siding_model::record::write_line;
 
-use crate::journal_file::{self, NAME};
-use crate::store::{Root, StoreError};
+use crate::journal_file::{self, JOURNAL_FILE};
+use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, file, procfs};
 use crate::tree;
 
-use record::{FORMAT, Owner, SessionRecord, fold};
+use record::{SESSION_FORMAT, SessionOwner, SessionRecord, replay};
 
-pub use batches::{claim_naming, count_batch, named_tasks, record_returned_calls, returned_calls};
-pub use heirs::{
-    Spawning, depth, family, handed_up, holder, is_handed_up, is_of_subagent, is_subagent,
-    of_subagent, spawning, topmost,
+pub use batches::{
+    claim_reminders, count_batch, record_returned_calls, reminded_tasks, returned_calls,
+};
+pub use hierarchy::{
+    SpawnLock, depth, inherited_sessions, inheriting_session, is_inherited_by, is_subagent,
+    is_subagent_id, lock_spawning, root_session, session_tree, subagent_session_id,
 };
 pub use record::Session;
 pub use turns::{
-    Begun, TRANSCRIPT, begin_turn, has_hooks, has_notice_channel, hold, note_hooks, note_once,
-    turns_begun,
+    TRANSCRIPT_FILE, TurnStart, count_hold, count_turns, has_hooks, has_notice_channel,
+    record_hooks, record_once, start_turn,
 };
 
 /// Why a session cannot be used.
@@ -46,7 +48,7 @@ pub enum SessionError {
     #[error(
         "session `{id}` is over ({why}); open it again with `siding session open {id} --owner-pid PID`"
     )]
-    Over {
+    Ended {
         /// Its name.
         id: SessionId,
         /// What ended it.
@@ -91,8 +93,8 @@ pub enum SessionError {
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, SessionError> {
-    open_as(root, id, owner_pid, None)
+pub fn open(root: &StateDir, id: &SessionId, owner_pid: i32) -> Result<Session, SessionError> {
+    open_with_parent(root, id, owner_pid, None)
 }
 
 /// Opens the session of a subagent: what it leaves is that of `under`, which must be there. One that was
@@ -101,8 +103,8 @@ pub fn open(root: &Root, id: &SessionId, owner_pid: i32) -> Result<Session, Sess
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn open_under(
-    root: &Root,
+pub fn open_child(
+    root: &StateDir,
     id: &SessionId,
     owner_pid: i32,
     under: &SessionId,
@@ -110,11 +112,11 @@ pub fn open_under(
     if read(root, under)?.is_none() {
         return Err(SessionError::Unknown { id: under.clone() });
     }
-    open_as(root, id, owner_pid, Some(under.clone()))
+    open_with_parent(root, id, owner_pid, Some(under.clone()))
 }
 
-fn open_as(
-    root: &Root,
+fn open_with_parent(
+    root: &StateDir,
     id: &SessionId,
     owner_pid: i32,
     under: Option<SessionId>,
@@ -123,12 +125,13 @@ fn open_as(
         return Err(SessionError::Implicit);
     }
     let no_owner = || SessionError::NoOwner { id: id.clone(), pid: owner_pid };
-    let owner = procfs::identify(owner_pid).filter(|owner| tree::lives(*owner));
+    let owner = procfs::identify(owner_pid).filter(|owner| tree::is_alive(*owner));
     let owner = owner.ok_or_else(no_owner)?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
-    let owner = Owner::here(owner, boot);
-    let record = SessionRecord::Opened { format: FORMAT, owner, under, wall: clock::wall() };
-    append(root, id, &record)?;
+    let owner = SessionOwner::for_local_process(owner, boot);
+    let record =
+        SessionRecord::Opened { format: SESSION_FORMAT, owner, under, wall: clock::unix_now() };
+    append_record(root, id, &record)?;
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }
 
@@ -137,14 +140,14 @@ fn open_as(
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn close(root: &Root, id: &SessionId) -> Result<(), SessionError> {
+pub fn close(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
     if id.is_implicit() {
         return Err(SessionError::Implicit);
     }
     if read(root, id)?.is_none() {
         return Err(SessionError::Unknown { id: id.clone() });
     }
-    append(root, id, &SessionRecord::Closed { wall: clock::wall() })
+    append_record(root, id, &SessionRecord::Closed { wall: clock::unix_now() })
 }
 
 /// Closes a session that nobody owns any more, unless somebody has opened or closed it since it was
@@ -153,9 +156,9 @@ pub fn close(root: &Root, id: &SessionId) -> Result<(), SessionError> {
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn close_over(root: &Root, seen: &Session) -> Result<bool, SessionError> {
+pub fn close_if_unowned(root: &StateDir, seen: &Session) -> Result<bool, SessionError> {
     let id = &seen.id;
-    append_if(root, id, &SessionRecord::Closed { wall: clock::wall() }, || {
+    append_record_if(root, id, &SessionRecord::Closed { wall: clock::unix_now() }, || {
         Ok(read(root, id)?.as_ref() == Some(seen))
     })
 }
@@ -165,11 +168,11 @@ pub fn close_over(root: &Root, seen: &Session) -> Result<bool, SessionError> {
 /// # Errors
 ///
 /// [`SessionError::Unknown`], [`SessionError::Over`], and what reading gives.
-pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
+pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionError> {
     let session = read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
-    let over = |why| SessionError::Over { id: id.clone(), why };
-    if session.closed {
+    let over = |why| SessionError::Ended { id: id.clone(), why };
+    if session.is_closed {
         return Err(over("it was closed"));
     }
     if !session.is_live(&boot) {
@@ -185,18 +188,18 @@ pub fn live(root: &Root, id: &SessionId) -> Result<Session, SessionError> {
 /// Whether what two sessions have is one living program's: they are the same, both its own, or handed
 /// up to it.
 #[must_use]
-pub fn share_owner(root: &Root, one: &SessionId, other: &SessionId) -> bool {
+pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool {
     let owner = |id| {
         let boot = procfs::boot_id().ok()?;
-        holder(root, id, &boot).ok()??.living_owner(&boot)
+        inheriting_session(root, id, &boot).ok()??.living_owner(&boot)
     };
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
 /// Whether nobody owns the tasks of a session any more. While that cannot be told, it is not so.
 #[must_use]
-pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
-    matches!(holder(root, id, boot), Ok(None))
+pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
+    matches!(inheriting_session(root, id, boot), Ok(None))
 }
 
 /// Reads a session, `None` when it was never opened.
@@ -204,18 +207,18 @@ pub fn is_over(root: &Root, id: &SessionId, boot: &BootId) -> bool {
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn read(root: &Root, id: &SessionId) -> Result<Option<Session>, SessionError> {
+pub fn read(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionError> {
     let dir = match root.session_dir(id.as_str(), false) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Ok(None);
         }
         result => result?,
     };
-    let bytes = match journal_file::bytes(&dir) {
+    let bytes = match journal_file::read_bytes(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(|source| io_error(id, "read its journal", source))?,
     };
-    fold(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
+    replay(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
 }
 
 /// Returns every session that was ever opened, in the order of their names. One that cannot be read
@@ -224,8 +227,8 @@ pub fn read(root: &Root, id: &SessionId) -> Result<Option<Session>, SessionError
 /// # Errors
 ///
 /// [`SessionError::Store`].
-pub fn all(root: &Root) -> Result<Vec<Session>, SessionError> {
-    let names = root.sessions()?.into_iter();
+pub fn list_sessions(root: &StateDir) -> Result<Vec<Session>, SessionError> {
+    let names = root.session_names()?.into_iter();
     // What cannot name a session was not made by siding.
     let ids = names.filter_map(|name| name.parse::<SessionId>().ok());
     Ok(ids.filter_map(|id| read(root, &id).ok().flatten()).collect())
@@ -236,22 +239,26 @@ pub fn all(root: &Root) -> Result<Vec<Session>, SessionError> {
 /// # Errors
 ///
 /// [`SessionError::Store`]; [`SessionError::Io`] when `/proc` does not tell which boot this is.
-pub fn owned_by(root: &Root, owner: ProcRef) -> Result<Vec<Session>, SessionError> {
+pub fn list_owned_by(root: &StateDir, owner: ProcRef) -> Result<Vec<Session>, SessionError> {
     let boot = procfs::boot_id()
         .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
-    let mut sessions = all(root)?;
-    sessions.retain(|session| !session.closed && session.living_owner(&boot) == Some(owner));
+    let mut sessions = list_sessions(root)?;
+    sessions.retain(|session| !session.is_closed && session.living_owner(&boot) == Some(owner));
     Ok(sessions)
 }
 
 /// Appends a record under the lock of the session's directory, which makes the writer the only one.
-fn append(root: &Root, id: &SessionId, record: &SessionRecord) -> Result<(), SessionError> {
-    append_if(root, id, record, || Ok(true)).map(drop)
+fn append_record(
+    root: &StateDir,
+    id: &SessionId,
+    record: &SessionRecord,
+) -> Result<(), SessionError> {
+    append_record_if(root, id, record, || Ok(true)).map(drop)
 }
 
 /// Appends a record if it is to be, which is asked while nobody else can write.
-fn append_if(
-    root: &Root,
+fn append_record_if(
+    root: &StateDir,
     id: &SessionId,
     record: &SessionRecord,
     is_to_be: impl FnOnce() -> Result<bool, SessionError>,
@@ -268,8 +275,8 @@ fn append_if(
     if !is_to_be()? {
         return Ok(false);
     }
-    let fd = file::open_or_make(&dir, NAME).map_err(io("open its journal"))?;
-    let before = journal_file::bytes(&dir).map_err(io("read its journal"))?;
+    let fd = file::open_or_create(&dir, JOURNAL_FILE).map_err(io("open its journal"))?;
+    let before = journal_file::read_bytes(&dir).map_err(io("read its journal"))?;
     let mut line = Vec::new();
     if !before.is_empty() && !before.ends_with(b"\n") {
         line.push(b'\n');

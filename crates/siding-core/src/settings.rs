@@ -19,5 +19,5 @@ mod toml_file;
 pub use environment::{CallValue, Environment};
 pub use error::SettingsError;
 pub use file::FILE_MAX;
-pub use load::{Reading, load, read};
-pub use rule_files::{RuleFile, RuleFiles, rule_files};
+pub use load::{LoadedSettings, load, read};
+pub use rule_files::{RuleFile, RuleFiles, read_rule_files};

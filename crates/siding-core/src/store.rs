@@ -16,41 +16,41 @@ use std::path::{Path, PathBuf};
 
 use siding_model::id::{BadTaskId, TaskId, TaskKind};
 
-use crate::place::{self, Away, Runtime};
-use crate::sys::{file, limit, machine, process};
+use crate::runtime_dir::{self, RuntimeBase, TaskRuntimeDir};
+use crate::sys::{birthmark, file, process, system_info};
 
 pub use ambiguous::AmbiguousId;
 pub use error::StoreError;
 pub use task_dir::{LockedTask, TaskDir};
 
 /// Directories below the root.
-const DIRECTORIES: [&str; 5] = [TASKS, LIVE, SAME, SESSIONS, ASIDE];
-pub(crate) const TASKS: &str = "tasks";
+const DIRECTORIES: [&str; 5] = [TASKS_DIR, LIVE_DIR, SAME_DIR, SESSIONS_DIR, ASIDE_DIR];
+pub(crate) const TASKS_DIR: &str = "tasks";
 /// One empty file per task that has not ended, so that a look at what runs costs nothing for what
 /// has ended.
-pub(crate) const LIVE: &str = "live";
+pub(crate) const LIVE_DIR: &str = "live";
 /// One link per command and directory that runs, to the id of the first task.
-const SAME: &str = "same";
-const SESSIONS: &str = "sessions";
+const SAME_DIR: &str = "same";
+const SESSIONS_DIR: &str = "sessions";
 /// Directory below the root for what could not be read.
-pub const ASIDE: &str = "aside";
+pub const ASIDE_DIR: &str = "aside";
 
 /// The state directory.
 #[derive(Debug)]
-pub struct Root {
+pub struct StateDir {
     path: PathBuf,
     fd: OwnedFd,
     /// Where the places of tasks are, when they cannot be in here.
-    runtime: Option<Runtime>,
+    runtime_base: Option<RuntimeBase>,
 }
 
-impl AsFd for Root {
+impl AsFd for StateDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl Root {
+impl StateDir {
     /// Returns where the state directory is: `SIDING_STATE_DIR`, else `siding` in
     /// `XDG_STATE_HOME`, else in `~/.local/state`. A relative `SIDING_STATE_DIR` counts from the
     /// working directory. `None` when there is not even a home.
@@ -74,7 +74,11 @@ impl Root {
     ///
     /// [`StoreError::Io`], [`StoreError::Exposed`], [`StoreError::Foreign`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_on(path, |root| machine::file_system(root), place::candidates)
+        Self::open_on(
+            path,
+            |root| system_info::file_system_magic(root),
+            runtime_dir::base_candidates,
+        )
     }
 
     /// Opens the state directory on a file system whose magic number `file_system` tells. Where
@@ -92,15 +96,15 @@ impl Root {
         let io = |doing, source| StoreError::Io { doing, path: path.to_owned(), source };
         let fd = match file::open_directory(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_root(path).map_err(|source| io("create", source))?;
+                create_root(path).map_err(|source| io("create", source))?;
                 file::open_directory(path)
             }
             result => result,
         }
         .map_err(|source| io("open", source))?;
-        let facts = file::facts(&fd).map_err(|source| io("look at", source))?;
+        let facts = file::metadata(&fd).map_err(|source| io("look at", source))?;
         if facts.uid != process::effective_uid() {
-            return Err(StoreError::Foreign { path: path.to_owned(), uid: facts.uid });
+            return Err(StoreError::OtherUser { path: path.to_owned(), uid: facts.uid });
         }
         // Reading what is in the root tells nobody anything, the directories below are closed;
         // writing would let another user put a directory of his own in their place.
@@ -120,40 +124,45 @@ impl Root {
             // One of the network that does not answer now must not be.
             result => result.map_err(|source| io("ask for the file system of", source))?,
         };
-        let runtime = Runtime::needed(magic, candidates);
-        let root = Self { path: path.to_owned(), fd, runtime };
-        root.make_directories()?;
+        let runtime = RuntimeBase::for_file_system(magic, candidates);
+        let root = Self { path: path.to_owned(), fd, runtime_base: runtime };
+        root.create_missing_directories()?;
         Ok(root)
     }
 
     /// Takes over a root that another process opened. Only for whoever makes and recovers no task.
     #[must_use]
-    pub const fn inherited(path: PathBuf, fd: OwnedFd) -> Self {
-        Self { path, fd, runtime: None }
+    pub const fn from_fd(path: PathBuf, fd: OwnedFd) -> Self {
+        Self { path, fd, runtime_base: None }
     }
 
     /// Returns where the places of tasks are, `None` when they are in the tasks' directories.
     #[must_use]
-    pub const fn runtime(&self) -> Option<&Runtime> {
-        self.runtime.as_ref()
+    pub const fn runtime_base(&self) -> Option<&RuntimeBase> {
+        self.runtime_base.as_ref()
     }
 
     /// Makes what is missing. Looks before: most often all is there, and looking also works where
     /// nothing can be written.
-    fn make_directories(&self) -> Result<(), StoreError> {
+    fn create_missing_directories(&self) -> Result<(), StoreError> {
         for name in DIRECTORIES {
-            if file::facts_at(&self.fd, name).is_ok() {
+            if file::metadata_at(&self.fd, name).is_ok() {
                 continue;
             }
-            match file::make_directory(&self.fd, name) {
+            match file::create_directory(&self.fd, name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => result.map_err(|source| self.io("create", name, source))?,
+                result => result.map_err(|source| self.io_error("create", name, source))?,
             }
         }
         Ok(())
     }
 
-    fn io(&self, doing: &'static str, name: impl AsRef<Path>, source: io::Error) -> StoreError {
+    fn io_error(
+        &self,
+        doing: &'static str,
+        name: impl AsRef<Path>,
+        source: io::Error,
+    ) -> StoreError {
         StoreError::Io { doing, path: self.path.join(name), source }
     }
 
@@ -169,27 +178,30 @@ impl Root {
     ///
     /// [`StoreError::Io`]; `EEXIST` in it when the id is taken.
     pub fn create_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
-        let name = format!("{TASKS}/{id}");
-        file::make_directory(&self.fd, &name).map_err(|error| self.io("create", &name, error))?;
-        let made = self.settle_task(id);
+        let name = format!("{TASKS_DIR}/{id}");
+        file::create_directory(&self.fd, &name)
+            .map_err(|error| self.io_error("create", &name, error))?;
+        let made = self.lock_new_task(id);
         if made.is_err() {
-            let _left_for_reap = file::remove(&self.fd, format!("{name}/{}", place::NAME));
-            let _left_for_reap = file::remove_directory(&self.fd, &name);
+            let _best_effort =
+                file::remove(&self.fd, format!("{name}/{}", runtime_dir::RECORD_FILE));
+            let _best_effort = file::remove_directory(&self.fd, &name);
         }
         made
     }
 
     /// Gives a new task its place, and takes its lock.
-    fn settle_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
-        let name = format!("{TASKS}/{id}");
-        let fd = file::open_at(&self.fd, &name, file::Open::Directory)
-            .map_err(|error| self.io("open", &name, error))?;
-        let away = self.runtime.as_ref().map(|runtime| Away::create(runtime, &fd, id));
+    fn lock_new_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
+        let name = format!("{TASKS_DIR}/{id}");
+        let fd = file::open_at(&self.fd, &name, file::OpenMode::Directory)
+            .map_err(|error| self.io_error("open", &name, error))?;
+        let away =
+            self.runtime_base.as_ref().map(|runtime| TaskRuntimeDir::create(runtime, &fd, id));
         let dir = TaskDir::new(id, self.path.join(&name), fd, away.transpose()?);
         match dir.try_lock() {
             Ok(Some(locked)) => Ok(locked.into_dir()),
-            Ok(None) => Err(self.io("lock", &name, io::ErrorKind::WouldBlock.into())),
-            Err(error) => Err(self.io("lock", &name, error)),
+            Ok(None) => Err(self.io_error("lock", &name, io::ErrorKind::WouldBlock.into())),
+            Err(error) => Err(self.io_error("lock", &name, error)),
         }
     }
 
@@ -199,25 +211,25 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn mark_live(&self, id: TaskId) -> Result<(), StoreError> {
-        let name = format!("{LIVE}/{id}");
-        file::open_at(&self.fd, &name, file::Open::CreateNew)
+        let name = format!("{LIVE_DIR}/{id}");
+        file::open_at(&self.fd, &name, file::OpenMode::CreateNew)
             .map(drop)
-            .map_err(|error| self.io("create", &name, error))
+            .map_err(|error| self.io_error("create", &name, error))
     }
 
     /// Forgets that a task runs: its live mark, and its claim on its command.
     pub fn unmark_live(&self, id: TaskId, same_key: &str) {
-        let _already_gone = file::remove(&self.fd, format!("{LIVE}/{id}"));
-        let name = format!("{SAME}/{same_key}");
+        let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
+        let name = format!("{SAME_DIR}/{same_key}");
         if file::read_link(&self.fd, &name).is_ok_and(|first| first == id.to_string()) {
-            let _already_gone = file::remove(&self.fd, &name);
+            let _already_removed = file::remove(&self.fd, &name);
         }
     }
 
     /// Whether the task has a live mark.
     #[must_use]
     pub fn is_marked_live(&self, id: TaskId) -> bool {
-        file::facts_at(&self.fd, format!("{LIVE}/{id}")).is_ok()
+        file::metadata_at(&self.fd, format!("{LIVE_DIR}/{id}")).is_ok()
     }
 
     /// Opens the directory of a task.
@@ -225,19 +237,23 @@ impl Root {
     /// # Errors
     ///
     /// [`StoreError::NoSuchTask`], [`StoreError::Io`].
-    pub fn task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
-        let name = format!("{TASKS}/{id}");
-        match file::open_at(&self.fd, &name, file::Open::Directory) {
+    pub fn task_dir(&self, id: TaskId) -> Result<TaskDir, StoreError> {
+        let name = format!("{TASKS_DIR}/{id}");
+        match file::open_at(&self.fd, &name, file::OpenMode::Directory) {
             Ok(fd) => {
-                let away = self.runtime.as_ref().map(|runtime| Away::find(runtime, &fd, id));
-                let away =
-                    away.transpose().map_err(|error| self.io("find the place of", &name, error))?;
+                let away = self
+                    .runtime_base
+                    .as_ref()
+                    .map(|runtime| TaskRuntimeDir::find(runtime, &fd, id));
+                let away = away
+                    .transpose()
+                    .map_err(|error| self.io_error("find the place of", &name, error))?;
                 Ok(TaskDir::new(id, self.path.join(&name), fd, away))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(StoreError::NoSuchTask { text: id.to_string() })
             }
-            Err(error) => Err(self.io("open", &name, error)),
+            Err(error) => Err(self.io_error("open", &name, error)),
         }
     }
 
@@ -247,7 +263,7 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn live_tasks(&self) -> Result<Vec<TaskId>, StoreError> {
-        self.ids_in(LIVE)
+        self.ids_in(LIVE_DIR)
     }
 
     /// Returns the ids of all tasks, in no order.
@@ -256,7 +272,7 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn all_tasks(&self) -> Result<Vec<TaskId>, StoreError> {
-        self.ids_in(TASKS)
+        self.ids_in(TASKS_DIR)
     }
 
     fn ids_in(&self, directory: &str) -> Result<Vec<TaskId>, StoreError> {
@@ -265,9 +281,9 @@ impl Root {
     }
 
     fn names_in(&self, directory: &str) -> Result<Vec<String>, StoreError> {
-        file::open_at(&self.fd, directory, file::Open::Directory)
-            .and_then(file::names)
-            .map_err(|error| self.io("list", directory, error))
+        file::open_at(&self.fd, directory, file::OpenMode::Directory)
+            .and_then(file::list_names)
+            .map_err(|error| self.io_error("list", directory, error))
     }
 
     /// Returns the task that a whole id or a unique beginning of one names. The kind's letter and
@@ -281,7 +297,7 @@ impl Root {
         let no_such = || StoreError::NoSuchTask { text: text.to_owned() };
         let whole: Result<TaskId, BadTaskId> = text.parse();
         if let Ok(id) = whole {
-            return match self.task(id) {
+            return match self.task_dir(id) {
                 Err(StoreError::NoSuchTask { .. }) => Err(no_such()),
                 result => result.map(|_| id),
             };
@@ -308,12 +324,12 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn set_aside(&self, id: TaskId) -> Result<PathBuf, StoreError> {
-        let from = format!("{TASKS}/{id}");
-        let wall = crate::sys::clock::wall().0;
-        let to = format!("{ASIDE}/{id}.{wall}");
-        file::move_new(&self.fd, &from, &self.fd, &to)
-            .map_err(|error| self.io("set aside", &from, error))?;
-        let _already_gone = file::remove(&self.fd, format!("{LIVE}/{id}"));
+        let from = format!("{TASKS_DIR}/{id}");
+        let wall = crate::sys::clock::unix_now().0;
+        let to = format!("{ASIDE_DIR}/{id}.{wall}");
+        file::rename_noreplace(&self.fd, &from, &self.fd, &to)
+            .map_err(|error| self.io_error("set aside", &from, error))?;
+        let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
         Ok(self.path.join(to))
     }
 
@@ -324,21 +340,22 @@ impl Root {
     /// [`StoreError::Io`].
     pub fn remove_task(&self, task: &LockedTask) -> Result<(), StoreError> {
         let dir = task.dir();
-        let name = format!("{TASKS}/{}", dir.id());
-        let io = |error| self.io("remove", &name, error);
-        let _already_gone = file::remove(&self.fd, format!("{LIVE}/{}", dir.id()));
-        dir.clear_place();
+        let name = format!("{TASKS_DIR}/{}", dir.id());
+        let io = |error| self.io_error("remove", &name, error);
+        let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{}", dir.id()));
+        dir.remove_transient();
         match file::remove_directory(&self.fd, &name) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             // Whoever has no descriptor left to list it can still take back an empty one.
             result => return result.map_err(io),
         }
-        empty(dir.as_fd()).map_err(io)?;
+        remove_contents(dir.as_fd()).map_err(io)?;
         match file::remove_directory(&self.fd, &name) {
             // What a leaving shim has open keeps another name there until it is closed (`.nfs…`,
             // `.fuse_hidden…`). Without a record the directory is removed by a later reap.
             Err(error)
-                if error.kind() == io::ErrorKind::DirectoryNotEmpty && self.runtime.is_some() =>
+                if error.kind() == io::ErrorKind::DirectoryNotEmpty
+                    && self.runtime_base.is_some() =>
             {
                 Ok(())
             }
@@ -354,8 +371,8 @@ impl Root {
     /// The operating system's, or `Unsupported` when tasks are nested so deep that no smaller
     /// birthmark is left (about 20 levels).
     pub fn new_id(&self, kind: TaskKind) -> io::Result<TaskId> {
-        let most = limit::birthmark().map_or(TaskId::MAX_BITS, |mark| mark.0);
-        TaskId::from_random(kind, crate::sys::random()?, most).ok_or_else(|| {
+        let most = birthmark::own_birthmark().map_or(TaskId::MAX_BITS, |mark| mark.0);
+        TaskId::from_random(kind, crate::sys::random_u64()?, most).ok_or_else(|| {
             let why = "tasks are nested too deep for another birthmark";
             io::Error::new(io::ErrorKind::Unsupported, why)
         })
@@ -367,26 +384,26 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn remove_aside(&self, name: &str) -> Result<(), StoreError> {
-        let path = format!("{ASIDE}/{name}");
+        let path = format!("{ASIDE_DIR}/{name}");
         let removed = match file::remove(&self.fd, &path) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                file::open_at(&self.fd, &path, file::Open::Directory)
-                    .and_then(|dir| empty(dir.as_fd()))
+                file::open_at(&self.fd, &path, file::OpenMode::Directory)
+                    .and_then(|dir| remove_contents(dir.as_fd()))
                     .and_then(|()| file::remove_directory(&self.fd, &path))
             }
             result => result,
         };
-        removed.map_err(|error| self.io("remove", &path, error))
+        removed.map_err(|error| self.io_error("remove", &path, error))
     }
 }
 
 /// Removes everything in a directory, without following a link. A task may have put directories
 /// into its own, and files of any name.
-fn empty(dir: BorrowedFd<'_>) -> io::Result<()> {
-    for name in file::entries(dir)? {
+fn remove_contents(dir: BorrowedFd<'_>) -> io::Result<()> {
+    for name in file::list_entries(dir)? {
         match file::remove(dir, &name) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                empty(file::open_at(dir, &name, file::Open::Directory)?.as_fd())?;
+                remove_contents(file::open_at(dir, &name, file::OpenMode::Directory)?.as_fd())?;
                 file::remove_directory(dir, &name)?;
             }
             result => result?,
@@ -396,7 +413,7 @@ fn empty(dir: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Makes the root and the directories above it, the root itself closed to others.
-fn make_root(path: &Path) -> io::Result<()> {
+fn create_root(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -10,15 +10,15 @@ use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
 use siding_model::task_view::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
 
-use crate::cgroup::Group;
-use crate::output::{self, Extent};
-use crate::store::{Root, TASKS, TaskDir};
-use crate::sys::{clock, procfs, sockets};
+use crate::cgroup::TaskGroup;
+use crate::output::{self, OutputSize};
+use crate::store::{StateDir, TASKS_DIR, TaskDir};
+use crate::sys::{clock, procfs, tcp_sockets};
 use crate::tree;
 
 /// How closely to look at a task that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
+pub enum ViewDetail {
     /// Its processes and ports too.
     Full,
     /// Its journal only.
@@ -27,42 +27,49 @@ pub enum Detail {
 
 /// Returns the view of a task, without output text and without advice.
 #[must_use]
-pub fn of(root: &Root, dir: &TaskDir, state: &TaskState, detail: Detail) -> TaskView {
+pub fn task_view(
+    root: &StateDir,
+    dir: &TaskDir,
+    state: &TaskState,
+    detail: ViewDetail,
+) -> TaskView {
     let pids = match detail {
-        Detail::Full => tree::members(root, state),
-        Detail::Brief => Vec::new(),
+        ViewDetail::Full => tree::task_pids(root, state),
+        ViewDetail::Brief => Vec::new(),
     };
     let totals = match &state.closed {
         Some(closed) => closed.output,
         None => {
-            let Extent { bytes, gap } = Extent::measure(dir, state.spec.keep_head);
+            let OutputSize { bytes, gap } = OutputSize::measure(dir, state.spec.keep_head);
             OutputTotals { bytes, gap, lost: 0 }
         }
     };
-    let mut view = view(state, &pids, output_view(dir.path(), state, totals));
+    let mut view = build_view(state, &pids, output_view(dir.path(), state, totals));
     // A stall is over with the first byte after it, which nobody has to write down.
     let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
-    if detail == Detail::Full && state.is_live() {
+    if detail == ViewDetail::Full && state.is_live() {
         // On record before it was made, which may have failed.
-        view.cgroup =
-            state.cgroup.clone().filter(|_| Group::of(state).is_some_and(|group| group.exists()));
+        view.cgroup = state
+            .cgroup
+            .clone()
+            .filter(|_| TaskGroup::from_task(state).is_some_and(|group| group.exists()));
     }
     view.attention = stalled
         .filter(|_| state.is_live())
-        .map(|stalled| AttentionView::new(stalled, clock::mono()));
+        .map(|stalled| AttentionView::new(stalled, clock::monotonic_now()));
     view
 }
 
 /// Returns the view of a task that was closed, which takes nothing but its journal. `None` when it
 /// was not.
 #[must_use]
-pub fn of_closed(root: &Root, state: &TaskState) -> Option<TaskView> {
+pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> {
     let totals = state.closed.as_ref()?.output;
-    let path = root.path().join(TASKS).join(state.spec.task_id.to_string());
-    Some(view(state, &[], output_view(&path, state, totals)))
+    let path = root.path().join(TASKS_DIR).join(state.spec.task_id.to_string());
+    Some(build_view(state, &[], output_view(&path, state, totals)))
 }
 
-fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
+fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     let live = state.is_live();
     let spec = &state.spec;
     TaskView {
@@ -82,11 +89,11 @@ fn view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         pipeline_statuses: state.pipeline.clone(),
         started_at: state.started_wall.rfc3339(),
         ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
-        elapsed_ms: state.elapsed_ms(clock::mono()),
-        deadline_at: live.then(|| shown_at(state.lifecycle.deadline())),
+        elapsed_ms: state.elapsed_ms(clock::monotonic_now()),
+        deadline_at: live.then(|| format_moment(state.lifecycle.deadline())),
         shim_pid: live.then_some(state.shim.pid),
-        processes: pids.iter().filter_map(|pid| process(*pid, state)).collect(),
-        listening: sockets::listening(pids),
+        processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
+        listening: tcp_sockets::listening_ports(pids),
         output,
         attention: None,
         usage: state.closed.as_ref().and_then(|closed| closed.peaks.clone()),
@@ -118,12 +125,12 @@ fn outcome(state: &TaskState) -> Option<Outcome> {
 }
 
 /// Returns the wall-clock time of a moment to come, as seen from now.
-fn shown_at(moment: MonotonicMs) -> String {
-    let left = moment.ms_since(clock::mono());
-    clock::wall().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
+fn format_moment(moment: MonotonicMs) -> String {
+    let left = moment.ms_since(clock::monotonic_now());
+    clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
 }
 
-fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
+fn process_view(pid: i32, state: &TaskState) -> Option<ProcessView> {
     let stat = procfs::stat(pid)?;
     // The leader's own arguments are siding's constant text; what it runs is what was asked for.
     let is_leader = state.leader.is_some_and(|leader| match leader {
@@ -133,7 +140,7 @@ fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
     let command = if is_leader {
         siding_model::text::one_line(&state.spec.command_text(), 160)
     } else {
-        tree::command_of(pid)
+        tree::command_for_report(pid)
     };
     Some(ProcessView {
         pid,
@@ -145,11 +152,11 @@ fn process(pid: i32, state: &TaskState) -> Option<ProcessView> {
 
 fn output_view(dir: &Path, state: &TaskState, totals: OutputTotals) -> OutputView {
     let OutputTotals { bytes, gap, lost: lost_bytes } = totals;
-    let gone = gap.map_or(0, |gap| gap.len()).saturating_add(lost_bytes);
+    let released_bytes = gap.map_or(0, |gap| gap.len()).saturating_add(lost_bytes);
     OutputView {
         path: output::path(dir, state),
         bytes,
-        kept_bytes: bytes.saturating_sub(gone),
+        kept_bytes: bytes.saturating_sub(released_bytes),
         gap,
         lost_bytes,
         text: None,

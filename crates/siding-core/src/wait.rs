@@ -5,14 +5,14 @@
 //! looked again and again, by the one who waits and only while it waits. Each task takes one
 //! descriptor.
 
+mod checks;
+mod events;
 mod file;
 mod http;
-mod looks;
-mod news;
 mod output;
 mod port;
-mod ready;
+mod readiness;
 mod waiter;
 
-pub use ready::{Readiness, ready_after_all};
-pub use waiter::{Answer, Hit, WaitError, Waiter, check};
+pub use readiness::{Readiness, ready_after_end};
+pub use waiter::{MetCondition, WaitError, WaitResult, Waiter, check_patterns};

@@ -10,18 +10,19 @@ use siding_model::journal::TaskState;
 use siding_model::notice::TaskNotices;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
-use crate::journal_file::ReadError;
-use crate::link::{AskError, Heard, Link};
-use crate::recover::{Found, RecoverError, Recovery};
-use crate::store::{Root, StoreError, TaskDir};
+use crate::journal_file::JournalReadError;
+use crate::recover::{RecoverError, Recovery, RecoveryOutcome};
+use crate::shim_client::{RecvResult, ShimConnection, ShimRequestError};
+use crate::store::{StateDir, StoreError, TaskDir};
 use crate::sys::clock;
 
 /// How long a connection is tried while another process starts or rescues the task, in
 /// milliseconds, and the first and longest pause between two tries.
-const CONNECT_MS: u64 = 10_000;
-const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+const CONNECT_TIMEOUT_MS: u64 = 10_000;
+const CONNECT_RETRY_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(20));
 /// How long a shim may take for what it does at once, in milliseconds.
-const ANSWER_MS: u64 = 10_000;
+const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
 /// Why a task cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +39,7 @@ pub enum WatchError {
         /// The task.
         id: TaskId,
         /// What is wrong.
-        source: ReadError,
+        source: JournalReadError,
     },
     /// Its shim said no, or said nothing.
     #[error("task {id}: {source}")]
@@ -46,7 +47,7 @@ pub enum WatchError {
         /// The task.
         id: TaskId,
         /// What happened.
-        source: AskError,
+        source: ShimRequestError,
     },
     /// The operating system refused.
     #[error("task {id}: could not {doing}: {source}")]
@@ -62,22 +63,27 @@ pub enum WatchError {
 
 /// A task, and the connection to whoever keeps it.
 #[derive(Debug)]
-pub struct Watch<'r> {
-    root: &'r Root,
+pub struct TaskWatch<'r> {
+    root: &'r StateDir,
     program: &'r CStr,
     id: TaskId,
-    link: Option<Link>,
+    connection: Option<ShimConnection>,
     /// Whether its shim has said nothing yet, so that it may not even be on record.
     is_new: bool,
     /// How often another connection was made.
-    renewed: u32,
+    reconnects: u32,
 }
 
-impl<'r> Watch<'r> {
+impl<'r> TaskWatch<'r> {
     /// Begins to watch a task with a connection that exists already and is subscribed.
     #[must_use]
-    pub const fn over(root: &'r Root, program: &'r CStr, id: TaskId, link: Link) -> Self {
-        Self { root, program, id, link: Some(link), is_new: true, renewed: 0 }
+    pub const fn from_connection(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        link: ShimConnection,
+    ) -> Self {
+        Self { root, program, id, connection: Some(link), is_new: true, reconnects: 0 }
     }
 
     /// Begins to watch a task: connects to its shim, or to a new one when that was killed. Every
@@ -86,10 +92,10 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// [`WatchError`].
-    pub fn open(root: &'r Root, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
-        let mut watch = Self { root, program, id, link: None, is_new: false, renewed: 0 };
+    pub fn open(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
+        let mut watch = Self { root, program, id, connection: None, is_new: false, reconnects: 0 };
         watch.reconnect()?;
-        watch.renewed = 0;
+        watch.reconnects = 0;
         Ok(watch)
     }
 
@@ -102,20 +108,20 @@ impl<'r> Watch<'r> {
     /// Returns what to poll, `None` once the task has ended.
     #[must_use]
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
-        self.link.as_ref().map(AsFd::as_fd)
+        self.connection.as_ref().map(AsFd::as_fd)
     }
 
     /// Whether the task is known to have ended.
     #[must_use]
-    pub const fn is_over(&self) -> bool {
-        self.link.is_none()
+    pub const fn is_finished(&self) -> bool {
+        self.connection.is_none()
     }
 
     /// Returns how often its shim has been replaced since. A new one knows nothing of what the one
     /// before was asked to tell, but for the records.
     #[must_use]
-    pub const fn renewed(&self) -> u32 {
-        self.renewed
+    pub const fn reconnects(&self) -> u32 {
+        self.reconnects
     }
 
     /// Opens the task's directory.
@@ -124,7 +130,7 @@ impl<'r> Watch<'r> {
     ///
     /// [`StoreError`].
     pub fn dir(&self) -> Result<TaskDir, StoreError> {
-        self.root.task(self.id)
+        self.root.task_dir(self.id)
     }
 
     /// Reads what is on record.
@@ -133,7 +139,7 @@ impl<'r> Watch<'r> {
     ///
     /// [`WatchError::Store`], [`WatchError::Journal`].
     pub fn state(&self) -> Result<(TaskDir, TaskState), WatchError> {
-        let dir = self.root.task(self.id)?;
+        let dir = self.root.task_dir(self.id)?;
         match dir.read() {
             Ok(folded) => Ok((dir, folded.state)),
             Err(source) => Err(WatchError::Journal { id: self.id, source }),
@@ -145,9 +151,9 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// As [`Self::state`].
-    pub fn story(&self) -> Result<(TaskDir, TaskNotices), WatchError> {
-        let dir = self.root.task(self.id)?;
-        match dir.story() {
+    pub fn read_notices(&self) -> Result<(TaskDir, TaskNotices), WatchError> {
+        let dir = self.root.task_dir(self.id)?;
+        match dir.read_notices() {
             Ok(story) => Ok((dir, story)),
             Err(source) => Err(WatchError::Journal { id: self.id, source }),
         }
@@ -159,16 +165,16 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// [`WatchError`].
-    pub fn take(&mut self) -> Result<Option<ShimMessage>, WatchError> {
-        let Some(link) = &self.link else { return Ok(None) };
-        match link.take().map_err(|source| self.io("hear from its shim", source))? {
-            Heard::Message(message) => {
+    pub fn try_recv(&mut self) -> Result<Option<ShimMessage>, WatchError> {
+        let Some(link) = &self.connection else { return Ok(None) };
+        match link.try_recv().map_err(|source| self.io_error("hear from its shim", source))? {
+            RecvResult::Message(message) => {
                 self.is_new = false;
                 Ok(Some(message))
             }
-            Heard::Nothing => Ok(None),
-            Heard::Gone => {
-                self.link = None;
+            RecvResult::TimedOut => Ok(None),
+            RecvResult::Disconnected => {
+                self.connection = None;
                 self.reconnect()?;
                 Ok(None)
             }
@@ -181,11 +187,11 @@ impl<'r> Watch<'r> {
     ///
     /// [`WatchError::Io`].
     pub fn send(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
-        let Some(link) = &self.link else { return Ok(()) };
+        let Some(link) = &self.connection else { return Ok(()) };
         match link.send(request) {
             // What its death means is found out when it is read from.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result.map_err(|source| self.io("ask its shim", source)),
+            result => result.map_err(|source| self.io_error("ask its shim", source)),
         }
     }
 
@@ -195,14 +201,14 @@ impl<'r> Watch<'r> {
     /// # Errors
     ///
     /// [`WatchError`].
-    pub fn ask(&mut self, request: &ShimRequest, timeout_ms: u64) -> Result<bool, WatchError> {
-        self.wake_shim()?;
+    pub fn request(&mut self, request: &ShimRequest, timeout_ms: u64) -> Result<bool, WatchError> {
+        self.continue_shim()?;
         loop {
-            let Some(link) = &self.link else { return Ok(false) };
-            match link.ask(request, timeout_ms, drop) {
+            let Some(link) = &self.connection else { return Ok(false) };
+            match link.request(request, timeout_ms, drop) {
                 Ok(()) => return Ok(true),
-                Err(AskError::Gone) => {
-                    self.link = None;
+                Err(ShimRequestError::Disconnected) => {
+                    self.connection = None;
                     self.reconnect()?;
                 }
                 Err(source) => return Err(WatchError::Ask { id: self.id, source }),
@@ -212,48 +218,56 @@ impl<'r> Watch<'r> {
 
     /// Connects to the shim, or finds that the task has ended.
     fn reconnect(&mut self) -> Result<(), WatchError> {
-        let until = clock::mono().plus_ms(CONNECT_MS);
-        let mut pause = PAUSE.0;
+        let until = clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS);
+        let mut pause = CONNECT_RETRY_PAUSE.0;
         loop {
             // Asked first, since a shim may be stopped, or may have said all that it had to say.
             match self.recover()? {
-                Found::Ended | Found::Closed => return Ok(()),
-                Found::Unborn => return Err(self.never_started()),
-                Found::SetAside { why, .. } | Found::TooNew { why } => {
+                RecoveryOutcome::Ended | RecoveryOutcome::EndRecorded => return Ok(()),
+                RecoveryOutcome::NeverRecorded => return Err(self.never_started_error()),
+                RecoveryOutcome::SetAside { why, .. } | RecoveryOutcome::TooNew { why } => {
                     return Err(WatchError::Journal { id: self.id, source: why.into() });
                 }
-                Found::Elsewhere { machine } => return Err(self.elsewhere(&machine)),
-                Found::Kept | Found::Continued | Found::Rescued => {
+                RecoveryOutcome::OtherMachine { machine } => {
+                    return Err(self.other_machine_error(&machine));
+                }
+                RecoveryOutcome::Supervised
+                | RecoveryOutcome::Continued
+                | RecoveryOutcome::TakenOver => {
                     if self.connect()? {
                         return Ok(());
                     }
                 }
-                Found::Busy => {}
+                RecoveryOutcome::Busy => {}
             }
             // Its shim, or a rescuer, is just coming or going.
-            if clock::mono() >= until {
-                return Err(self.io("reach its shim", io::ErrorKind::TimedOut.into()));
+            if clock::monotonic_now() >= until {
+                return Err(self.io_error("reach its shim", io::ErrorKind::TimedOut.into()));
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(CONNECT_RETRY_PAUSE.1);
         }
     }
 
-    fn recover(&self) -> Result<Found, WatchError> {
-        match self.root.task(self.id) {
+    fn recover(&self) -> Result<RecoveryOutcome, WatchError> {
+        match self.root.task_dir(self.id) {
             // Somebody else has cleared away what nothing was recorded of.
-            Err(StoreError::NoSuchTask { .. }) if self.is_new => return Ok(Found::Unborn),
+            Err(StoreError::NoSuchTask { .. }) if self.is_new => {
+                return Ok(RecoveryOutcome::NeverRecorded);
+            }
             result => drop(result?),
         }
         let recovery = Recovery::new(self.root, self.program)
-            .map_err(|source| self.io("read the boot id", source))?;
-        Ok(recovery.task(self.id)?)
+            .map_err(|source| self.io_error("read the boot id", source))?;
+        Ok(recovery.recover_task(self.id)?)
     }
 
     /// Connects to a shim that is there. Returns whether it is known how the task stands.
     fn connect(&mut self) -> Result<bool, WatchError> {
-        let dir = self.root.task(self.id)?;
-        let Some(link) = Link::connect(&dir).map_err(|source| self.io("connect", source))? else {
+        let dir = self.root.task_dir(self.id)?;
+        let Some(link) =
+            ShimConnection::connect(&dir).map_err(|source| self.io_error("connect", source))?
+        else {
             return Ok(false);
         };
         if !self.subscribe(&link)? {
@@ -261,46 +275,46 @@ impl<'r> Watch<'r> {
         }
         // Whatever was recorded before is in the journal, whatever comes will be heard.
         let (_, state) = self.state()?;
-        self.link = state.is_live().then_some(link);
-        self.renewed += 1;
+        self.connection = state.is_live().then_some(link);
+        self.reconnects += 1;
         Ok(true)
     }
 
     /// Continues the shim if somebody stopped it: it could not answer, and holds no deadline.
-    fn wake_shim(&self) -> Result<bool, WatchError> {
+    fn continue_shim(&self) -> Result<bool, WatchError> {
         let Ok((_, state)) = self.state() else { return Ok(false) };
-        crate::link::continue_stopped_shim(state.shim)
-            .map_err(|source| self.io("continue its shim", source))
+        crate::shim_client::continue_stopped_shim(state.shim)
+            .map_err(|source| self.io_error("continue its shim", source))
     }
 
-    fn subscribe(&self, link: &Link) -> Result<bool, WatchError> {
+    fn subscribe(&self, link: &ShimConnection) -> Result<bool, WatchError> {
         let subscribe = ShimRequest::Subscribe { follow: false };
-        match link.ask(&subscribe, ANSWER_MS, drop) {
+        match link.request(&subscribe, SHIM_REPLY_TIMEOUT_MS, drop) {
             Ok(()) => Ok(true),
-            Err(AskError::Gone) => Ok(false),
-            Err(AskError::Silent { .. }) => {
-                if self.wake_shim()? {
+            Err(ShimRequestError::Disconnected) => Ok(false),
+            Err(ShimRequestError::TimedOut { .. }) => {
+                if self.continue_shim()? {
                     return Ok(false);
                 }
-                let source = AskError::Silent { waited_ms: ANSWER_MS };
+                let source = ShimRequestError::TimedOut { waited_ms: SHIM_REPLY_TIMEOUT_MS };
                 Err(WatchError::Ask { id: self.id, source })
             }
             Err(source) => Err(WatchError::Ask { id: self.id, source }),
         }
     }
 
-    fn elsewhere(&self, machine: &str) -> WatchError {
+    fn other_machine_error(&self, machine: &str) -> WatchError {
         let why = format!("it is kept by another machine, `{machine}`; ask there");
-        self.io("reach its shim", io::Error::other(why))
+        self.io_error("reach its shim", io::Error::other(why))
     }
 
-    fn never_started(&self) -> WatchError {
+    fn never_started_error(&self) -> WatchError {
         let why = "its shim ended before anything was on record, and nothing runs; \
                    `siding doctor` tells what this machine lacks";
-        self.io("start", io::Error::other(why))
+        self.io_error("start", io::Error::other(why))
     }
 
-    fn io(&self, doing: &'static str, source: io::Error) -> WatchError {
+    fn io_error(&self, doing: &'static str, source: io::Error) -> WatchError {
         WatchError::Io { id: self.id, doing, source }
     }
 }

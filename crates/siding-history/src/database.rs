@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use siding_core::store::{ASIDE, Root};
+use siding_core::store::{ASIDE_DIR, StateDir};
 use siding_core::sys::{clock, file};
 
 use crate::error::HistoryError;
@@ -46,7 +46,7 @@ pub struct Done<T> {
 ///
 /// [`HistoryError`], never [`HistoryError::Damaged`] unless a new file is damaged too.
 pub fn with<T>(
-    root: &Root,
+    root: &StateDir,
     work: impl Fn(&mut History) -> Result<T, HistoryError>,
 ) -> Result<Done<T>, HistoryError> {
     let attempt = || History::open(root).and_then(|mut history| work(&mut history));
@@ -73,7 +73,7 @@ const ON_THE_WAY: usize = 2_000;
 /// Asks in passing, for somebody who is not to be told what is wrong with the history: `None` then.
 /// Takes in a bounded number of tasks that have ended first.
 pub fn in_passing<T>(
-    root: &Root,
+    root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
 ) -> Option<Done<T>> {
     let answer = |history: &mut History| {
@@ -85,10 +85,10 @@ pub fn in_passing<T>(
 
 impl History {
     /// Opens the file, making it where it is missing.
-    pub(crate) fn open(root: &Root) -> Result<Self, HistoryError> {
+    pub(crate) fn open(root: &StateDir) -> Result<Self, HistoryError> {
         let path = root.path().join(FILE);
         // SQLite would make it readable to others, as far as the umask allows.
-        match file::open_at(root, FILE, file::Open::CreateNew) {
+        match file::open_at(root, FILE, file::OpenMode::CreateNew) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(HistoryError::Io { doing: "create", path, source: error });
             }
@@ -141,17 +141,21 @@ fn configure(database: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Moves the file out of the way and says where to.
-fn set_aside(root: &Root) -> Result<PathBuf, HistoryError> {
-    let to = format!("{ASIDE}/{FILE}.{}", clock::wall().0);
-    file::move_new(root, FILE, root, &to).map_err(|source| HistoryError::Io {
+fn set_aside(root: &StateDir) -> Result<PathBuf, HistoryError> {
+    let to = format!("{ASIDE_DIR}/{FILE}.{}", clock::unix_now().0);
+    file::rename_noreplace(root, FILE, root, &to).map_err(|source| HistoryError::Io {
         doing: "set aside",
         path: root.path().join(FILE),
         source,
     })?;
     for beside in BESIDE {
         // Most often there is none.
-        let _missing =
-            file::move_new(root, &format!("{FILE}{beside}"), root, &format!("{to}{beside}"));
+        let _missing = file::rename_noreplace(
+            root,
+            &format!("{FILE}{beside}"),
+            root,
+            &format!("{to}{beside}"),
+        );
     }
     Ok(root.path().join(to))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use siding_core::listing;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::history::Run;
 use siding_model::id::TaskId;
@@ -35,7 +35,7 @@ impl History {
     /// # Errors
     ///
     /// [`HistoryError`]; then nothing was taken in.
-    pub fn ingest(&mut self, root: &Root, most: usize) -> Result<usize, HistoryError> {
+    pub fn ingest(&mut self, root: &StateDir, most: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested()?;
         let mut new: Vec<TaskId> = tasks.difference(&ingested).copied().collect();
@@ -43,7 +43,7 @@ impl History {
             let live: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
             new.retain(|id| !live.contains(id));
         }
-        let new = listing::latest(root, new, most);
+        let new = listing::most_recent(root, new, most);
         let mut gone: Vec<TaskId> = ingested.difference(&tasks).copied().collect();
         if gone.len() < GONE_MIN {
             gone.clear();
@@ -51,7 +51,7 @@ impl History {
         if new.is_empty() && gone.is_empty() {
             return Ok(0);
         }
-        let read = |id: &TaskId| Run::from_state(&root.task(*id).ok()?.read().ok()?.state);
+        let read = |id: &TaskId| Run::from_state(&root.task_dir(*id).ok()?.read().ok()?.state);
         let runs: Vec<Run> =
             new.iter().filter_map(|id| read(id).filter(|run| run.task_id == *id)).collect();
         self.remember(&runs, &gone)?;
@@ -78,7 +78,7 @@ impl History {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(&failed)?;
         write(&transaction, runs)
-            .and_then(|commands| bound(&transaction, &commands, clock::wall()))
+            .and_then(|commands| bound(&transaction, &commands, clock::unix_now()))
             .and_then(|()| forget(&transaction, gone))
             .and_then(|()| transaction.commit())
             .map_err(&failed)

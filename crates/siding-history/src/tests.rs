@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 use siding_core::journal_file::JournalFile;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::history::{Quantile, Run};
 use siding_model::id::{TaskId, TaskKind};
@@ -23,13 +23,13 @@ const ALL: usize = usize::MAX;
 
 struct Place {
     _temporary: tempfile::TempDir,
-    root: Root,
+    root: StateDir,
 }
 
 impl Place {
     fn new() -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let root = Root::open(&temporary.path().join("state")).unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
         Self { _temporary: temporary, root }
     }
 
@@ -45,7 +45,7 @@ impl Place {
             format: BASE_FORMAT,
             boot: BootId("an earlier one".to_owned()),
             at: MonotonicMs(0),
-            wall: clock::wall(),
+            wall: clock::unix_now(),
             shim: GONE,
             cgroup: None,
             adopted: None,
@@ -206,7 +206,7 @@ fn a_removed_task_stays_remembered() {
     assert_eq!(place.ingest(), 300);
     assert_eq!(place.runs().len(), usize::try_from(RUNS_MAX).unwrap(), "the newest of one command");
     for id in &ids {
-        let locked = place.root.task(*id).unwrap().try_lock().unwrap().unwrap();
+        let locked = place.root.task_dir(*id).unwrap().try_lock().unwrap().unwrap();
         place.root.remove_task(&locked).unwrap();
     }
     assert_eq!(place.ingest(), 0);
@@ -233,7 +233,7 @@ fn run(place: &Place, command: String, ended: UnixMs) -> Run {
 #[test]
 fn commands_that_run_no_more_are_forgotten() {
     let place = Place::new();
-    let now = clock::wall();
+    let now = clock::unix_now();
     let many = i64::from(COMMANDS_MAX) + 10;
     let runs: Vec<_> =
         (0..many).map(|age| run(&place, format!("c{age}"), now.plus_ms(-age))).collect();
@@ -387,13 +387,14 @@ fn the_end_on_the_wall_is_when_it_was_closed() {
         format: BASE_FORMAT,
         boot: BootId("an earlier one".to_owned()),
         at: MonotonicMs(0),
-        wall: UnixMs(clock::wall().0 - 5_000),
+        wall: UnixMs(clock::unix_now().0 - 5_000),
         shim: GONE,
         cgroup: None,
         adopted: None,
         spec: spec(id, "make"),
     };
-    let closed = CloseSummary { wall: UnixMs(clock::wall().0 - 1_000), ..CloseSummary::default() };
+    let closed =
+        CloseSummary { wall: UnixMs(clock::unix_now().0 - 1_000), ..CloseSummary::default() };
     let wall = closed.wall;
     let dir = place.root.create_task(id).unwrap();
     JournalFile::create(&dir)

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use siding_core::sys::{process, sockets};
+use siding_core::sys::{process, tcp_sockets};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -223,7 +223,7 @@ where
 /// socket of this machine.
 fn is_ours(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
-    match sockets::owner_of(peer, local) {
+    match tcp_sockets::connection_owner_uid(peer, local) {
         Some(uid) => uid == 0 || uid == process::effective_uid(),
         None => is_elsewhere(peer.ip(), local.ip()),
     }

@@ -33,7 +33,7 @@ impl Token {
             }
             return Ok(Self { text, variable: Some(variable), file: None });
         }
-        let random = || sys::random().map_err(DoorError::io("make a token"));
+        let random = || sys::random_u64().map_err(DoorError::io("make a token"));
         let text = format!("{:016x}{:016x}", random()?, random()?);
         let name = format!("{}-{port}.token", kind.name);
         let file = directory().map(|directory| directory.join(name));

@@ -44,7 +44,7 @@ impl Call {
         let token = context.meta.get_progress_token();
         let is_patient = token.is_some()
             && context.client_info().is_some_and(|client| PATIENT.contains(&client.name.as_str()));
-        let began = clock::mono();
+        let began = clock::monotonic_now();
         Self { context, token, is_patient, began, next: began.plus_ms(millis(PROGRESS.0)) }
     }
 }
@@ -86,14 +86,14 @@ impl Caller for Call {
     }
 
     async fn tell(&mut self, host: &Host, standing: Option<&Standing>, bound: Duration) {
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         self.next = now.plus_ms(millis(PROGRESS.1));
         let Some(token) = self.token.clone() else { return };
         let waited_ms = now.ms_since(self.began);
         let mut message = format!("waiting for {}", format_duration(whole(waited_ms)));
         let mut total = bound.as_secs_f64();
         if let Some(standing) = standing {
-            let view = sleep::block(|| host.view(standing, siding_core::view::Detail::Brief));
+            let view = sleep::block(|| host.view(standing, siding_core::view::ViewDetail::Brief));
             message = stands(&view, standing);
             if let Some(usual) = view.expected_ms.filter(|usual| *usual > waited_ms) {
                 total = Duration::from_millis(usual).as_secs_f64();

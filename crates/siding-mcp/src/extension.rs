@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
-use siding_core::stop::{self, How};
+use siding_core::stop::{self, StopOptions};
 use siding_core::sys::clock;
-use siding_core::view::Detail;
+use siding_core::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
@@ -66,7 +66,7 @@ pub(crate) fn cancel(host: &Arc<Host>, id: &str) -> Result<(), ErrorData> {
     let id = find(host, id)?.dir.id();
     let host = Arc::clone(host);
     tokio::task::spawn_blocking(move || {
-        let how = How { by: "client", grace: None, signal: None };
+        let how = StopOptions { requested_by: "client", grace: None, signal: None };
         // Who asks how it stands sees what came of it.
         let _seen_by_the_next_look = stop::stop(&host.root, PROGRAM, id, how);
     });
@@ -74,8 +74,8 @@ pub(crate) fn cancel(host: &Arc<Host>, id: &str) -> Result<(), ErrorData> {
 }
 
 fn task(host: &Host, standing: &Standing, status: TaskStatus) -> Task {
-    let view = block(|| host.view(standing, Detail::Brief));
-    let now = clock::wall().rfc3339();
+    let view = block(|| host.view(standing, ViewDetail::Brief));
+    let now = clock::unix_now().rfc3339();
     let updated = view.ended_at.clone().unwrap_or(now);
     // No end of its life is named: it is kept as long as siding keeps tasks.
     Task::new(view.task_id.to_string(), status, view.started_at.clone(), updated)

@@ -1,8 +1,8 @@
 //! The session that a server works for.
 
-use siding_core::run::order;
+use siding_core::run::request;
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_tools::Host;
@@ -19,9 +19,9 @@ const OWN_SESSION: &str = "mcp-";
 /// gone. Otherwise it is named after its owner, so that a server which its client starts anew
 /// finds its tasks again. `owner` is the process whose end is the session's end; a parent that
 /// has gone already leaves only this process.
-pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Host, McpError> {
+pub(crate) fn open(root: StateDir, named: Option<&str>, owner: i32) -> Result<Host, McpError> {
     if named.is_some() {
-        let joined = order::session(&root, named)?;
+        let joined = request::resolve_session(&root, named)?;
         if !joined.is_implicit() {
             return Ok(Host::of(root, joined, None, Dialect::Tools));
         }
@@ -29,7 +29,7 @@ pub(crate) fn open(root: Root, named: Option<&str>, owner: i32) -> Result<Host, 
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let owner = if owner > 1 { owner } else { own };
     let process = procfs::identify(owner).ok_or(McpError::NoOwner { pid: owner })?;
-    if let Some(session) = order::inherited_session(&root, process) {
+    if let Some(session) = request::inherited_session(&root, process) {
         return Ok(Host::of(root, session, None, Dialect::Tools));
     }
     let name = format!("{OWN_SESSION}{}-{}", process.pid, process.start_ticks);

@@ -10,8 +10,8 @@ use rmcp::model::{
     ResourceUpdatedNotificationParam, SubscriptionFilter,
 };
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
-use siding_core::output::{self, Extent};
-use siding_core::watch::Watch;
+use siding_core::output::{self, OutputSize};
+use siding_core::watch::TaskWatch;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::protocol::{ShimMessage, ShimRequest};
@@ -38,7 +38,7 @@ fn uri(id: TaskId) -> String {
 fn find(host: &Host, uri: &str) -> Result<TaskId, ErrorData> {
     let id = uri.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER));
     let id: Option<TaskId> = id.and_then(|id| id.parse().ok());
-    id.filter(|id| host.root.task(*id).is_ok()).ok_or_else(|| {
+    id.filter(|id| host.root.task_dir(*id).is_ok()).ok_or_else(|| {
         let data = serde_json::json!({ "uri": uri });
         ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(data))
     })
@@ -185,14 +185,14 @@ impl Growth {
 
 fn bytes_of(host: &Host, id: TaskId) -> Option<u64> {
     let standing = block(|| host.state(id)).ok()?;
-    Some(Extent::measure(&standing.dir, standing.state.spec.keep_head).bytes)
+    Some(OutputSize::measure(&standing.dir, standing.state.spec.keep_head).bytes)
 }
 
 /// Tells of growth, at a bounded rate, and last of the end.
 async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
     let id = growth.id;
     let again = ShimRequest::Subscribe { follow: true };
-    let Ok(mut watch) = block(|| Watch::open(&host.root, PROGRAM, id)) else { return };
+    let Ok(mut watch) = block(|| TaskWatch::open(&host.root, PROGRAM, id)) else { return };
     if block(|| watch.send(&again)).is_err() {
         return;
     }
@@ -201,7 +201,7 @@ async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
         if sources.readable().await.is_err() {
             break;
         }
-        let ask_again = match block(|| watch.take()) {
+        let ask_again = match block(|| watch.try_recv()) {
             Ok(Some(ShimMessage::Output { .. })) => true,
             // From here on growth is told; what came before that has to be looked for.
             Ok(Some(ShimMessage::Done)) => false,

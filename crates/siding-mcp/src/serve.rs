@@ -9,7 +9,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_http::DoorError;
 use siding_tools::Host;
 
@@ -85,7 +85,7 @@ impl McpError {
 /// # Errors
 ///
 /// [`McpError`].
-pub fn serve(root: Root, options: Options, say: impl Fn(&str)) -> Result<(), McpError> {
+pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(), McpError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

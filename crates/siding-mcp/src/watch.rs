@@ -132,7 +132,7 @@ async fn run(watch: &Watch, say: Say) -> String {
                 return why;
             }
         };
-        let (lines, then) = watching.step(event, clock::mono());
+        let (lines, then) = watching.step(event, clock::monotonic_now());
         lines.iter().for_each(|line| say(line));
         next = then;
     }

@@ -7,13 +7,13 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::{Adoption, Handed};
-use siding_core::link;
-use siding_core::run::withdraw;
-use siding_core::store::{Root, TaskDir};
+use siding_core::launch::{Adoption, ShimFds};
+use siding_core::run::discard_unstarted;
+use siding_core::shim_client;
+use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, poll, procfs, socket};
-use siding_core::tree::Marks;
+use siding_core::sys::{clock, poll, procfs, unix_socket};
+use siding_core::tree::BirthmarkScan;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;
@@ -43,7 +43,7 @@ use crate::unrecorded;
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
-    handed: Handed,
+    handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<Option<Kept>, CannotStart> {
     let mut starter = Caller::starter(starter);
@@ -77,7 +77,7 @@ pub(crate) fn run(
 /// A process that is marked and held, and nowhere on record.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(crate) root: Root,
+    pub(crate) root: StateDir,
     pub(crate) adoption: Adoption,
     pub(crate) leader: PidFd,
     /// The host's output file, where there is one.
@@ -97,13 +97,13 @@ struct Recorded {
 }
 
 impl Held {
-    fn take(id: TaskId, ready: Ready, handed: Handed) -> Result<Self, CannotStart> {
+    fn take(id: TaskId, ready: Ready, handed: ShimFds) -> Result<Self, CannotStart> {
         let shim = Shim::of(id, ready)?;
-        let (memory, leader, file) = handed.adopted();
+        let (memory, leader, file) = handed.into_adoption();
         let mut adoption = Adoption::read(memory).map_err(when("read what it is to take on"))?;
-        let leader = PidFd::received(leader, adoption.process);
+        let leader = PidFd::from_fd(leader, adoption.process);
         // By its path: it is to make the task's directory, and perhaps its place, itself.
-        let root = Root::open(&adoption.root)
+        let root = StateDir::open(&adoption.root)
             .map_err(|error| when("open the state directory")(std::io::Error::other(error)))?;
         let adopted = AdoptionInfo {
             output: adoption.output.take(),
@@ -123,13 +123,13 @@ impl Held {
             fds.extend(lease.source());
             // A host that ended before anybody held it is seen by no descriptor.
             let is_lost = lease.is_lost();
-            let left = if is_lost { 0 } else { until.ms_since(clock::mono()) };
-            let ready = poll::wait(&fds, Some(left)).unwrap_or_default();
+            let left = if is_lost { 0 } else { until.ms_since(clock::monotonic_now()) };
+            let ready = poll::wait_readable(&fds, Some(left)).unwrap_or_default();
             if self.leader.is_dead() {
                 return self.has_left_any();
             }
             // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
-            if ready.contains(&true) || is_lost || clock::mono() >= until {
+            if ready.contains(&true) || is_lost || clock::monotonic_now() >= until {
                 return true;
             }
         }
@@ -138,8 +138,8 @@ impl Held {
     /// Whether anything is left of it beside its leader.
     pub(crate) fn has_left_any(&self) -> bool {
         let id = self.adoption.spec.task_id;
-        let marks = Marks::scan_for(&self.root, id, own_pid());
-        !(marks.is_whole() && marks.of(id).is_empty())
+        let marks = BirthmarkScan::scan_for(&self.root, id, own_pid());
+        !(marks.is_complete() && marks.processes_of(id).is_empty())
     }
 
     /// Writes down that it is a task. What a failure leaves half made is taken back.
@@ -150,7 +150,7 @@ impl Held {
         match self.fill(&dir) {
             Ok((pump, listener, log, state)) => Ok(Recorded { dir, pump, listener, log, state }),
             Err(error) => {
-                withdraw(&self.root, dir, spec);
+                discard_unstarted(&self.root, dir, spec);
                 Err(error)
             }
         }
@@ -197,7 +197,7 @@ impl Held {
             Lease::Held(_) => Lease::take(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,
         };
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         let stall = Stall::new(&state, pump.bytes(), now);
         let meter = Meter::new(&state, pump.bytes(), now);
         let process = leader.process;
@@ -226,6 +226,6 @@ impl Held {
 }
 
 fn listen(dir: &TaskDir) -> Result<OwnedFd, CannotStart> {
-    let place = dir.place().map_err(when("find its place"))?;
-    socket::listen(place, link::NAME).map_err(when("listen for callers"))
+    let place = dir.endpoint_dir().map_err(when("find its place"))?;
+    unix_socket::listen(place, shim_client::SOCKET_NAME).map_err(when("listen for callers"))
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use siding_core::sys::{clock, socket};
+use siding_core::sys::{clock, unix_socket};
 use siding_model::evidence::Evidence;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
@@ -60,7 +60,7 @@ impl Caller {
     }
 
     fn send(&mut self, packet: &[u8]) {
-        self.gone |= socket::send(&self.socket, packet, false).is_err();
+        self.gone |= unix_socket::send(&self.socket, packet, false).is_err();
     }
 
     /// Tells it about everything from now on.
@@ -121,7 +121,7 @@ impl Callers {
     /// Lets in everybody who waits.
     pub(crate) fn accept(&mut self, listener: &OwnedFd) {
         loop {
-            match socket::accept(listener) {
+            match unix_socket::accept(listener) {
                 Ok(socket) => self.admit(Caller::stranger(socket)),
                 // Another user; the next one may be ours.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
@@ -129,7 +129,7 @@ impl Callers {
                 // No descriptor is left, say. Whoever waits keeps the listener readable, and to try
                 // without a pause would take a whole core.
                 Err(_) => {
-                    self.closed_until = Some(clock::mono().plus_ms(CLOSED_MS));
+                    self.closed_until = Some(clock::monotonic_now().plus_ms(CLOSED_MS));
                     return;
                 }
             }
@@ -158,7 +158,7 @@ impl Callers {
     /// Takes one thing a caller has said.
     pub(crate) fn hear(&mut self, index: usize) -> Said {
         let caller = &mut self.all[index];
-        match socket::receive(&caller.socket, REQUEST_MAX, false) {
+        match unix_socket::receive(&caller.socket, REQUEST_MAX, false) {
             Ok(Some(packet)) => serde_json::from_slice(&packet).map_or(Said::Nonsense, Said::Asked),
             Ok(None) => {
                 caller.gone = true;
@@ -238,8 +238,8 @@ mod tests {
         let mut callers = Callers::default();
         callers.accept(&no_listener);
         let until = callers.wake_at().expect("it has failed");
-        callers.reopen(clock::mono());
-        assert!(callers.wake_at().is_some() || clock::mono() >= until);
+        callers.reopen(clock::monotonic_now());
+        assert!(callers.wake_at().is_some() || clock::monotonic_now() >= until);
         callers.reopen(until);
         assert_eq!((callers.wake_at(), callers.len()), (None, 0));
     }

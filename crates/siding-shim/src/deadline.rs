@@ -34,6 +34,6 @@ impl Keeper {
             return;
         }
         let deadline = self.state.lifecycle.deadline();
-        self.record(vec![Record::Expiring { at: clock::mono(), deadline }]);
+        self.record(vec![Record::Expiring { at: clock::monotonic_now(), deadline }]);
     }
 }

@@ -98,7 +98,7 @@ fn as_bash_leaves(environment: &[CString], cwd: &Path, path: &str) -> Option<Vec
 }
 
 fn leads_to(pwd: &Path, cwd: &Path) -> bool {
-    pwd.is_absolute() && (pwd == cwd || file::is_same(pwd, cwd))
+    pwd.is_absolute() && (pwd == cwd || file::is_same_file(pwd, cwd))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use siding_core::sys::socket;
+use siding_core::sys::unix_socket;
 use siding_model::net::MAX_DENIED_HOST_BYTES;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
@@ -29,7 +29,7 @@ impl Egress {
     pub(crate) fn take(&mut self, at: MonotonicMs) -> Vec<Record> {
         let mut denied = Vec::new();
         while let Some(proxy) = &self.0 {
-            match socket::receive(proxy, MAX_DENIED_HOST_BYTES, false) {
+            match unix_socket::receive(proxy, MAX_DENIED_HOST_BYTES, false) {
                 Ok(Some(host)) => {
                     let host = String::from_utf8_lossy(&host).into_owned();
                     denied.push(Record::Denied { at, host });

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use siding_core::cgroup::Group;
-use siding_core::store::Root;
+use siding_core::cgroup::TaskGroup;
+use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::effective_uid;
-use siding_core::sys::{clock, procfs, signals, sockets};
+use siding_core::sys::{clock, procfs, signals, tcp_sockets};
 use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TreeLiveness;
@@ -78,16 +78,16 @@ impl Ending {
     ///
     /// The leader's group is reached in one step, so that no fork in it is missed; its number is
     /// safe while the leader was not reaped. Everybody else is reached by pidfd.
-    pub(crate) fn signal(&mut self, kin: &Kin, root: &Root, task: &TaskState, signal: Signal) {
+    pub(crate) fn signal(&mut self, kin: &Kin, root: &StateDir, task: &TaskState, signal: Signal) {
         let members = kin.members(root, task);
         let pids: Vec<i32> = members.iter().map(|process| process.pid).collect();
-        self.ports.extend(sockets::listening(&pids));
+        self.ports.extend(tcp_sockets::listening_ports(&pids));
         let others = self.signal_group(kin, members, signal);
         for process in others {
-            if let Ok(Some(held)) = PidFd::living(process) {
+            if let Ok(Some(held)) = PidFd::open_if_alive(process) {
                 // Another user's process: sudo and its like relay what reaches them.
-                let _refused = self.touch(process, signal, || held.send(signal).is_ok());
-                let _refused = held.send(Signal::CONT);
+                let _refused = self.touch(process, signal, || held.send_signal(signal).is_ok());
+                let _refused = held.send_signal(Signal::CONT);
             }
         }
     }
@@ -104,7 +104,7 @@ impl Ending {
             };
             if Some(stat.pgrp) != group {
                 others.push(process);
-            } else if !matches!(PidFd::living(process), Ok(None)) {
+            } else if !matches!(PidFd::open_if_alive(process), Ok(None)) {
                 // Noted before anything is sent: the dead have no command line.
                 self.touch(process, signal, || true);
             }
@@ -117,8 +117,8 @@ impl Ending {
     }
 
     /// Kills the whole tree.
-    pub(crate) fn kill(&mut self, kin: &mut Kin, root: &Root, task: &TaskState) -> Killed {
-        let started = clock::mono();
+    pub(crate) fn kill(&mut self, kin: &mut Kin, root: &StateDir, task: &TaskState) -> Killed {
+        let started = clock::monotonic_now();
         let (mut obeyed, mut moved, mut fewest) = (started, started, usize::MAX);
         let members = kin.members_now(root, task);
         let _in_the_first_round = self.signal_group(kin, members, Signal::KILL);
@@ -140,7 +140,7 @@ impl Ending {
                     break;
                 }
             }
-            let now = clock::mono();
+            let now = clock::monotonic_now();
             if living.ours || living.processes.is_empty() {
                 obeyed = now;
             }
@@ -168,8 +168,8 @@ impl Ending {
     /// this misses a process whose first thread has left, and whoever has left the group. It does
     /// all of it where nobody could be seen in the group, so that nobody is ended without being
     /// counted.
-    fn kill_control_group(&mut self, root: &Root, task: &TaskState) {
-        let Some(group) = Group::of(task).filter(Group::exists) else { return };
+    fn kill_control_group(&mut self, root: &StateDir, task: &TaskState) {
+        let Some(group) = TaskGroup::from_task(task).filter(TaskGroup::exists) else { return };
         let members = group.members(root);
         for process in &members {
             // Noted before it is done: the dead have no command line.
@@ -184,7 +184,7 @@ impl Ending {
     fn kill_once(&mut self, members: &[ProcRef], killed: &mut HashMap<ProcRef, bool>) -> Living {
         let mut alive = Living::default();
         for &process in members {
-            let held = match PidFd::living(process) {
+            let held = match PidFd::open_if_alive(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
                 // For want of a descriptor, say: it may live, and must not be taken for dead.
@@ -194,7 +194,7 @@ impl Ending {
             let Some(held) = held else { continue };
             alive.ours |= *killed.entry(process).or_insert_with(|| {
                 // sudo's child is root's: it dies with the sudo that relays TERM, not by us.
-                self.touch(process, Signal::KILL, || held.send(Signal::KILL).is_ok())
+                self.touch(process, Signal::KILL, || held.send_signal(Signal::KILL).is_ok())
             });
         }
         alive
@@ -205,7 +205,7 @@ impl Ending {
     fn touch(&mut self, process: ProcRef, signal: Signal, send: impl FnOnce() -> bool) -> bool {
         let known = self.touched.contains(&process);
         let room = !known && self.listed.len() < StopReport::MAX_LISTED_PROCESSES;
-        let command = room.then(|| tree::command_of(process.pid));
+        let command = room.then(|| tree::command_for_report(process.pid));
         if !send() {
             return false;
         }
@@ -245,7 +245,8 @@ impl Ending {
             })
             .collect();
         let total = self.touched.iter().filter(|process| !lives(process)).count();
-        let still = sockets::listening(&self.survivors.iter().map(|s| s.pid).collect::<Vec<_>>());
+        let still =
+            tcp_sockets::listening_ports(&self.survivors.iter().map(|s| s.pid).collect::<Vec<_>>());
         Some(StopReport {
             ended,
             ended_total: u32::try_from(total).unwrap_or(u32::MAX),
@@ -277,8 +278,8 @@ fn survivor(process: ProcRef) -> Survivor {
     let pid = process.pid;
     let uid = procfs::uid(pid).unwrap_or(u32::MAX);
     let own = effective_uid();
-    let sent =
-        PidFd::living(process).and_then(|held| held.map_or(Ok(()), |held| held.send(Signal::KILL)));
+    let sent = PidFd::open_if_alive(process)
+        .and_then(|held| held.map_or(Ok(()), |held| held.send_signal(Signal::KILL)));
     let why = if own != 0 && uid != own {
         format!("belongs to user {uid}, whom user {own} may not signal")
     } else if let Err(error) = sent {
@@ -287,5 +288,5 @@ fn survivor(process: ProcRef) -> Survivor {
         let state = procfs::stat(pid).map_or('?', |stat| stat.state);
         format!("did not die of SIGKILL within {} s (state {state})", GIVE_UP_MS / 1000)
     };
-    Survivor { pid, command: tree::command_of(pid), uid, why }
+    Survivor { pid, command: tree::command_for_report(pid), uid, why }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::store::TaskDir;
-use siding_core::sys::memory::Pages;
+use siding_core::sys::memory::MappedBuffer;
 use siding_core::sys::{clock, file, pipe};
 use siding_model::evidence::FIRST_SAMPLE_DELAY_MS;
 use siding_model::process::MonotonicMs;
@@ -54,7 +54,7 @@ pub(crate) struct Fifo {
     failure: Option<(u64, io::Error)>,
     failed_before: bool,
     /// Only where the kernel cannot move the bytes.
-    buffer: Option<Pages>,
+    buffer: Option<MappedBuffer>,
     busy: bool,
     /// While it is busy.
     flood: Option<Flood>,
@@ -71,10 +71,10 @@ impl Fifo {
         keep_head: u64,
         keep_tail: u64,
     ) -> io::Result<Self> {
-        let offset = file::facts(&file)?.len;
+        let offset = file::metadata(&file)?.len;
         // Refused only when the pipe holds more than a page: then data flows, and it is large.
         let _flows = pipe::set_size(&fifo, QUIET_PIPE);
-        let gap = siding_core::output::gap_of(&file, offset, align_up(keep_head));
+        let gap = siding_core::output::find_gap(&file, offset, align_up(keep_head));
         Ok(Self {
             fifo,
             file,
@@ -88,7 +88,7 @@ impl Fifo {
             buffer: None,
             busy: false,
             flood: None,
-            quiet_at: Some(clock::mono().plus_ms(QUIET_AFTER_MS)),
+            quiet_at: Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS)),
             told: None,
         })
     }
@@ -133,10 +133,10 @@ impl Fifo {
     /// Moves what is there, at most a turn's worth. Returns whether anything came.
     /// `dir` is the task's.
     pub(crate) fn turn(&mut self, dir: &TaskDir) -> bool {
-        self.quiet_at = Some(clock::mono().plus_ms(QUIET_AFTER_MS));
+        self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.flood.is_none() {
             // Without one it goes slower, and nothing is lost.
-            self.flood = dir.place().and_then(Flood::begin).ok();
+            self.flood = dir.endpoint_dir().and_then(Flood::begin).ok();
         }
         (0..READS_PER_TURN).take_while(|_| self.move_once()).count() > 0
     }
@@ -212,10 +212,10 @@ impl Fifo {
         let most = self.piece();
         if self.is_full_with(most as u64) {
             // Exactly what is coming: what fits is not to be released.
-            let coming = pipe::held(&self.fifo)?.min(most as u64);
+            let coming = pipe::buffered_bytes(&self.fifo)?.min(most as u64);
             self.release_middle(coming);
         }
-        let count = pipe::move_into(&self.fifo, &self.file, self.offset, most)?;
+        let count = pipe::splice_to_file(&self.fifo, &self.file, self.offset, most)?;
         self.has_stored(count);
         Ok(count)
     }
@@ -233,7 +233,7 @@ impl Fifo {
     /// Moves it through this process, which loses what it has read when it is killed now. Returns how
     /// much.
     fn copy(&mut self) -> usize {
-        let Some(mut buffer) = self.buffer.take().or_else(|| Pages::new(BUFFER).ok()) else {
+        let Some(mut buffer) = self.buffer.take().or_else(|| MappedBuffer::new(BUFFER).ok()) else {
             return 0;
         };
         let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
@@ -265,7 +265,7 @@ impl Fifo {
 
     /// Counts what of the last `len` bytes is not in the file. A full disk takes a part of them.
     fn note_loss(&mut self, len: u64, error: io::Error) {
-        let end = file::facts(&self.file).map_or(0, |facts| facts.len);
+        let end = file::metadata(&self.file).map_or(0, |facts| facts.len);
         let stored = end.saturating_sub(self.offset).min(len);
         self.lost += len - stored;
         if !self.failed_before {

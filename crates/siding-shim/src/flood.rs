@@ -16,7 +16,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use siding_core::output::TAKING;
+use siding_core::output::SPLICE_MARKER_FILE;
 use siding_core::sys::{file, pipe};
 
 /// Most bytes that are under way at once: a pipe of the default size, which nobody has to ask for.
@@ -45,10 +45,10 @@ pub(crate) struct Moved {
 impl Flood {
     /// Prepares, with the mark in `place`, beside the FIFO.
     pub(crate) fn begin(place: impl AsFd) -> io::Result<Self> {
-        let (read, write) = pipe::make()?;
-        let mark = match file::open_at(&place, TAKING, file::Open::CreateNew) {
+        let (read, write) = pipe::create_pipe()?;
+        let mark = match file::open_at(&place, SPLICE_MARKER_FILE, file::OpenMode::CreateNew) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                file::open_at(&place, TAKING, file::Open::ReadWrite)
+                file::open_at(&place, SPLICE_MARKER_FILE, file::OpenMode::ReadWrite)
             }
             result => result,
         }?;
@@ -57,7 +57,7 @@ impl Flood {
 
     /// Has the stage share what is in the FIFO, at most `most` bytes. Returns how many those are.
     pub(crate) fn share(&self, fifo: impl AsFd, most: usize) -> io::Result<usize> {
-        pipe::share(fifo, &self.write, most.min(MOST))
+        pipe::tee(fifo, &self.write, most.min(MOST))
     }
 
     /// Moves `bytes` that the stage shares to `offset` of the file, and drops them from the FIFO.
@@ -77,12 +77,12 @@ impl Flood {
         let mut stored = 0;
         while stored < bytes && moved.failure.is_none() {
             let at = offset + stored as u64;
-            match pipe::move_into(&self.read, &file, at, bytes - stored) {
+            match pipe::splice_to_file(&self.read, &file, at, bytes - stored) {
                 Ok(count) => stored += count,
                 Err(error) => moved.failure = Some(error),
             }
         }
-        match pipe::drop_from(&fifo, &self.null, stored) {
+        match pipe::discard(&fifo, &self.null, stored) {
             Ok(()) => moved.bytes = stored,
             Err(error) => moved.failure = Some(error),
         }
@@ -101,7 +101,7 @@ impl Flood {
 
 /// Drops from the FIFO what a shim that was killed had stored and not yet dropped.
 pub(crate) fn settle(place: impl AsFd, fifo: impl AsFd, stored: impl AsFd) -> io::Result<()> {
-    let mark = match file::open_at(&place, TAKING, file::Open::ReadWrite) {
+    let mark = match file::open_at(&place, SPLICE_MARKER_FILE, file::OpenMode::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         result => result?,
     };
@@ -111,25 +111,25 @@ pub(crate) fn settle(place: impl AsFd, fifo: impl AsFd, stored: impl AsFd) -> io
             bytes[at..at + 8].iter().rev().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte))
         };
         let (offset, under_way) = (number(0), number(8));
-        let twice = file::facts(&stored)?.len.saturating_sub(offset);
+        let twice = file::metadata(&stored)?.len.saturating_sub(offset);
         if twice > 0 && twice <= under_way.min(MOST as u64) {
             drop_twice(&fifo, &stored, offset, twice as usize)?;
         }
     }
-    file::remove(place, TAKING)
+    file::remove(place, SPLICE_MARKER_FILE)
 }
 
 /// Drops so many bytes from the FIFO if they are those at `offset` of the file.
 fn drop_twice(fifo: impl AsFd, stored: impl AsFd, offset: u64, bytes: usize) -> io::Result<()> {
-    let (read, write) = pipe::make()?;
-    let shared = match pipe::share(&fifo, &write, bytes) {
+    let (read, write) = pipe::create_pipe()?;
+    let shared = match pipe::tee(&fifo, &write, bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         result => result?,
     };
     let (mut here, mut there) = (vec![0; bytes], vec![0; bytes]);
     let read = if shared == bytes { file::read(read, &mut here)? } else { 0 };
     if read == bytes && file::read_at(stored, &mut there, offset)? == bytes && here == there {
-        pipe::drop_from(fifo, file::open_null()?, bytes)?;
+        pipe::discard(fifo, file::open_null()?, bytes)?;
     }
     Ok(())
 }
@@ -150,9 +150,11 @@ mod tests {
         fn new(stored: &[u8], held: &[u8]) -> Self {
             let directory = tempfile::tempdir().expect("a directory");
             let place = file::open_directory(directory.path()).expect("it was made");
-            file::make_fifo(&place, "fifo").expect("own directory");
-            let fifo = file::open_at(&place, "fifo", file::Open::FifoBoth).expect("it was made");
-            let file = file::open_at(&place, "file", file::Open::CreateNew).expect("own directory");
+            file::create_fifo(&place, "fifo").expect("own directory");
+            let fifo =
+                file::open_at(&place, "fifo", file::OpenMode::FifoReadWrite).expect("it was made");
+            let file =
+                file::open_at(&place, "file", file::OpenMode::CreateNew).expect("own directory");
             file::write_all_at(&file, stored, 0).expect("own file");
             assert_eq!(file::write(&fifo, held).expect("room for a page"), held.len());
             Self { _directory: directory, place, fifo, file }

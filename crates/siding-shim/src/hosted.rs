@@ -45,11 +45,11 @@ impl Hosted {
     ) -> io::Result<Self> {
         match (host, &adopted.output) {
             (Some(file), Some(path)) => {
-                file::make_link(path, dir, output::FILE)?;
+                file::create_symlink(path, dir, output::OUTPUT_FILE)?;
                 Ok(Self::over(Some(file.try_clone()?), true))
             }
             _ => {
-                let file = file::open_at(dir, output::FILE, file::Open::CreateNew)?;
+                let file = file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)?;
                 Ok(Self::over(Some(file), false))
             }
         }
@@ -63,8 +63,11 @@ impl Hosted {
     /// Opens it again. A host may have removed its file.
     pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
-            Some(path) => Self::over(output::open_own(Path::new(path), true).ok(), true),
-            None => Self::over(file::open_at(dir, output::FILE, file::Open::ReadWrite).ok(), false),
+            Some(path) => Self::over(output::open_user_file(Path::new(path), true).ok(), true),
+            None => Self::over(
+                file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::ReadWrite).ok(),
+                false,
+            ),
         }
     }
 
@@ -81,7 +84,7 @@ impl Hosted {
 
     /// Returns the length of the file.
     pub(crate) fn bytes(&self) -> u64 {
-        let facts = self.file.as_ref().and_then(|file| file::facts(file).ok());
+        let facts = self.file.as_ref().and_then(|file| file::metadata(file).ok());
         facts.map_or(0, |facts| facts.len)
     }
 
@@ -113,7 +116,7 @@ impl Hosted {
         let now = if self.is_hosts {
             self.bytes()
         } else {
-            members().into_iter().filter_map(procfs::written_bytes).sum()
+            members().into_iter().filter_map(procfs::write_bytes_total).sum()
         };
         // Of a file that was cut off, as much as of one that grew: somebody has written.
         let before = self.seen.replace(now);

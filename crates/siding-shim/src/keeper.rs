@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use siding_core::store::{Root, TaskDir};
+use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::clock;
 use siding_core::tree;
 use siding_model::duration;
@@ -37,7 +37,7 @@ use crate::stall::{Scene, Stall};
 /// Everything a shim holds for a task.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    pub(crate) root: Root,
+    pub(crate) root: StateDir,
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
     pub(crate) log: Log,
@@ -84,9 +84,9 @@ impl Keeper {
     /// Does what is due by now.
     pub(crate) fn turn(&mut self) -> Turn {
         let mut has_used = false;
-        self.log.try_again(clock::mono());
+        self.log.try_again(clock::monotonic_now());
         while self.state.is_live() {
-            let now = clock::mono();
+            let now = clock::monotonic_now();
             if let Some(event) = self.state.lifecycle.due_event(now) {
                 self.happen(&event);
                 continue;
@@ -185,7 +185,7 @@ impl Keeper {
             self.lease.owner_ended(&self.root, &self.state.spec);
         }
         if proxy.contains(&true) && self.state.is_live() {
-            let denied = self.egress.take(clock::mono());
+            let denied = self.egress.take(clock::monotonic_now());
             self.record(denied);
         }
         for (index, _) in callers.iter().enumerate().filter(|(_, ready)| **ready) {
@@ -202,9 +202,9 @@ impl Keeper {
 
     /// Notes that the task has written, and tells those who follow.
     pub(crate) fn output_moved(&mut self) {
-        self.stall.wrote(clock::mono());
+        self.stall.wrote(clock::monotonic_now());
         if let Some((from, error)) = self.pump.take_failure() {
-            let at = clock::mono();
+            let at = clock::monotonic_now();
             self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
         }
         self.look_at_lines_awaited();
@@ -249,7 +249,7 @@ impl Keeper {
         self.let_go_of_spared();
         let look = self.kin.look(&self.root, &self.state);
         // Before the end, which would else be a signal from nobody.
-        if let Some(breach) = self.meter.ended_by_kernel(&self.state, clock::mono()) {
+        if let Some(breach) = self.meter.ended_by_kernel(&self.state, clock::monotonic_now()) {
             self.limit_passed(breach);
         }
         match look.leader {
@@ -265,7 +265,7 @@ impl Keeper {
         // proves nothing.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
             && matches!(self.state.lifecycle.phase(), Phase::Running { .. })
-            && self.meter.saw_oom_kill(clock::mono())
+            && self.meter.saw_oom_kill(clock::monotonic_now())
         {
             *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
@@ -293,7 +293,7 @@ impl Keeper {
 
     /// Lets an event have its effect. Returns whether it had one.
     pub(crate) fn happen(&mut self, event: &TaskEvent) -> bool {
-        let at = clock::mono();
+        let at = clock::monotonic_now();
         let (next, effects) = self.state.lifecycle.step(event, at);
         if next == self.state.lifecycle {
             return false;
@@ -366,7 +366,7 @@ impl Keeper {
             (false, false) => "ECHILD",
         };
         CloseSummary {
-            wall: clock::wall(),
+            wall: clock::unix_now(),
             at,
             report,
             output: self.pump.totals(),
@@ -462,7 +462,7 @@ impl Keeper {
         pause::at("told");
         self.log.sync();
         self.log.finish();
-        siding_core::recover::clear(&self.root, &self.dir, &self.state);
+        siding_core::recover::clear_ended(&self.root, &self.dir, &self.state);
     }
 }
 

@@ -6,12 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-use siding_core::cgroup::Group;
-use siding_core::store::Root;
+use siding_core::cgroup::TaskGroup;
+use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::process::{self, Reaped};
+use siding_core::sys::process::{self, ReapResult};
 use siding_core::sys::{clock, procfs};
-use siding_core::tree::{self, Grip, PacedLook};
+use siding_core::tree::{self, HeldProcesses, RateLimitedScan};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TreeLiveness;
@@ -42,7 +42,7 @@ pub(crate) enum Kin {
         /// Some of the others, at least one while any lives.
         held: Vec<PidFd>,
         /// The looks that are shared with the other tasks of this shim, where it has more.
-        looks: Option<Rc<PacedLook>>,
+        looks: Option<Rc<RateLimitedScan>>,
         /// When a look may be taken that is due.
         look_at: Option<MonotonicMs>,
     },
@@ -70,9 +70,13 @@ impl Stranger {
     /// # Errors
     ///
     /// Whatever keeps it from being held, for want of a descriptor, say: it may live.
-    pub(crate) fn of_record(root: &Root, task: &TaskState, leader: LeaderRef) -> io::Result<Self> {
+    pub(crate) fn of_record(
+        root: &StateDir,
+        task: &TaskState,
+        leader: LeaderRef,
+    ) -> io::Result<Self> {
         let found = match leader {
-            LeaderRef::Identified(process) => PidFd::find(process)?,
+            LeaderRef::Identified(process) => PidFd::open_if_present(process)?,
             LeaderRef::Unidentified { pid } => member_of_number(root, task, pid)?,
         };
         Ok(found.map_or(Self::Missed, Self::Held))
@@ -92,13 +96,13 @@ impl Stranger {
         }
         let unknown = |why: &str| LeaderEnd::Unknown { why: why.to_owned() };
         match std::mem::replace(self, Self::Gone) {
-            Self::Held(dead) => Some(dead.end().unwrap_or_else(|| {
+            Self::Held(dead) => Some(dead.exit_status().unwrap_or_else(|| {
                 unknown(
                     "its first shim was killed, and the status of a process that is not one's child \
                      could not be read",
                 )
             })),
-            Self::Adopted(dead) => Some(dead.end().unwrap_or_else(|| {
+            Self::Adopted(dead) => Some(dead.exit_status().unwrap_or_else(|| {
                 unknown(
                     "it was adopted, and this kernel tells only its parent with which status a \
                      process has ended",
@@ -136,19 +140,24 @@ impl Kin {
     /// While one of those lives the machine need not be looked at: who is not held is found when a
     /// holder dies, and nothing is called empty before.
     pub(crate) fn strays(
-        root: &Root,
+        root: &StateDir,
         task: &TaskState,
         leader: Stranger,
         known: &[ProcRef],
-        looks: Option<Rc<PacedLook>>,
+        looks: Option<Rc<RateLimitedScan>>,
     ) -> Self {
         let most = most_held(looks.as_deref());
         let known = &known[..known.len().min(most)];
-        let mut held = tree::hold(root, task.spec.task_id, Group::of(task).as_ref(), known);
+        let mut held = tree::hold_processes(
+            root,
+            task.spec.task_id,
+            TaskGroup::from_task(task).as_ref(),
+            known,
+        );
         held.retain(|held| held.process.pid != own_pid());
         if held.is_empty() && looks.is_none() {
             // One that is not held is found by the look that comes before any verdict.
-            held = Grip::on(root, task, own_pid(), most).held;
+            held = HeldProcesses::hold_task(root, task, own_pid(), most).pidfds;
         }
         Self::Strays { leader, held, looks, look_at: None }
     }
@@ -178,9 +187,12 @@ impl Kin {
         match self {
             // Who has died stays readable, and has been noticed.
             Self::Below { .. } | Self::Strays { look_at: Some(_), .. } => Vec::new(),
-            Self::Strays { leader, held, .. } => {
-                leader.held().map(AsFd::as_fd).into_iter().chain(tree::descriptors(held)).collect()
-            }
+            Self::Strays { leader, held, .. } => leader
+                .held()
+                .map(AsFd::as_fd)
+                .into_iter()
+                .chain(tree::as_borrowed_fds(held))
+                .collect(),
         }
     }
 
@@ -198,11 +210,11 @@ impl Kin {
 
     /// Takes away what has died and says what is left. Nothing is new before [`Self::wake_at`],
     /// where there is such a moment afterwards.
-    pub(crate) fn look(&mut self, root: &Root, task: &TaskState) -> Look {
+    pub(crate) fn look(&mut self, root: &StateDir, task: &TaskState) -> Look {
         match self {
             Self::Below { leader, look_at } => {
                 let (look, is_seen) = look_below(leader, root, mark_of(task));
-                *look_at = (!is_seen).then(|| clock::mono().plus_ms(UNHELD_MS));
+                *look_at = (!is_seen).then(|| clock::monotonic_now().plus_ms(UNHELD_MS));
                 look
             }
             Self::Strays { leader, held, looks, look_at } => {
@@ -215,7 +227,7 @@ impl Kin {
                     Err(at) => Some(*at),
                     // Somebody lives whom no descriptor could be had for: nothing tells of the end.
                     Ok(Look { tree: TreeLiveness::Alive, .. }) if is_unheld => {
-                        Some(clock::mono().plus_ms(UNHELD_MS))
+                        Some(clock::monotonic_now().plus_ms(UNHELD_MS))
                     }
                     Ok(_) => None,
                 };
@@ -225,7 +237,7 @@ impl Kin {
     }
 
     /// The same without regard to others, for the kill.
-    pub(crate) fn look_now(&mut self, root: &Root, task: &TaskState) -> Look {
+    pub(crate) fn look_now(&mut self, root: &StateDir, task: &TaskState) -> Look {
         match self {
             Self::Below { .. } => self.look(root, task),
             Self::Strays { leader, held, looks, .. } => {
@@ -237,27 +249,31 @@ impl Kin {
 
     /// Returns the numbers of all living members, as [`Self::members`] finds them, for who only
     /// looks at them.
-    pub(crate) fn numbers(&self, root: &Root, task: &TaskState) -> Vec<i32> {
+    pub(crate) fn numbers(&self, root: &StateDir, task: &TaskState) -> Vec<i32> {
         self.members(root, task).into_iter().map(|process| process.pid).collect()
     }
 
     /// Returns all living members now, or a moment ago where looks are shared.
-    pub(crate) fn members(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
+    pub(crate) fn members(&self, root: &StateDir, task: &TaskState) -> Vec<ProcRef> {
         match self {
-            Self::Strays { looks: Some(looks), .. } => {
-                with_all_below(root, Whose::of(task), looks.strays(root, task, own_pid()))
-            }
+            Self::Strays { looks: Some(looks), .. } => with_all_below(
+                root,
+                Whose::of(task),
+                looks.processes_without_shim(root, task, own_pid()),
+            ),
             Self::Below { .. } | Self::Strays { looks: None, .. } => self.members_now(root, task),
         }
     }
 
     /// Returns all living members now.
-    pub(crate) fn members_now(&self, root: &Root, task: &TaskState) -> Vec<ProcRef> {
+    pub(crate) fn members_now(&self, root: &StateDir, task: &TaskState) -> Vec<ProcRef> {
         match self {
             Self::Below { .. } => identified(own_pid(), below(root, mark_of(task))),
-            Self::Strays { .. } => {
-                with_all_below(root, Whose::of(task), tree::strays(root, task, own_pid()))
-            }
+            Self::Strays { .. } => with_all_below(
+                root,
+                Whose::of(task),
+                tree::processes_without_shim(root, task, own_pid()),
+            ),
         }
     }
 }
@@ -273,37 +289,37 @@ const fn mark_of(task: &TaskState) -> Birthmark {
 
 /// Whether nothing of the task lives below this shim, though others do. `None` where `/proc` does not
 /// show the children that there are, because no descriptor is left, for example.
-fn is_none_below(root: &Root, mark: Birthmark) -> Option<bool> {
+fn is_none_below(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(own_pid(), |pid| {
         are_shown = true;
-        tree::is_foreign(root, mark, pid)
+        tree::is_of_other_task(root, mark, pid)
     });
     are_shown.then_some(own.is_empty())
 }
 
 /// Returns what lives below this shim and is the task's.
-fn below(root: &Root, mark: Birthmark) -> Vec<i32> {
-    procfs::descendants(own_pid(), |pid| tree::is_foreign(root, mark, pid))
+fn below(root: &StateDir, mark: Birthmark) -> Vec<i32> {
+    procfs::descendants(own_pid(), |pid| tree::is_of_other_task(root, mark, pid))
 }
 
 /// Returns what is left below, and whether that could be seen: if not, no signal tells when it ends.
-fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> (Look, bool) {
+fn look_below(leader: &mut Option<LeaderRef>, root: &StateDir, mark: Birthmark) -> (Look, bool) {
     let mut look = Look { leader: None, tree: TreeLiveness::Alive };
     loop {
         match process::reap_one() {
-            Ok(Reaped::Child { pid, end }) => {
+            Ok(ReapResult::Child { pid, end }) => {
                 if leader.is_some_and(|leader| leader.pid() == pid) {
                     *leader = None;
                     look.leader = Some(end);
                 }
             }
-            Ok(Reaped::NoChildren) => {
+            Ok(ReapResult::NoChildren) => {
                 look.tree = TreeLiveness::Empty;
                 return (look, true);
             }
             // Shims of tasks started inside this one are its children too, and none of its own.
-            Ok(Reaped::NoneDead) | Err(_) => {
+            Ok(ReapResult::NoneExited) | Err(_) => {
                 let is_none =
                     if leader.is_none() { is_none_below(root, mark) } else { Some(false) };
                 if is_none == Some(true) {
@@ -318,7 +334,7 @@ fn look_below(leader: &mut Option<LeaderRef>, root: &Root, mark: Birthmark) -> (
 fn look_at_strays(
     leader: &mut Stranger,
     held: &mut Vec<PidFd>,
-    root: &Root,
+    root: &StateDir,
     task: &TaskState,
     most: usize,
 ) -> Look {
@@ -331,12 +347,12 @@ fn look_at_strays(
     }
     // Only the death of a holder can leave somebody unheld.
     if held.len() < before || held.is_empty() {
-        let grip = Grip::on(root, task, own_pid(), most);
+        let grip = HeldProcesses::hold_task(root, task, own_pid(), most);
         if grip.is_empty() {
             look.tree = TreeLiveness::Empty;
         }
         // Who has died since is seen at once, and looked for again: it may have moved on.
-        *held = grip.held;
+        *held = grip.pidfds;
     }
     look
 }
@@ -346,17 +362,17 @@ fn look_at_strays(
 fn look_with_others(
     leader: &mut Stranger,
     held: &mut Vec<PidFd>,
-    looks: &PacedLook,
-    root: &Root,
+    looks: &RateLimitedScan,
+    root: &StateDir,
     task: &TaskState,
 ) -> Result<Look, MonotonicMs> {
     let mut tree = TreeLiveness::Alive;
     if held.is_empty() || held.iter().any(PidFd::is_dead) {
-        let grip = looks.grip(root, task, own_pid(), HELD_OF_MANY)?;
+        let grip = looks.hold_task(root, task, own_pid(), HELD_OF_MANY)?;
         if grip.is_empty() {
             tree = TreeLiveness::Empty;
         }
-        *held = grip.held;
+        *held = grip.pidfds;
     }
     // Only now: a leader that was seen to end must not be told as one that left others behind
     // while that is not known.
@@ -369,13 +385,13 @@ fn look_with_others(
 
 /// Holds the process that has this number now, if it is the task's. `None` when it is not, or there is
 /// none.
-fn member_of_number(root: &Root, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
-    let Some(found) = PidFd::find_number(pid)? else { return Ok(None) };
-    let group = Group::of(task);
-    Ok(tree::hold(root, task.spec.task_id, group.as_ref(), &[found.process]).pop())
+fn member_of_number(root: &StateDir, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
+    let Some(found) = PidFd::open_pid_if_present(pid)? else { return Ok(None) };
+    let group = TaskGroup::from_task(task);
+    Ok(tree::hold_processes(root, task.spec.task_id, group.as_ref(), &[found.process]).pop())
 }
 
-const fn most_held(looks: Option<&PacedLook>) -> usize {
+const fn most_held(looks: Option<&RateLimitedScan>) -> usize {
     if looks.is_some() { HELD_OF_MANY } else { HELD }
 }
 
@@ -396,10 +412,11 @@ impl Whose {
 
 /// Adds to processes everything below them that is the task's. This process may be below one that
 /// takes orphans in.
-fn with_all_below(root: &Root, whose: Whose, strays: Vec<ProcRef>) -> Vec<ProcRef> {
+fn with_all_below(root: &StateDir, whose: Whose, strays: Vec<ProcRef>) -> Vec<ProcRef> {
     let Whose { mark, lets_go } = whose;
     let is_let_go = |pid| lets_go && procfs::birthmark(pid) == Some(Birthmark::RELEASED);
-    let is_spared = |pid| pid == own_pid() || is_let_go(pid) || tree::is_foreign(root, mark, pid);
+    let is_spared =
+        |pid| pid == own_pid() || is_let_go(pid) || tree::is_of_other_task(root, mark, pid);
     let mut found = BTreeMap::new();
     for process in strays {
         let below = identified(process.pid, procfs::descendants(process.pid, is_spared));
@@ -453,7 +470,7 @@ mod tests {
     fn a_task_inside_is_not_counted_in() {
         let (outer, inner, unknown) = (id(92), id(91), id(90));
         let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("is made");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
         root.mark_live(inner).expect("own directory");
         // Each ends with the pipe that it reads from. The innermost carries no mark of a task.
         let marked = |id: TaskId, then: &str| {
@@ -486,8 +503,8 @@ mod tests {
         // Its number was another's when it was seen: those below are not this one's.
         let earlier = ProcRef { start_ticks: top.start_ticks - 1, ..top };
         assert_eq!(with_all_below(&root, whose, vec![earlier]), [earlier]);
-        assert!(matches!(PidFd::living(earlier), Ok(None)), "nobody is signalled for it");
-        let stranger = procfs::own().expect("this process");
+        assert!(matches!(PidFd::open_if_alive(earlier), Ok(None)), "nobody is signalled for it");
+        let stranger = procfs::self_ref().expect("this process");
         let below = found.iter().map(|one| one.pid).filter(|pid| *pid != top.pid);
         let listed: Vec<i32> = below.chain([stranger.pid]).collect();
         assert!(!identified(top.pid, listed).contains(&stranger), "no more below it");

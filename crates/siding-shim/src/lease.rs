@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, procfs};
 use siding_model::process::MonotonicMs;
@@ -30,18 +30,20 @@ pub(crate) enum Lease {
 
 impl Lease {
     /// Takes the lease that the specification asks for.
-    pub(crate) fn take(root: &Root, spec: &TaskSpec) -> Self {
+    pub(crate) fn take(root: &StateDir, spec: &TaskSpec) -> Self {
         if spec.keep || spec.session_id.is_implicit() {
             return Self::Free;
         }
         Self::ask(root, spec)
     }
 
-    fn ask(root: &Root, spec: &TaskSpec) -> Self {
+    fn ask(root: &StateDir, spec: &TaskSpec) -> Self {
         match owner(root, spec) {
             Ok(Some(owner)) => Self::Held(owner),
             // Who cannot be found out is asked for once more when the time is up.
-            Ok(None) | Err(_) => Self::Lost { until: clock::mono().plus_ms(spec.session_grace_ms) },
+            Ok(None) | Err(_) => {
+                Self::Lost { until: clock::monotonic_now().plus_ms(spec.session_grace_ms) }
+            }
         }
     }
 
@@ -67,13 +69,13 @@ impl Lease {
     }
 
     /// Notes that the owner that was held has ended: another may live.
-    pub(crate) fn owner_ended(&mut self, root: &Root, spec: &TaskSpec) {
+    pub(crate) fn owner_ended(&mut self, root: &StateDir, spec: &TaskSpec) {
         *self = Self::ask(root, spec);
     }
 
     /// Whether nobody took over in time. Asks when the time is up, and again as long as that cannot be
     /// told: no task is ended on a guess.
-    pub(crate) fn is_over(&mut self, root: &Root, spec: &TaskSpec, now: MonotonicMs) -> bool {
+    pub(crate) fn is_over(&mut self, root: &StateDir, spec: &TaskSpec, now: MonotonicMs) -> bool {
         let Self::Lost { until } = self else { return false };
         if now < *until {
             return false;
@@ -97,9 +99,10 @@ impl Lease {
 
 /// Returns an owner that lives: of the task's session, or of the one that has its tasks since it is
 /// over. Fails while that cannot be told: a disk of the network does not answer, or no descriptor is left.
-fn owner(root: &Root, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
+fn owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
-    let holder = session::holder(root, &spec.session_id, &boot).map_err(io::Error::other)?;
+    let holder =
+        session::inheriting_session(root, &spec.session_id, &boot).map_err(io::Error::other)?;
     let owner = holder.and_then(|session| session.living_owner(&boot));
-    owner.map_or(Ok(None), PidFd::living)
+    owner.map_or(Ok(None), PidFd::open_if_alive)
 }

@@ -41,7 +41,7 @@ mod unrecorded;
 
 use std::os::fd::OwnedFd;
 
-use siding_core::launch::{self, Errand, Handed};
+use siding_core::launch::{self, ShimCommand, ShimFds};
 use siding_core::sys::descriptor;
 
 use crate::rounds::Kept;
@@ -55,7 +55,7 @@ const USAGE: u8 = 2;
 /// the process.
 #[must_use]
 pub fn main() -> u8 {
-    let Ok(starter) = descriptor::inherited(launch::STARTER) else {
+    let Ok(starter) = descriptor::take_inherited(launch::STARTER_FD) else {
         eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
         return USAGE;
     };
@@ -74,18 +74,18 @@ pub fn main() -> u8 {
 #[inline(never)]
 fn take_up(starter: OwnedFd) -> Result<Option<Kept>, u8> {
     let ready = start::Ready::make();
-    let (errand, handed) = match Handed::receive(&starter) {
+    let (errand, handed) = match ShimFds::receive(&starter) {
         Ok(Some(errand)) => errand,
         Ok(None) => return Ok(None),
         Err(_) => return Err(USAGE),
     };
     let kept = match errand {
-        Errand::Start(id) | Errand::StartBehind(id) => {
+        ShimCommand::Start(id) | ShimCommand::StartBehind(id) => {
             start::run(id, ready, handed, starter).map(Some)
         }
-        Errand::Rescue(id) => rescue::run(id, ready, handed, starter).map(Some),
-        Errand::RescueAmong(id) => rescue::run_several(id, ready, handed, starter).map(Some),
-        Errand::Adopt(id) => adopt::run(id, ready, handed, starter),
+        ShimCommand::Rescue(id) => rescue::run(id, ready, handed, starter).map(Some),
+        ShimCommand::RescueAmong(id) => rescue::run_several(id, ready, handed, starter).map(Some),
+        ShimCommand::Adopt(id) => adopt::run(id, ready, handed, starter),
     };
     // Whoever started this shim was told; its standard error is /dev/null.
     kept.map_err(|_| 1)

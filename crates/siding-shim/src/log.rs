@@ -37,14 +37,14 @@ impl Log {
     /// Whether a record that is not needed may be written: everything before it was, and space for
     /// the end stays set aside behind it.
     pub(crate) fn has_room(&mut self) -> bool {
-        self.pending.is_empty() && self.journal.set_aside().is_ok()
+        self.pending.is_empty() && self.journal.reserve_record().is_ok()
     }
 
     fn retry(&mut self) {
         if self.journal.append(&self.pending).is_ok() {
             self.give_up();
         } else {
-            self.again_at = Some(clock::mono().plus_ms(AGAIN_MS));
+            self.again_at = Some(clock::monotonic_now().plus_ms(AGAIN_MS));
         }
     }
 
@@ -77,6 +77,6 @@ impl Log {
 
     /// Gives the reserve back.
     pub(crate) fn finish(&self) {
-        let _only_space = self.journal.finish();
+        let _only_space = self.journal.release_reserve();
     }
 }

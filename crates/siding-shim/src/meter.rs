@@ -5,9 +5,9 @@
 //! processes had used when they ended the kernel tells for free. One with limits is looked at in time.
 //! A look lets go of all it needs but the numbers of the last one.
 
-use siding_core::cgroup::{Group, Memory};
-use siding_core::probe::{self, Wanted};
-use siding_core::sys::{clock, machine, process};
+use siding_core::cgroup::{GroupMemory, TaskGroup};
+use siding_core::probe::{self, UsageFields};
+use siding_core::sys::{clock, process, system_info};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::{
@@ -47,7 +47,7 @@ pub(crate) struct Meter {
     /// When such a look was taken.
     rarely_at: MonotonicMs,
     /// The task's group, where it counts memory.
-    group: Option<Group>,
+    group: Option<TaskGroup>,
     kills: Kills,
 }
 
@@ -93,7 +93,8 @@ impl Meter {
     /// Begins with a task that has written so much.
     pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
         let limits = state.spec.limits;
-        let group = Group::of(state).filter(|group| Memory::of(group).is_some());
+        let group =
+            TaskGroup::from_task(state).filter(|group| GroupMemory::for_group(group).is_some());
         Self {
             limits,
             gauges: LimitTracker::new(limits, now, written, &state.breaches),
@@ -175,14 +176,14 @@ impl Meter {
 
     /// Looks for somebody who asks how much the task uses.
     pub(crate) fn ask(&mut self, scene: &Scene<'_>) -> PeakUsage {
-        let processes = scene.uses(Wanted { runnable: false, fds: true });
-        let _only_the_peaks = self.measure(scene, processes, true, clock::mono());
+        let processes = scene.uses(UsageFields { runnable: false, fds: true });
+        let _only_the_peaks = self.measure(scene, processes, true, clock::monotonic_now());
         PeakUsage { sent: self.ledger.top_remotes(), ..self.peaks.clone() }
     }
 
     /// Returns the most that was seen, once the task has ended.
     pub(crate) fn total(&self) -> PeakUsage {
-        let ended = process::ended_use();
+        let ended = process::ended_children_usage();
         // Who took over is not told what strangers had used: then nothing was seen, and not zero.
         let seen = ended.resident_bytes > 0;
         PeakUsage {
@@ -198,10 +199,10 @@ impl Meter {
     pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.kills.moved(now, count, || {
-            let largest = process::ended_use().resident_bytes;
+            let largest = process::ended_children_usage().resident_bytes;
             // The task's own kills are counted by its group, whenever they were.
             self.group.is_some()
-                || machine::total_memory().is_some_and(|total| largest >= total / LARGE)
+                || system_info::total_memory().is_some_and(|total| largest >= total / LARGE)
         })
     }
 
@@ -212,7 +213,7 @@ impl Meter {
         if limit == 0 || on_limit != OnLimit::Stop || !runs(state) {
             return None;
         }
-        let killed = Memory::of(self.group.as_ref()?)?.killed()?;
+        let killed = GroupMemory::for_group(self.group.as_ref()?)?.oom_kills()?;
         let is_for_it = killed.at_own_limit && killed.processes > 0;
         is_for_it.then(|| Breach::from_kernel_kill(now, limit, killed.processes))
     }
@@ -230,9 +231,9 @@ impl Meter {
             at: now,
             shared_once_bytes: None,
             available_bytes: (self.limits.min_available > 0)
-                .then(machine::available_memory)
+                .then(system_info::available_memory)
                 .flatten(),
-            ended_cpu_ms: process::ended_use().cpu_ms,
+            ended_cpu_ms: process::ended_children_usage().cpu_ms,
             output_bytes: scene.pump.bytes(),
             connections: connections.flatten(),
             written_bytes: None,
@@ -257,21 +258,22 @@ impl Meter {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
         // Far from the limit the group's number may have cache in it, which nobody uses.
         let enough = limit - limit / 10;
-        let group = self.group.as_ref().filter(|_| limit > 0).and_then(Memory::of);
-        let counted = group.and_then(|group| group.used(enough));
+        let group = self.group.as_ref().filter(|_| limit > 0).and_then(GroupMemory::for_group);
+        let counted = group.and_then(|group| group.used_bytes(enough));
         let least = self.limits.memory_blame_threshold(usage.available_bytes);
         let may_make_up = least.is_some_and(|least| resident >= least);
         match counted {
             Some(bytes) if bytes >= enough => Some(bytes),
-            _ if may_make_up => Some(probe::shared_once(&usage.processes)),
+            _ if may_make_up => Some(probe::proportional_memory(&usage.processes)),
             Some(bytes) => Some(bytes.min(resident)),
-            None => (0 < limit && limit < resident).then(|| probe::shared_once(&usage.processes)),
+            None => (0 < limit && limit < resident)
+                .then(|| probe::proportional_memory(&usage.processes)),
         }
     }
 
     /// Returns what a look of somebody else has to ask for, to be of use here.
-    pub(crate) fn wanted(&self, now: MonotonicMs) -> Wanted {
-        Wanted {
+    pub(crate) fn wanted(&self, now: MonotonicMs) -> UsageFields {
+        UsageFields {
             runnable: self.limits.cpu_spin_ms > 0
                 || self.watchdog.as_deref().is_some_and(Watchdog::wants_runnable_time),
             fds: !self.limits.is_none() || self.peaks.fds.is_none() || self.is_rare(now),
@@ -282,7 +284,10 @@ impl Meter {
     fn is_thorough_look_due(&self, processes: &[ProcessUsage], now: MonotonicMs) -> bool {
         let Some(watchdog) = &self.watchdog else { return self.is_rare(now) };
         let living: u64 = processes.iter().map(|one| one.cpu_ms).sum();
-        watchdog.is_thorough_sample_due(now, living.saturating_add(process::ended_use().cpu_ms))
+        watchdog.is_thorough_sample_due(
+            now,
+            living.saturating_add(process::ended_children_usage().cpu_ms),
+        )
     }
 
     /// Whether it is time for what is not looked at each time.
@@ -293,10 +298,10 @@ impl Meter {
 
 /// Returns how many processes the kernel has ended for want of memory: in the task's group where
 /// that counts, else on this machine.
-fn oom_kills(group: Option<&Group>) -> Option<u64> {
+fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     match group {
-        Some(group) => Some(Memory::of(group)?.killed()?.processes),
-        None => machine::oom_kills(),
+        Some(group) => Some(GroupMemory::for_group(group)?.oom_kills()?.processes),
+        None => system_info::oom_kills(),
     }
 }
 

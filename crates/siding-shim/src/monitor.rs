@@ -25,13 +25,13 @@ impl Told {
     /// Begins with a new task, if it has a monitor.
     pub(crate) fn new(spec: &TaskSpec) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &spec.monitor else { return Ok(None) };
-        Ok(Some(Self::over(LineWatch::new(monitor, 0, clock::mono())?)))
+        Ok(Some(Self::over(LineWatch::new(monitor, 0, clock::monotonic_now())?)))
     }
 
     /// Goes on where a dead shim left off.
     pub(crate) fn resume(dir: &TaskDir, state: &TaskState) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &state.spec.monitor else { return Ok(None) };
-        Ok(Some(Self::over(LineWatch::resume(monitor, dir, state, clock::mono())?)))
+        Ok(Some(Self::over(LineWatch::resume(monitor, dir, state, clock::monotonic_now())?)))
     }
 
     fn over(lines: LineWatch) -> Box<Self> {
@@ -62,7 +62,7 @@ impl Keeper {
                 told.not_before = now.plus_ms(NO_ROOM_MS);
                 return;
             }
-            let Some(record) = told.lines.due(now) else { return };
+            let Some(record) = told.lines.next_due_record(now) else { return };
             self.record(vec![record]);
         }
     }
@@ -71,7 +71,7 @@ impl Keeper {
     /// rate, but the end itself goes first where the disk is full.
     pub(crate) fn last_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
         match self.pump.told() {
-            Some(told) if self.log.has_room() => told.lines.rest(at),
+            Some(told) if self.log.has_room() => told.lines.flush(at),
             Some(_) | None => Vec::new(),
         }
     }

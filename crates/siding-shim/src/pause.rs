@@ -88,7 +88,7 @@ pub(crate) fn at(point: &str) {
         "`{point}` is not in the list"
     );
     if WANTED.get().is_some_and(|wanted| wanted == point) {
-        siding_core::sys::signals::stop_oneself();
+        siding_core::sys::signals::stop_self();
     }
 }
 

@@ -34,7 +34,7 @@ impl Awaited {
         if !state.is_waiting_for_ready() {
             return Ok(Self::default());
         }
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         let readiness = Readiness::new(&state.spec, now)?;
         Ok(Self(readiness.map(|readiness| Box::new(Waiting { readiness, retry_at: None }))))
     }
@@ -61,7 +61,7 @@ impl Keeper {
     /// Notes that there is more output.
     pub(crate) fn look_at_lines_awaited(&mut self) {
         if let Some(waiting) = &mut self.awaited.0 {
-            waiting.readiness.output_grown(&self.dir, clock::mono());
+            waiting.readiness.scan_output(&self.dir, clock::monotonic_now());
         }
     }
 
@@ -73,8 +73,10 @@ impl Keeper {
         if !may_be(state) || waiting.retry_at.is_some_and(|at| now < at) {
             return false;
         }
-        waiting.readiness.look(&state.spec, now, || kin.numbers(root, state));
-        let Some(ready) = waiting.readiness.found(clock::mono()) else { return false };
+        waiting.readiness.check_due(&state.spec, now, || kin.numbers(root, state));
+        let Some(ready) = waiting.readiness.ready_if_all_met(clock::monotonic_now()) else {
+            return false;
+        };
         if !self.log.has_room() {
             waiting.retry_at = Some(now.plus_ms(NO_ROOM_MS));
             return false;
@@ -90,7 +92,7 @@ impl Keeper {
         if !may_be(&self.state) || !self.log.has_room() {
             return None;
         }
-        waiting.readiness.last_look(&self.dir, &self.state.spec);
-        waiting.readiness.found(at).map(|ready| Record::Ready(Box::new(ready)))
+        waiting.readiness.check_after_end(&self.dir, &self.state.spec);
+        waiting.readiness.ready_if_all_met(at).map(|ready| Record::Ready(Box::new(ready)))
     }
 }

@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use siding_core::journal_file::{self, JournalFile};
-use siding_core::launch::{Errand, Gathering, Handed};
+use siding_core::launch::{BatchTakeover, ShimCommand, ShimFds};
 use siding_core::proxy::PROXY_NAME;
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, file, poll, procfs, socket};
-use siding_core::tree::{PacedLook, TEXT_FILE};
-use siding_core::{link, output};
+use siding_core::sys::{clock, file, poll, procfs, unix_socket};
+use siding_core::tree::{COMMAND_FD_PREFIX, RateLimitedScan};
+use siding_core::{output, shim_client};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
@@ -50,7 +50,7 @@ const NEXT_WAIT_MS: u64 = 500;
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
-    handed: Handed,
+    handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<Kept, CannotStart> {
     let mut starter = Caller::starter(starter);
@@ -73,25 +73,29 @@ pub(crate) fn run(
 pub(crate) fn run_several(
     id: TaskId,
     ready: Ready,
-    handed: Handed,
+    handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<Kept, CannotStart> {
     let shim = Shim::of(id, ready)?;
-    let looks = Rc::new(PacedLook::default());
+    let looks = Rc::new(RateLimitedScan::default());
     let mut keepers = Vec::new();
     let mut next = Some((id, handed));
     while let Some((id, handed)) = next {
         let tell = |message| {
             let packet = serde_json::to_vec(&message).unwrap_or_default();
             // Who does not wait for the answer reads the journal.
-            let _gone = socket::send(&starter, &packet, false);
+            let _gone = unix_socket::send(&starter, &packet, false);
         };
-        looks.admit(id);
+        looks.add_task(id);
         match take_over(shim.settle(id, handed), Some(&looks), tell) {
             Ok(keeper) => keepers.push(keeper),
             Err(error) => tell(error.message()),
         }
-        next = if keepers.len() < Gathering::MOST { next_errand(&starter) } else { None };
+        next = if keepers.len() < BatchTakeover::MAX_BATCH_TASKS {
+            next_errand(&starter)
+        } else {
+            None
+        };
     }
     drop(starter);
     keepers.iter_mut().for_each(resume);
@@ -99,13 +103,16 @@ pub(crate) fn run_several(
 }
 
 /// Waits a moment for the next of several errands. `None` when there are no more.
-fn next_errand(starter: &OwnedFd) -> Option<(TaskId, Handed)> {
-    let came = poll::wait(&[starter.as_fd()], Some(NEXT_WAIT_MS)).ok()?;
-    match came.contains(&true).then(|| Handed::receive(starter))? {
-        Ok(Some((Errand::RescueAmong(id), handed))) => Some((id, handed)),
+fn next_errand(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
+    let came = poll::wait_readable(&[starter.as_fd()], Some(NEXT_WAIT_MS)).ok()?;
+    match came.contains(&true).then(|| ShimFds::receive(starter))? {
+        Ok(Some((ShimCommand::RescueAmong(id), handed))) => Some((id, handed)),
         Ok(
             Some((
-                Errand::Start(_) | Errand::StartBehind(_) | Errand::Rescue(_) | Errand::Adopt(_),
+                ShimCommand::Start(_)
+                | ShimCommand::StartBehind(_)
+                | ShimCommand::Rescue(_)
+                | ShimCommand::Adopt(_),
                 _,
             ))
             | None,
@@ -117,7 +124,7 @@ fn next_errand(starter: &OwnedFd) -> Option<(TaskId, Handed)> {
 /// Takes over a task, and tells when that is on record.
 fn take_over(
     setting: Setting,
-    looks: Option<&Rc<PacedLook>>,
+    looks: Option<&Rc<RateLimitedScan>>,
     tell: impl FnOnce(ShimMessage),
 ) -> Result<Keeper, CannotStart> {
     let known = known_processes(&setting.memory);
@@ -127,24 +134,25 @@ fn take_over(
     let mut journal = JournalFile::resume(dir, &folded).map_err(when("open the journal"))?;
     let mut state = folded.state;
     let pump = reopen_output(&setting.dir, &state).map_err(when("reopen the output"))?;
-    let place = setting.dir.place().map_err(when("find its place"))?;
-    let _stale = file::remove(place, link::NAME);
+    let place = setting.dir.endpoint_dir().map_err(when("find its place"))?;
+    let _stale = file::remove(place, shim_client::SOCKET_NAME);
     // Before the record: who reads there that this shim keeps the task must be able to reach it.
-    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
+    let listener =
+        unix_socket::listen(place, shim_client::SOCKET_NAME).map_err(when("listen for callers"))?;
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let stranger = leader
         .map_or(Ok(Stranger::Gone), |leader| Stranger::of_record(&setting.root, &state, leader));
     let stranger = stranger.map_err(when("hold its leader"))?;
     let seq = state.next_seq;
-    let rescued = Record::Rescued { at: clock::mono(), shim: setting.own };
+    let rescued = Record::Rescued { at: clock::monotonic_now(), shim: setting.own };
     state.apply(rescued.clone()).map_err(|why| when("fold the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&rescued)).map_err(when("write the journal"))?;
     tell(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
     // Before the strays, which may take all descriptors but one.
     let lease = Lease::take(&setting.root, &state.spec);
     let kin = Kin::strays(&setting.root, &state, stranger, &known, looks.cloned());
-    let stall = Stall::new(&state, pump.bytes(), clock::mono());
-    let meter = Meter::new(&state, pump.bytes(), clock::mono());
+    let stall = Stall::new(&state, pump.bytes(), clock::monotonic_now());
+    let meter = Meter::new(&state, pump.bytes(), clock::monotonic_now());
     let awaited = Awaited::new(&state).map_err(when("read what it waits for"))?;
     Ok(Keeper {
         root: setting.root,
@@ -171,7 +179,7 @@ fn take_over(
 /// Returns the processes that whoever started this shim has found. Without them it looks itself.
 fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
     const MOST: usize = 1 << 20;
-    file::read_whole(memory.as_fd(), MOST)
+    file::read_to_end(memory.as_fd(), MOST)
         .and_then(|json| serde_json::from_slice(&json).map_err(io::Error::other))
         .unwrap_or_default()
 }
@@ -181,18 +189,18 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
     if let Some(adopted) = &state.adopted {
         return Ok(Pump::Hosted(Hosted::resume(dir, adopted)));
     }
-    let place = dir.place()?;
-    let fifo = match file::open_at(place, output::FIFO, file::Open::FifoBoth) {
+    let place = dir.endpoint_dir()?;
+    let fifo = match file::open_at(place, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::make_fifo(place, output::FIFO)?;
-            file::open_at(place, output::FIFO, file::Open::FifoBoth)
+            file::create_fifo(place, output::OUTPUT_FIFO)?;
+            file::open_at(place, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
         }
         result => result,
     }?;
-    let file = match file::open_at(dir, output::FILE, file::Open::ReadWrite) {
+    let file = match file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::ReadWrite) {
         // The first shim died before it made one.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::open_at(dir, output::FILE, file::Open::CreateNew)
+            file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
         }
         result => result,
     }?;
@@ -221,8 +229,9 @@ fn resume(keeper: &mut Keeper) {
 /// oldest process that leads a session of its own, as every leader does all its life. The proxy of the
 /// task does so too, and is older.
 fn find_leader(keeper: &mut Keeper) {
-    let is_proxy =
-        |pid| procfs::name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes());
+    let is_proxy = |pid| {
+        procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())
+    };
     let leads = |one: &ProcRef| {
         procfs::stat(one.pid).is_some_and(|stat| {
             stat.session == one.pid && stat.start_ticks == one.start_ticks && !is_proxy(one.pid)
@@ -232,7 +241,7 @@ fn find_leader(keeper: &mut Keeper) {
     let is_empty = members.is_empty();
     let leaders = members.into_iter().filter(leads);
     if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
-        let held = match PidFd::find(leader) {
+        let held = match PidFd::open_if_present(leader) {
             Ok(Some(held)) if runs_our_text(keeper, leader) => Stranger::Held(held),
             Ok(Some(held)) => Stranger::Guessed(held),
             Ok(None) => Stranger::Missed,
@@ -256,5 +265,5 @@ fn runs_our_text(keeper: &Keeper, leader: ProcRef) -> bool {
     const ENOUGH: usize = 4096;
     matches!(keeper.state.spec.command, TaskCommand::Shell { .. })
         && procfs::command_line(leader.pid, ENOUGH)
-            .is_some_and(|line| line.contains(" -c ") && line.contains(TEXT_FILE))
+            .is_some_and(|line| line.contains(" -c ") && line.contains(COMMAND_FD_PREFIX))
 }

@@ -43,7 +43,7 @@ pub(crate) fn keep(Kept { mut keepers, signals, mut is_spent }: Kept) {
         }
         if is_spent {
             // Last: it may be long before this shim wakes again.
-            memory::give_back();
+            memory::release_unused();
             is_spent = false;
         }
         attend(&mut keepers, &signals);
@@ -76,11 +76,12 @@ fn attend(keepers: &mut [Keeper], signals: &SignalFd) {
         counts.push(own.len());
         sources.extend(own);
     }
-    let timeout = wake_at.map(|at| at.ms_since(clock::mono()));
+    let timeout = wake_at.map(|at| at.ms_since(clock::monotonic_now()));
     // It can only fail for want of kernel memory; then everything is simply looked at.
-    let ready = poll::wait(&sources, timeout).unwrap_or_else(|_| vec![true; sources.len()]);
+    let ready =
+        poll::wait_readable(&sources, timeout).unwrap_or_else(|_| vec![true; sources.len()]);
     drop(sources);
-    let came = ready[0].then(|| signals.take());
+    let came = ready[0].then(|| signals.read_pending());
     let mut ready = &ready[1..];
     for (keeper, count) in keepers.iter_mut().zip(counts) {
         let (own, others) = ready.split_at(count);

@@ -11,7 +11,7 @@ const WORDS_MAX: usize = 128 << 10;
 /// Where that shell is not known it is all of them.
 pub(crate) fn command_alone(members: Vec<i32>) -> Vec<i32> {
     let is_shell = |pid: &&i32| {
-        procfs::words(**pid, WORDS_MAX)
+        procfs::command_words(**pid, WORDS_MAX)
             .is_some_and(|(words, _)| host_shell_command(&words).is_some())
     };
     let Some(shell) = members.iter().find(is_shell).copied() else { return members };

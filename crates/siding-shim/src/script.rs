@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use siding_core::sys::{descriptor, file};
-use siding_core::tree::TEXT_FILE;
+use siding_core::tree::COMMAND_FD_PREFIX;
 use siding_model::outcome::LeaderEnd;
 
 /// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
@@ -70,7 +70,7 @@ impl Reporter {
 impl Script {
     /// Puts the text where a shell can read it.
     pub(crate) fn new(text: &str) -> io::Result<Self> {
-        let fd = move_high(descriptor::memory_file("siding-command")?)?;
+        let fd = move_high(descriptor::create_memfd("siding-command")?)?;
         let mut rest = text.as_bytes();
         // Written by position of the descriptor, so that reports are appended behind the text.
         while !rest.is_empty() {
@@ -92,8 +92,8 @@ impl Script {
         let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);
         let constant = match name {
             "bash" => bash(fd, text.contains('|')),
-            "sh" | "dash" | "ash" | "ksh" | "mksh" | "zsh" => format!(". {TEXT_FILE}{fd}"),
-            "fish" => format!("source {TEXT_FILE}{fd}"),
+            "sh" | "dash" | "ash" | "ksh" | "mksh" | "zsh" => format!(". {COMMAND_FD_PREFIX}{fd}"),
+            "fish" => format!("source {COMMAND_FD_PREFIX}{fd}"),
             _ => text.to_owned(),
         };
         vec![shell.to_owned(), "-c".to_owned(), constant]
@@ -120,9 +120,9 @@ fn bash(fd: i32, may_pipe: bool) -> String {
     let exit = report("exit");
     if may_pipe {
         let end = report(r#"return"${#BASH_SOURCE[@]}""#);
-        format!("trap '{exit}' EXIT; trap '{end}' RETURN; . {TEXT_FILE}{fd}")
+        format!("trap '{exit}' EXIT; trap '{end}' RETURN; . {COMMAND_FD_PREFIX}{fd}")
     } else {
-        format!(r#"trap '{exit}' EXIT; eval "$(<{TEXT_FILE}{fd})""#)
+        format!(r#"trap '{exit}' EXIT; eval "$(<{COMMAND_FD_PREFIX}{fd})""#)
     }
 }
 

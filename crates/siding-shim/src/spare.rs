@@ -1,6 +1,6 @@
 //! Letting go of programs that a person opened through an adopted command and wants to keep.
 
-use siding_core::sys::{limit, procfs};
+use siding_core::sys::{birthmark, procfs};
 use siding_model::host::is_excluded_program;
 use siding_model::id::Birthmark;
 use siding_model::process::ProcRef;
@@ -21,7 +21,7 @@ impl Keeper {
         let is_persons = |process: &ProcRef| {
             let Some(stat) = procfs::stat(process.pid) else { return false };
             let has_left = adopted.process_session.is_none_or(|session| stat.session != session);
-            let words = || procfs::words(process.pid, WORDS_MAX);
+            let words = || procfs::command_words(process.pid, WORDS_MAX);
             has_left
                 && words().is_some_and(|(words, name)| {
                     is_excluded_program(&name, &words, &adopted.spare_programs)
@@ -42,7 +42,7 @@ fn spare(pid: i32, own: Birthmark) {
     for pid in std::iter::once(pid).chain(below) {
         if procfs::birthmark(pid) == Some(own) {
             // One that cannot be let go of ends with its task.
-            let _stays = limit::mark(pid, Birthmark::RELEASED);
+            let _stays = birthmark::set_birthmark_of(pid, Birthmark::RELEASED);
         }
     }
 }

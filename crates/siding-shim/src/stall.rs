@@ -3,8 +3,8 @@
 //! Nothing is done while a task writes. A look at a silent one takes about 30 µs a process, and
 //! what it needs is let go of before the shim sleeps again, but for the facts of the last sample.
 
-use siding_core::probe::{self, Given, Wanted};
-use siding_core::store::{Root, TaskDir};
+use siding_core::probe::{self, KnownFds, UsageFields};
+use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::clock;
 use siding_core::tree;
 use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
@@ -33,7 +33,7 @@ const COMMAND: usize = 160;
 /// What there is to look at.
 #[derive(Debug)]
 pub(crate) struct Scene<'k> {
-    pub(crate) root: &'k Root,
+    pub(crate) root: &'k StateDir,
     pub(crate) dir: &'k TaskDir,
     pub(crate) state: &'k TaskState,
     pub(crate) pump: &'k Pump,
@@ -58,7 +58,7 @@ pub(crate) enum Look {
 pub(crate) struct Stall {
     watch: SilenceWatch,
     /// What siding gave the task, once it was looked up.
-    given: Option<Given>,
+    given: Option<KnownFds>,
     before: Option<TaskSample>,
     /// What was found last, and when it was first seen to be so.
     held: Option<(Key, MonotonicMs)>,
@@ -114,12 +114,17 @@ impl Stall {
     }
 
     /// Looks, when it is time to. `wanted` is what the meter needs of it.
-    pub(crate) fn look(&mut self, scene: &Scene<'_>, wanted: Wanted, now: MonotonicMs) -> Look {
+    pub(crate) fn look(
+        &mut self,
+        scene: &Scene<'_>,
+        wanted: UsageFields,
+        now: MonotonicMs,
+    ) -> Look {
         if self.wake_at(scene.state).is_none_or(|at| now < at) {
             return Look::NotYet;
         }
         let sample = self.sample_again(scene);
-        self.uses = Some(probe::uses_in(&sample, wanted));
+        self.uses = Some(probe::usage_from_sample(&sample, wanted));
         if let Some(first) =
             self.asked.take_if(|first| now.ms_since(first.taken_at) >= ASKED_GAP_MS)
         {
@@ -160,11 +165,11 @@ impl Stall {
     /// Looks again, at as little as there is to see.
     fn sample_again(&mut self, scene: &Scene<'_>) -> TaskSample {
         let before = self.before.as_ref().filter(|_| !scene.kin.are_strays());
-        before.and_then(probe::unmoved).unwrap_or_else(|| self.sample(scene))
+        before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(scene))
     }
 
     fn sample(&mut self, scene: &Scene<'_>) -> TaskSample {
-        scene.sample(self.given.get_or_insert_with(|| Given::of(scene.dir)))
+        scene.sample(self.given.get_or_insert_with(|| KnownFds::from_task_dir(scene.dir)))
     }
 
     /// Notes what was found; returns since when it is so.
@@ -193,7 +198,7 @@ impl Stall {
             since_ms: self.held.map_or(0, |(_, since)| now.ms_since(since)),
             silent_ms: self.watch.silent_ms(now),
             cpu_permille: judged.cpu_permille,
-            chain: probe::links(sample, &judged, &|pid| scene.command(pid)),
+            chain: probe::explain_chain(sample, &judged, &|pid| scene.command(pid)),
             tail: tail.line,
             advice: judged.advice(spec.task_id, spec.stdin),
         }
@@ -201,28 +206,28 @@ impl Stall {
 }
 
 impl Scene<'_> {
-    fn sample(&self, given: &Given) -> TaskSample {
+    fn sample(&self, given: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
             let mut members = self.kin.numbers(self.root, self.state);
             if self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some()) {
                 members = command_alone(members);
             }
-            return probe::of_processes(given, &members);
+            return probe::sample_processes(given, &members);
         }
-        probe::below(given, own_pid(), |pid, status| {
-            tree::is_foreign_by(self.root, id.birthmark(), pid, status)
+        probe::sample_descendants(given, own_pid(), |pid, status| {
+            tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)
         })
     }
 
     /// Looks at what the processes use, and not at what they do.
-    pub(crate) fn uses(&self, wanted: Wanted) -> Vec<ProcessUsage> {
+    pub(crate) fn uses(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
         if self.kin.are_strays() {
-            return probe::uses_of(&self.kin.numbers(self.root, self.state), wanted);
+            return probe::usage_of_processes(&self.kin.numbers(self.root, self.state), wanted);
         }
-        probe::uses_below(own_pid(), wanted, |pid, status| {
-            tree::is_foreign_by(self.root, id.birthmark(), pid, status)
+        probe::usage_of_descendants(own_pid(), wanted, |pid, status| {
+            tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)
         })
     }
 
@@ -244,7 +249,7 @@ impl Scene<'_> {
         if self.leader() == Some(pid) {
             text::one_line(&self.state.spec.command_text(), COMMAND)
         } else {
-            tree::command_of(pid)
+            tree::command_for_report(pid)
         }
     }
 }
@@ -268,7 +273,7 @@ impl Keeper {
 
     /// Notes that somebody has written to the task's input: it was answered.
     pub(crate) fn input_written(&mut self) {
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         self.stall.was_given(now);
         self.resume(now);
     }

@@ -9,15 +9,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use siding_core::cgroup::{self, Group};
+use siding_core::cgroup::{self, TaskGroup};
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::{self, Birth, Handed};
-use siding_core::store::{Root, TaskDir};
-use siding_core::sys::process::Title;
+use siding_core::launch::{self, ShimFds, TaskPayload};
+use siding_core::store::{StateDir, TaskDir};
+use siding_core::sys::process::ProcessTitle;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
-use siding_core::sys::{clock, descriptor, file, limit, pidfd, process, procfs, socket};
-use siding_core::{link, net, output};
+use siding_core::sys::{birthmark, clock, descriptor, file, pidfd, process, procfs, unix_socket};
+use siding_core::{net_policy, output, shim_client};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;
@@ -85,8 +85,8 @@ struct Readied {
     own: ProcRef,
     boot: BootId,
     signals: SignalFd,
-    cgroup: Option<cgroup::Own>,
-    title: Option<Title>,
+    cgroup: Option<cgroup::OwnCgroup>,
+    title: Option<ProcessTitle>,
 }
 
 impl Ready {
@@ -99,7 +99,7 @@ impl Ready {
         process::set_name(launch::SHIM_NAME);
         process::become_subreaper().map_err(when("become a subreaper"))?;
         // Without it a stop would reach too little, which must be found out before anything runs.
-        pidfd::works().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
+        pidfd::probe().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
         // The last two come of limits that the starter has set (`ulimit -f`, `-t`): they are the
         // task's. A write of the shim beyond one fails then, and is told as on a full disk.
         let watched = [
@@ -114,21 +114,21 @@ impl Ready {
         let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
         // The directory it was started in may be unmounted or removed; the task has its own.
         let _stays = std::env::set_current_dir("/");
-        let own = procfs::own()
+        let own = procfs::self_ref()
             .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
         let boot = procfs::boot_id().map_err(when("read the boot id"))?;
         // Before it has a mark of its own: the shim of a task inside a task must not end with that
         // task's group.
-        let cgroup = cgroup::Own::find();
-        let _spared_there = cgroup.as_ref().map(cgroup::Own::leave_task);
-        Ok(Readied { own, boot, signals, cgroup, title: Title::find() })
+        let cgroup = cgroup::OwnCgroup::find();
+        let _spared_there = cgroup.as_ref().map(cgroup::OwnCgroup::leave_task_group);
+        Ok(Readied { own, boot, signals, cgroup, title: ProcessTitle::find() })
     }
 }
 
 /// What a shim has for a task when it begins.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    pub(crate) root: Root,
+    pub(crate) root: StateDir,
     pub(crate) dir: TaskDir,
     pub(crate) own: ProcRef,
     pub(crate) memory: OwnedFd,
@@ -143,7 +143,7 @@ pub(crate) struct Shim {
     /// Whether the task's processes can be marked.
     marked: bool,
     /// The control group of whoever started this shim.
-    cgroup: Option<cgroup::Own>,
+    cgroup: Option<cgroup::OwnCgroup>,
 }
 
 impl Shim {
@@ -153,7 +153,7 @@ impl Shim {
         // The shim of a task inside a task would else be taken for one of the outer task's
         // processes. A rescuer inside a task may have to go without (a mark can only be lowered),
         // and is known by its title and the journal.
-        let marked = limit::set_birthmark(id.birthmark()).is_ok();
+        let marked = birthmark::set_birthmark(id.birthmark()).is_ok();
         if let Some(title) = title {
             title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
         }
@@ -161,10 +161,10 @@ impl Shim {
     }
 
     /// Takes over the directories of a task.
-    pub(crate) fn settle(&self, id: TaskId, handed: Handed) -> Setting {
-        let root = Root::inherited(PathBuf::new(), handed.root);
-        let dir = TaskDir::inherited(id, handed.dir, handed.place);
-        Setting { root, dir, own: self.own, memory: handed.memory }
+    pub(crate) fn settle(&self, id: TaskId, handed: ShimFds) -> Setting {
+        let root = StateDir::from_fd(PathBuf::new(), handed.root);
+        let dir = TaskDir::from_fd(id, handed.dir, handed.runtime_dir);
+        Setting { root, dir, own: self.own, memory: handed.memfd }
     }
 }
 
@@ -172,7 +172,7 @@ impl Shim {
 pub(crate) fn run(
     id: TaskId,
     ready: Ready,
-    handed: Handed,
+    handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<Kept, CannotStart> {
     let mut starter = Caller::starter(starter);
@@ -219,34 +219,37 @@ struct Plumbing {
     input: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId, ready: Ready, mut handed: Handed) -> Result<Begun, CannotStart> {
+fn begin(id: TaskId, ready: Ready, mut handed: ShimFds) -> Result<Begun, CannotStart> {
     let shim = Shim::of(id, ready)?;
     let proxy = handed.proxy.take();
     let setting = shim.settle(id, handed);
-    let Birth { spec, environment } =
-        Birth::read(&setting.memory).map_err(when("read the specification"))?;
+    let TaskPayload { spec, environment } =
+        TaskPayload::read(&setting.memory).map_err(when("read the specification"))?;
     pause::plan(&environment);
     pause::at("begun");
     let dir = setting.dir.as_fd();
     let accepted = AcceptedTask {
         format: format_for(&spec, None),
         boot: shim.boot.clone(),
-        at: clock::mono(),
-        wall: clock::wall(),
+        at: clock::monotonic_now(),
+        wall: clock::unix_now(),
         shim: shim.own,
         cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id, spec.limits.memory > 0)),
         adopted: None,
         spec,
     };
-    let place = setting.dir.place().map_err(when("find its place"))?;
+    let place = setting.dir.endpoint_dir().map_err(when("find its place"))?;
     let plumbing = Plumbing::lay(place, accepted.spec.stdin)?;
     let store = when("create the output file");
-    let file = file::open_at(dir, output::FILE, file::Open::CreateNew).map_err(&store)?;
-    let fifo = file::open_at(place, output::FIFO, file::Open::FifoBoth).map_err(&store)?;
+    let file =
+        file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew).map_err(&store)?;
+    let fifo =
+        file::open_at(place, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite).map_err(&store)?;
     let mut pump =
         Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
     pump.tell(Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?);
-    let listener = socket::listen(place, link::NAME).map_err(when("listen for callers"))?;
+    let listener =
+        unix_socket::listen(place, shim_client::SOCKET_NAME).map_err(when("listen for callers"))?;
     let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
     let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
     let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
@@ -274,11 +277,11 @@ impl Plumbing {
     fn lay(dir: impl AsFd, stdin: StdinMode) -> Result<Self, CannotStart> {
         let dir = dir.as_fd();
         let fifo = when("create the output FIFO");
-        file::make_fifo(dir, output::FIFO).map_err(&fifo)?;
-        let keeper = file::open_at(dir, output::FIFO, file::Open::Read)
+        file::create_fifo(dir, output::OUTPUT_FIFO).map_err(&fifo)?;
+        let keeper = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::Read)
             .and_then(move_high)
             .map_err(&fifo)?;
-        let stdout = file::open_at(dir, output::FIFO, file::Open::FifoWrite)
+        let stdout = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::FifoWrite)
             .and_then(|fd| {
                 file::set_blocking(&fd)?;
                 Ok(fd)
@@ -292,9 +295,9 @@ impl Plumbing {
     }
 
     fn input(dir: impl AsFd) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-        file::make_fifo(&dir, output::INPUT_FIFO)?;
-        let read = file::open_at(&dir, output::INPUT_FIFO, file::Open::Read)?;
-        let write = file::open_at(&dir, output::INPUT_FIFO, file::Open::FifoWrite)?;
+        file::create_fifo(&dir, output::INPUT_FIFO)?;
+        let read = file::open_at(&dir, output::INPUT_FIFO, file::OpenMode::Read)?;
+        let write = file::open_at(&dir, output::INPUT_FIFO, file::OpenMode::FifoWrite)?;
         file::set_blocking(&read)?;
         Ok((read, Some(write)))
     }
@@ -330,8 +333,8 @@ impl Begun {
         };
         let leader = if let TaskEvent::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::take(&setting.root, &state.spec);
-        let stall = Stall::new(&state, pump.bytes(), clock::mono());
-        let meter = Meter::new(&state, pump.bytes(), clock::mono());
+        let stall = Stall::new(&state, pump.bytes(), clock::monotonic_now());
+        let meter = Meter::new(&state, pump.bytes(), clock::monotonic_now());
         let mut keeper = Keeper {
             root: setting.root,
             dir: setting.dir,
@@ -372,33 +375,33 @@ fn start_leader(
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
     // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
-    let group = Group::of(task).and_then(|group| group.make().ok());
+    let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
     if let Some(group) = &group {
         hold_memory(spec, group.as_fd());
     }
     let confinement =
-        net::confinement(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
+        net_policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&Script>|
      -> io::Result<LeaderRef> {
         let mut kept = vec![plumbing.keeper.as_fd()];
         kept.extend(script.map(Script::descriptor));
-        let pid = spawn::leader(&Leader {
+        let pid = spawn::spawn_leader(&Leader {
             program,
             environment,
             cwd: cwd.as_fd(),
             stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
-            kept: &kept,
+            inherited_fds: &kept,
             birthmark: marked.then(|| spec.task_id.birthmark()),
-            group: group.as_ref().map(AsFd::as_fd),
-            confinement: confinement.as_ref(),
+            cgroup: group.as_ref().map(AsFd::as_fd),
+            net_sandbox: confinement.as_ref(),
         })?;
         // It is there, as a child that was not reaped yet; /proc may all the same not show it.
         Ok(procfs::identify(pid).map_or(LeaderRef::Unidentified { pid }, LeaderRef::from))
     };
     if let Some(Direct { path, argv, environment }) = Direct::of(spec, environment) {
-        let program = Program::at(&path, &argv).map_err(io::Error::other)?;
+        let program = Program::at_path(&path, &argv).map_err(io::Error::other)?;
         // What cannot be executed after all is bash's to run or to complain about.
         if let Ok(leader) = start(&program, &environment, None) {
             return Ok((leader, Reporter::Direct));
@@ -424,7 +427,8 @@ fn start_leader(
 /// group can. Else, and where that fails, its use is watched.
 fn hold_memory(spec: &TaskSpec, group: BorrowedFd<'_>) {
     if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
-        let _watched = cgroup::Memory::at(group).map(|memory| memory.bound(spec.limits.memory));
+        let _watched =
+            cgroup::GroupMemory::at_dir(group).map(|memory| memory.set_limit(spec.limits.memory));
     }
 }
 

@@ -8,10 +8,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::cgroup;
-use siding_core::host::{self, HostFiles, SUPERVISOR_LOCK, SUPERVISOR_NAME};
-use siding_core::launch::{STARTER, THIS_PROGRAM};
+use siding_core::host::{self, HostFiles, SUPERVISOR_LOCK_FD, SUPERVISOR_NAME};
+use siding_core::launch::{SELF_EXE, STARTER_FD};
 use siding_core::reap;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::procfs::TICKS_PER_SECOND;
 use siding_core::sys::{clock, descriptor, file, memory, poll, process};
@@ -37,8 +37,8 @@ pub fn main() -> u8 {
     let mut arguments = std::env::args_os().skip(2);
     let mark = arguments.next().and_then(|mark| mark.to_str()?.parse::<HostMark>().ok());
     let path = arguments.next().map(PathBuf::from);
-    let starter = descriptor::inherited(STARTER);
-    let lock = descriptor::inherited(SUPERVISOR_LOCK);
+    let starter = descriptor::take_inherited(STARTER_FD);
+    let lock = descriptor::take_inherited(SUPERVISOR_LOCK_FD);
     let (Some(mark), Some(path), Ok(starter), Ok(lock)) = (mark, path, starter, lock) else {
         eprintln!("siding: `__host` is started by siding itself; run `siding --help`");
         return USAGE;
@@ -61,7 +61,7 @@ pub fn main() -> u8 {
 /// What a supervisor has.
 #[derive(Debug)]
 struct Supervisor {
-    root: Root,
+    root: StateDir,
     files: HostFiles,
     record: HostRecord,
     host: PidFd,
@@ -82,17 +82,18 @@ impl Supervisor {
         // The directory it was started in may be unmounted or removed.
         let _stays = std::env::set_current_dir("/");
         // It must not end with the host, nor with a task.
-        host::leave_host();
-        let _spared_there = cgroup::Own::find().map(|own| own.leave_task());
+        host::drop_host_mark();
+        let _spared_there = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
         pause::plan_supervisor(path);
-        let root =
-            Root::open(path).map_err(|error| when("open the state directory")(other(&error)))?;
+        let root = StateDir::open(path)
+            .map_err(|error| when("open the state directory")(other(&error)))?;
         let files = HostFiles::open(&root, mark)
             .map_err(|error| when("open the host's record")(other(&error)))?;
         let record = files.record().map_err(when("read the host's record"))?;
-        let bell = files.bell().map_err(when("open the host's bell"))?;
+        let bell = files.open_bell().map_err(when("open the host's bell"))?;
         let gone = || when("hold the host")(std::io::ErrorKind::NotFound.into());
-        let host = PidFd::living(record.host).map_err(when("hold the host"))?.ok_or_else(gone)?;
+        let host =
+            PidFd::open_if_alive(record.host).map_err(when("hold the host"))?.ok_or_else(gone)?;
         pause::at(pause::HOST_RECORDED);
         host::mark_host(record.host, mark).map_err(when("mark the host (prlimit)"))?;
         pause::at(pause::HOST_MARKED);
@@ -109,27 +110,27 @@ impl Supervisor {
             _lock: lock,
         };
         // Another may have been killed in the middle of its work.
-        supervisor.looks.record_bell(&[BellByte::Scan.to_byte()], clock::mono());
+        supervisor.looks.record_bell(&[BellByte::Scan.to_byte()], clock::monotonic_now());
         Ok(supervisor)
     }
 
     /// Watches until the host has ended, and ends what it has left.
     fn watch(mut self) {
-        memory::give_back();
+        memory::release_unused();
         while !self.host.is_dead() {
             self.attend();
         }
         let Self { root, files, record, .. } = &self;
         let steps = reap::end_host(root, files, record, &|| pause::at(pause::HOST_ENDING));
         // What could not be ended is told to the next session, by the reaper.
-        if !steps.iter().any(reap::Step::is_failure) {
+        if !steps.iter().any(reap::ReapStep::is_failure) {
             let _removed_by_the_reaper = root.remove_host(files.mark);
         }
     }
 
     /// Waits until something is due, and does it. The only place that blocks.
     fn attend(&mut self) {
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         let is_deaf = now < self.deaf_until;
         let mut fds = vec![self.host.as_fd()];
         if !is_deaf {
@@ -137,11 +138,11 @@ impl Supervisor {
         }
         let wake_at = self.looks.wake_at().into_iter().chain(is_deaf.then_some(self.deaf_until));
         let timeout = wake_at.min().map(|at| at.ms_since(now));
-        let ready = poll::wait(&fds, timeout).unwrap_or_default();
+        let ready = poll::wait_readable(&fds, timeout).unwrap_or_default();
         if !is_deaf && ready.last() == Some(&true) {
             self.hear();
         }
-        if self.looks.is_due(clock::mono()) && !self.host.is_dead() {
+        if self.looks.is_due(clock::monotonic_now()) && !self.host.is_dead() {
             self.look();
         }
     }
@@ -149,7 +150,7 @@ impl Supervisor {
     /// Reads what was rung. Whoever rings again at once is heard a moment later.
     fn hear(&mut self) {
         let mut bytes = [0; BELL_READ];
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         for _ in 0..BELL_READS_MOST {
             let count = file::read(&self.bell, &mut bytes).unwrap_or(0);
             self.looks.record_bell(&bytes[..count], now);
@@ -164,12 +165,12 @@ impl Supervisor {
 
     fn look(&mut self) {
         let Self { root, files, record, commands_since, .. } = self;
-        if !files.claims().is_empty() {
-            host::give_again(root, files, record, THIS_PROGRAM);
+        if !files.list_claims().is_empty() {
+            host::retry_claims(root, files, record, SELF_EXE);
         }
         let at = || pause::at(pause::COMMAND_MARKED);
-        host::claim_commands(root, files, record, *commands_since, (THIS_PROGRAM, &at));
-        self.looks.record_scan(clock::mono());
-        memory::give_back();
+        host::adopt_sandboxed_commands(root, files, record, *commands_since, (SELF_EXE, &at));
+        self.looks.record_scan(clock::monotonic_now());
+        memory::release_unused();
     }
 }

@@ -27,17 +27,18 @@ const AGAIN_MS: u64 = 2_000;
 pub(crate) fn keep(held: &Held, lease: &mut Lease) -> bool {
     let spec = &held.adoption.spec;
     let deadline = held.adoption.at.plus_ms(spec.deadline_ms);
-    let due = [Some(clock::mono().plus_ms(AGAIN_MS)), Some(deadline), lease.wake_at()];
+    let due = [Some(clock::monotonic_now().plus_ms(AGAIN_MS)), Some(deadline), lease.wake_at()];
     let until = due.into_iter().flatten().min().unwrap_or(deadline);
     let leader = (!held.leader.is_dead()).then(|| held.leader.as_fd());
     let owner = lease.source();
     let fds: Vec<_> = leader.into_iter().chain(owner).collect();
-    let ready = poll::wait(&fds, Some(until.ms_since(clock::mono()))).unwrap_or_default();
+    let ready =
+        poll::wait_readable(&fds, Some(until.ms_since(clock::monotonic_now()))).unwrap_or_default();
     let owner_ended = owner.is_some() && ready.last() == Some(&true);
     if owner_ended {
         lease.owner_ended(&held.root, spec);
     }
-    let now = clock::mono();
+    let now = clock::monotonic_now();
     if now >= deadline {
         let limit = duration::format_duration(Duration::from_millis(spec.deadline_ms));
         end(held, &format!("stopped at its deadline of {limit}"));
@@ -54,7 +55,7 @@ fn end(held: &Held, cause: &str) {
     let mut kin = Kin::strays(&held.root, &state, Stranger::Gone, &[], None);
     let mut ending = Ending::default();
     ending.signal(&kin, &held.root, &state, spec.signal);
-    let until = clock::mono().plus_ms(spec.grace_ms);
+    let until = clock::monotonic_now().plus_ms(spec.grace_ms);
     if !ends_by(until, &mut kin, held, &state) {
         ending.kill(&mut kin, &held.root, &state);
     }
@@ -72,10 +73,10 @@ fn ends_by(until: MonotonicMs, kin: &mut Kin, held: &Held, state: &TaskState) ->
         if kin.look_now(&held.root, state).tree == TreeLiveness::Empty {
             return true;
         }
-        let left = until.ms_since(clock::mono());
+        let left = until.ms_since(clock::monotonic_now());
         if left == 0 {
             return false;
         }
-        let _looked_at_below = poll::wait(&kin.sources(), Some(left));
+        let _looked_at_below = poll::wait_readable(&kin.sources(), Some(left));
     }
 }

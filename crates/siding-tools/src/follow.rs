@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use siding_core::run::{self, Heard};
-use siding_core::stop::{self, How};
+use siding_core::run::{self, ShimEvent};
+use siding_core::stop::{self, StopOptions};
 use siding_core::sys::clock;
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
@@ -34,7 +34,7 @@ const PLACE_MS: u64 = 10_000;
 pub(crate) async fn follow<C: Caller>(
     host: &Host,
     call: &mut C,
-    watch: &mut Watch<'_>,
+    watch: &mut TaskWatch<'_>,
     spec: &TaskSpec,
     budget: Option<Duration>,
 ) -> Result<Standing, Refusal> {
@@ -60,31 +60,31 @@ pub(crate) async fn follow<C: Caller>(
         tokio::select! {
             ready = sources.readable() => {
                 ready.map_err(cannot_wait)?;
-                match block(|| run::hear(watch))? {
-                    Heard::Over(dir, story) => return Ok(Standing { dir, state: story.state }),
-                    Heard::Ready(dir, story) => {
+                match block(|| run::recv_event(watch))? {
+                    ShimEvent::Finished(dir, story) => return Ok(Standing { dir, state: story.state }),
+                    ShimEvent::Ready(dir, story) => {
                         if placement == Placement::Foreground {
-                            block(|| watch.ask(&ShimRequest::Place { why }, PLACE_MS))?;
+                            block(|| watch.request(&ShimRequest::Place { why }, PLACE_MS))?;
                         }
                         return Ok(Standing { dir, state: story.state });
                     }
-                    Heard::Running | Heard::Again => {
+                    ShimEvent::Running | ShimEvent::MayBeNewShim => {
                         until = until.or_else(|| end_of_budget(budget));
                         is_running = true;
                     }
-                    Heard::Grown | Heard::Done | Heard::Nothing => {}
+                    ShimEvent::OutputGrown | ShimEvent::RequestDone | ShimEvent::Nothing => {}
                 }
             }
             () = budget_over => {
                 if placement == Placement::Foreground {
                     // The shim decides: when the end came first, this changes nothing.
-                    block(|| watch.ask(&ShimRequest::Place { why }, PLACE_MS))?;
+                    block(|| watch.request(&ShimRequest::Place { why }, PLACE_MS))?;
                 }
                 break;
             }
             () = &mut sent_away, if is_running => {
                 if placement == Placement::Foreground {
-                    block(|| watch.ask(&ShimRequest::Place { why: BackgroundReason::User }, PLACE_MS))?;
+                    block(|| watch.request(&ShimRequest::Place { why: BackgroundReason::User }, PLACE_MS))?;
                 }
                 break;
             }
@@ -94,7 +94,7 @@ pub(crate) async fn follow<C: Caller>(
             }
             gone = &mut cancelled => {
                 if placement == Placement::Foreground && !stays && gone == Gone::Wish {
-                    let how = How { by: call.name(), grace: None, signal: Some(Signal::INT) };
+                    let how = StopOptions { requested_by: call.name(), grace: None, signal: Some(Signal::INT) };
                     block(|| stop::stop(&host.root, PROGRAM, watch.id(), how))?;
                 }
                 return Err(Refusal::Cancelled);
@@ -106,7 +106,7 @@ pub(crate) async fn follow<C: Caller>(
 
 /// Returns when a budget that begins now is over; `None` for a wait until the end.
 fn end_of_budget(budget: Option<Duration>) -> Option<MonotonicMs> {
-    budget.map(|budget| clock::mono().plus_ms(millis(budget)))
+    budget.map(|budget| clock::monotonic_now().plus_ms(millis(budget)))
 }
 
 fn cannot_wait(source: std::io::Error) -> Refusal {

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use siding_core::launch::THIS_PROGRAM;
+use siding_core::launch::SELF_EXE;
 use siding_core::notices::Outbox;
 use siding_core::session::{self, SessionError};
-use siding_core::store::Root;
-use siding_core::view::{self, Detail};
-use siding_core::watch::{Watch, WatchError};
+use siding_core::store::StateDir;
+use siding_core::view::{self, ViewDetail};
+use siding_core::watch::{TaskWatch, WatchError};
 use siding_core::{notices, output, settings, tree};
 use siding_history::History;
 use siding_model::advice::{Dialect, NoticeChannel};
@@ -25,13 +25,13 @@ use crate::news::{self, Telling};
 use crate::receipt::Receipt;
 
 /// The program that becomes shims.
-pub const PROGRAM: &CStr = THIS_PROGRAM;
+pub const PROGRAM: &CStr = SELF_EXE;
 
 /// What all calls share.
 #[derive(Debug)]
 pub struct Host {
     /// The state directory.
-    pub root: Root,
+    pub root: StateDir,
     /// The session that tasks belong to.
     pub session: SessionId,
     /// Who owns the session; `None` for one that somebody else has opened.
@@ -47,7 +47,12 @@ impl Host {
     /// Makes one for a session that is open. `owner` is whoever owns it, if it is to be opened again
     /// when somebody has closed it; `None` for one that somebody else has opened.
     #[must_use]
-    pub fn of(root: Root, session: SessionId, owner: Option<ProcRef>, dialect: Dialect) -> Self {
+    pub fn of(
+        root: StateDir,
+        session: SessionId,
+        owner: Option<ProcRef>,
+        dialect: Dialect,
+    ) -> Self {
         let telling = Telling::default();
         Self { root, session, owner, dialect, telling, answers_carry_news: false }
     }
@@ -59,9 +64,9 @@ impl Host {
     ///
     /// [`SessionError`].
     pub fn live_session(&self) -> Result<SessionId, SessionError> {
-        match (session::live(&self.root, &self.session), self.owner) {
-            (Err(SessionError::Unknown { .. } | SessionError::Over { .. }), Some(owner))
-                if tree::lives(owner) =>
+        match (session::require_live(&self.root, &self.session), self.owner) {
+            (Err(SessionError::Unknown { .. } | SessionError::Ended { .. }), Some(owner))
+                if tree::is_alive(owner) =>
             {
                 session::open(&self.root, &self.session, owner.pid)?;
             }
@@ -123,23 +128,23 @@ impl Host {
     ///
     /// [`WatchError`].
     pub fn state(&self, id: TaskId) -> Result<Standing, WatchError> {
-        let watch = Watch::open(&self.root, PROGRAM, id)?;
+        let watch = TaskWatch::open(&self.root, PROGRAM, id)?;
         let (dir, state) = watch.state()?;
         Ok(Standing { dir, state })
     }
 
     /// Returns how a task is shown, with what is usual for it.
     #[must_use]
-    pub fn view(&self, standing: &Standing, detail: Detail) -> TaskView {
-        let mut view = view::of(&self.root, &standing.dir, &standing.state, detail);
+    pub fn view(&self, standing: &Standing, detail: ViewDetail) -> TaskView {
+        let mut view = view::task_view(&self.root, &standing.dir, &standing.state, detail);
         self.expect(std::slice::from_mut(&mut view));
         view
     }
 
     /// Returns how several tasks are shown, each as by [`Self::view`]. The history is opened once.
     #[must_use]
-    pub fn views(&self, standings: &[Standing], detail: Detail) -> Vec<TaskView> {
-        let of = |one: &Standing| view::of(&self.root, &one.dir, &one.state, detail);
+    pub fn views(&self, standings: &[Standing], detail: ViewDetail) -> Vec<TaskView> {
+        let of = |one: &Standing| view::task_view(&self.root, &one.dir, &one.state, detail);
         let mut views: Vec<TaskView> = standings.iter().map(of).collect();
         self.expect(&mut views);
         views
@@ -172,11 +177,11 @@ impl Host {
         for receipt in receipts {
             match receipt {
                 Receipt::Told(state, shown) => {
-                    let _told_again = notices::consume(&self.root, &state, &self.session, shown);
+                    let _told_again = notices::ack_shown(&self.root, &state, &self.session, shown);
                 }
                 Receipt::Returned(state) => self.returned(&state),
                 Receipt::Read { dir, next } => {
-                    let _read_again = output::mark_seen(&dir, &self.session, next);
+                    let _read_again = output::advance_read_cursor(&dir, &self.session, next);
                 }
                 Receipt::News(news) => {
                     let outbox = Outbox::new(&self.root, self.session.clone(), Consumer::agent());
@@ -189,9 +194,9 @@ impl Host {
     fn returned(&self, state: &TaskState) {
         let told = |(session, mut news): (_, Vec<NoticeId>)| {
             news.retain(|one| one.seq < state.next_seq);
-            notices::returned(&self.root, &session, &news)
+            notices::ack_returned(&self.root, &session, &news)
         };
-        let _told_again = notices::notices_of(&self.root, state.spec.task_id).and_then(told);
+        let _told_again = notices::caller_notices(&self.root, state.spec.task_id).and_then(told);
     }
 }
 

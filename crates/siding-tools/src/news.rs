@@ -53,7 +53,7 @@ pub fn add(host: &Host, answer: &mut Answer) {
     };
     // From before the look: what another answer tells is either in here or acknowledged.
     let mut telling = host.telling.ids();
-    let Ok(mut look) = outbox.look() else { return };
+    let Ok(mut look) = outbox.pending() else { return };
     // The answer itself says how these stand.
     let said: HashSet<TaskId> = answer.receipts.iter().filter_map(Receipt::task).collect();
     look.notices.retain(|new| !said.contains(&new.task_id) && !telling.contains(&new.notice_id));
@@ -72,7 +72,7 @@ pub fn add(host: &Host, answer: &mut Answer) {
 pub(crate) fn hooks_tell(host: &Host) -> bool {
     let own = procfs::boot_id().ok().zip(session::read(&host.root, &host.session).ok().flatten());
     let owner = own.and_then(|(boot, session)| session.living_owner(&boot));
-    let sessions = owner.and_then(|owner| session::owned_by(&host.root, owner).ok());
+    let sessions = owner.and_then(|owner| session::list_owned_by(&host.root, owner).ok());
     let has_hooks = |one: &Session| session::has_hooks(&host.root, &one.id);
     sessions.is_some_and(|all| all.iter().any(has_hooks))
 }

@@ -56,7 +56,7 @@ impl Sources {
 
 /// Sleeps until a moment.
 pub async fn until(moment: MonotonicMs) {
-    tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::mono()))).await;
+    tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::monotonic_now()))).await;
 }
 
 /// Does what blocks for a moment, or for longer when a shim was killed, without holding up others.

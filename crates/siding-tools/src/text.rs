@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use siding_core::output::{self, Choose, Query, Size, Stream};
+use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
 use siding_core::sys::clock;
-use siding_core::view::Detail;
+use siding_core::view::ViewDetail;
 use siding_model::advice::{self, NoticeChannel};
 use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, TaskView};
@@ -35,7 +35,7 @@ pub fn next(host: &Host, view: &TaskView) -> Option<String> {
         (PhaseName::Running, Some(_)) => host.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
     };
-    advice::task_advice(view, host.dialect, channel, clock::wall())
+    advice::task_advice(view, host.dialect, channel, clock::unix_now())
 }
 
 /// Returns how a task stands, what to do next, and what it wrote.
@@ -44,7 +44,7 @@ pub fn next(host: &Host, view: &TaskView) -> Option<String> {
 ///
 /// [`Refusal::Io`] when its output cannot be read.
 pub fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answer, Refusal> {
-    let view = host.view(standing, Detail::Full);
+    let view = host.view(standing, ViewDetail::Full);
     let keep_head = standing.state.spec.keep_head;
     let excerpt = output::excerpt(&standing.dir, keep_head, max)
         .map_err(|source| Refusal::Io { doing: "read the output", source })?;
@@ -73,11 +73,15 @@ pub fn limits(view: &TaskView, standing: &Standing) -> Vec<String> {
 #[must_use]
 pub fn last_line(standing: &Standing) -> Option<String> {
     let keep_head = standing.state.spec.keep_head;
-    let from = output::last_lines(&standing.dir, keep_head, 0, 1).ok()?;
-    let query =
-        Query { from, choose: Choose::Everything, last: Some(1), size: Size::Ends(LAST_LINE) };
+    let from = output::last_lines_offset(&standing.dir, keep_head, 0, 1).ok()?;
+    let query = OutputQuery {
+        from,
+        filter: LineFilter::Everything,
+        last_lines: Some(1),
+        limit: TextLimit::HeadTail(LAST_LINE),
+    };
     let mut text = String::new();
-    output::read(&standing.dir, keep_head, Stream::Growing, &query, |part| {
+    output::read(&standing.dir, keep_head, StreamState::Growing, &query, |part| {
         text.push_str(part);
         Ok(())
     })

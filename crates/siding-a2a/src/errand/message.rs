@@ -36,7 +36,7 @@ pub(super) fn message(errand: &Errand) -> Result<Message, MessageError> {
         let bytes = std::fs::read(path).map_err(failed)?;
         parts.push(part(path, bytes));
     }
-    let random = || sys::random().map_err(MessageError::Name);
+    let random = || sys::random_u64().map_err(MessageError::Name);
     Ok(Message {
         message_id: format!("{:016x}{:016x}", random()?, random()?),
         context_id: errand.context.clone(),

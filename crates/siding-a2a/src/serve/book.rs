@@ -3,13 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
-use siding_core::launch::Shim;
-use siding_core::run::order::{self, Order};
-use siding_core::run::{self, Begun, Duplicates, Given};
-use siding_core::stop::{self, How};
+use siding_core::launch::IdleShim;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult};
+use siding_core::stop::{self, StopOptions};
 use siding_core::store::TaskDir;
 use siding_core::sys::{self, file};
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_core::{notices, output};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
@@ -63,7 +63,7 @@ impl Book {
         }
         let context = match given(&message.context_id) {
             Some(given) => context(given)?,
-            None => format!("c-{:016x}", sys::random().map_err(internal)?),
+            None => format!("c-{:016x}", sys::random_u64().map_err(internal)?),
         };
         let _one_at_a_time = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
         let own = self.all()?;
@@ -105,10 +105,10 @@ impl Book {
         }
         // In one word, since it may begin with a dash.
         argv.push(format!("--prompt={text}"));
-        let order = Order {
+        let order = TaskRequest {
             kind: TaskKind::LocalAgent,
             command: TaskCommand::Argv { argv },
-            cwd: order::directory(Some(cwd.as_ref()))?,
+            cwd: request::resolve_directory(Some(cwd.as_ref()))?,
             session_id: self.host.live_session()?,
             name: Some(context),
             stdin: StdinMode::Null,
@@ -119,24 +119,26 @@ impl Book {
             monitor: None,
             wait_for: Vec::new(),
         };
-        order::spec(&self.host.root, &self.settings, order)
+        request::task_spec(&self.host.root, &self.settings, order)
     }
 
     /// Gives a task to a shim, and waits until it is on record.
     fn start(&self, spec: &TaskSpec) -> Result<(), RpcError> {
         let root = &self.host.root;
-        let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
-        let begun = run::begin(root, spec, &given, Shim::start(PROGRAM)).map_err(internal)?;
+        let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+        let begun =
+            run::start_task(root, spec, &given, IdleShim::start(PROGRAM)).map_err(internal)?;
         let link = match begun {
-            Begun::Started(link) => link,
-            Begun::Duplicate(first) => {
+            LaunchResult::Started(link) => link,
+            LaunchResult::Duplicate(first) => {
                 return Err(internal(format!("the same runs already as {first}")));
             }
         };
-        let mut watch = Watch::over(root, PROGRAM, spec.task_id, link);
+        let mut watch = TaskWatch::from_connection(root, PROGRAM, spec.task_id, link);
         while let Some(source) = watch.source() {
-            sys::poll::wait(&[source], Some(START_MS)).map_err(internal)?;
-            let heard = run::hear(&mut watch).inspect_err(|_| run::clear_unborn(root, spec));
+            sys::poll::wait_readable(&[source], Some(START_MS)).map_err(internal)?;
+            let heard =
+                run::recv_event(&mut watch).inspect_err(|_| run::clear_unrecorded(root, spec));
             heard.map_err(internal)?;
             if watch.state().is_ok() {
                 break;
@@ -167,7 +169,7 @@ impl Book {
             RpcError::new(code::NO_TASK, format!("there is no task `{shown}`"))
         };
         let found: TaskId = id.parse().map_err(|_| missing())?;
-        let dir = self.host.root.task(found).map_err(|_| missing())?;
+        let dir = self.host.root.task_dir(found).map_err(|_| missing())?;
         let state = dir.read().map_err(|_| missing())?.state;
         self.is_own(&state).then_some(found).ok_or_else(missing)
     }
@@ -196,7 +198,7 @@ impl Book {
         }
         // Whoever asked for it is told here, and by no notice. It may be told again.
         let session = &self.host.session;
-        let _told_again = notices::consume(&self.host.root, state, session, Coverage::Status);
+        let _told_again = notices::ack_shown(&self.host.root, state, session, Coverage::Status);
         report::task(state, &tail(dir).unwrap_or_default())
     }
 
@@ -221,7 +223,7 @@ impl Book {
             let why = format!("task {id} is {word} already");
             return Err(RpcError::new(code::NOT_CANCELABLE, why));
         }
-        let how = How { by: "a2a", grace: None, signal: None };
+        let how = StopOptions { requested_by: "a2a", grace: None, signal: None };
         stop::stop(&self.host.root, PROGRAM, id, how).map_err(internal)?;
         self.task(id)
     }
@@ -231,7 +233,7 @@ impl Book {
         let root = &self.host.root;
         let ids = root.all_tasks().map_err(internal)?;
         let agents = ids.into_iter().filter(|id| id.kind() == TaskKind::LocalAgent);
-        let read = |id| Some(root.task(id).ok()?.read().ok()?.state);
+        let read = |id| Some(root.task_dir(id).ok()?.read().ok()?.state);
         Ok(agents.filter_map(read).filter(|state| self.is_own(state)).collect())
     }
 }
@@ -244,7 +246,7 @@ pub(super) fn internal(error: impl std::fmt::Display) -> RpcError {
 /// Returns the end of what a task wrote.
 fn tail(dir: &TaskDir) -> std::io::Result<String> {
     let fd: OwnedFd = output::open(dir)?;
-    let len = file::facts(&fd)?.len;
+    let len = file::metadata(&fd)?.len;
     let from = len.saturating_sub(TAIL);
     let mut bytes = vec![0; usize::try_from(len - from).unwrap_or(0)];
     let mut filled = 0;

@@ -3,7 +3,7 @@
 use std::io;
 
 use serde_json::Value;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::file;
 use siding_model::id::SessionId;
 
@@ -20,19 +20,20 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Whether there is a transcript to read.
-    pub(super) fn is_there(root: &Root, conversation: &SessionId) -> bool {
+    pub(super) fn is_there(root: &StateDir, conversation: &SessionId) -> bool {
         open(root, conversation).is_ok()
     }
 
     /// Begins with what is not there yet.
-    pub(super) fn after(root: &Root, conversation: &SessionId) -> Self {
-        let len = open(root, conversation).and_then(|fd| file::facts(&fd)).map(|facts| facts.len);
+    pub(super) fn after(root: &StateDir, conversation: &SessionId) -> Self {
+        let len =
+            open(root, conversation).and_then(|fd| file::metadata(&fd)).map(|facts| facts.len);
         Self { from: len.unwrap_or(0) }
     }
 
     /// Returns what the agent has done since the last look, one text for each of its answers that is not
     /// its last word. There is no transcript before an agent's first step.
-    pub(super) fn more(&mut self, root: &Root, conversation: &SessionId) -> Vec<String> {
+    pub(super) fn more(&mut self, root: &StateDir, conversation: &SessionId) -> Vec<String> {
         let mut piece = vec![0; PIECE];
         let read = open(root, conversation)
             .and_then(|fd| file::read_at(&fd, &mut piece, self.from))
@@ -48,9 +49,9 @@ impl Progress {
     }
 }
 
-fn open(root: &Root, conversation: &SessionId) -> io::Result<std::os::fd::OwnedFd> {
+fn open(root: &StateDir, conversation: &SessionId) -> io::Result<std::os::fd::OwnedFd> {
     let dir = root.session_dir(conversation.as_str(), false).map_err(io::Error::other)?;
-    file::open_at(&dir, TRANSCRIPT, file::Open::Read)
+    file::open_at(&dir, TRANSCRIPT, file::OpenMode::Read)
 }
 
 /// Returns what a line of a transcript tells, if it is a model's answer that calls tools: its words, and

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use siding_core::run::order;
+use siding_core::run::request;
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
@@ -56,7 +56,7 @@ pub enum Whose {
 /// What an agent is made of.
 pub struct Begin {
     /// The state directory.
-    pub root: Root,
+    pub root: StateDir,
     /// Whose conversation it is.
     pub whose: Whose,
     /// Who answers for the model.
@@ -108,9 +108,9 @@ impl Begin {
         };
         let Place { session, mut opened, taken_up, under } =
             Place::of(&self.root, self.whose, &self.model, own)?;
-        opened.cwd = order::directory(Some(opened.cwd.as_ref()))?;
+        opened.cwd = request::resolve_directory(Some(opened.cwd.as_ref()))?;
         match &under {
-            Some(under) => session::open_under(&self.root, &session, own, under)?,
+            Some(under) => session::open_child(&self.root, &session, own, under)?,
             None => session::open(&self.root, &session, own)?,
         };
         let (transcript, entries) = match taken_up {
@@ -201,7 +201,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(root: &Root, whose: Whose, model: &str, own: i32) -> Result<Self, AgentError> {
+    fn of(root: &StateDir, whose: Whose, model: &str, own: i32) -> Result<Self, AgentError> {
         let (session, under) = match whose {
             Whose::New { cwd } => {
                 let process = procfs::identify(own).ok_or_else(|| AgentError::Io {
@@ -210,13 +210,13 @@ impl Place {
                 })?;
                 let name = format!("agent-{}-{}", process.pid, process.start_ticks);
                 let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
-                let cwd = order::directory(cwd.as_deref())?;
+                let cwd = request::resolve_directory(cwd.as_deref())?;
                 let opened = Opened { cwd, model: model.to_owned() };
                 return Ok(Self { session, opened, taken_up: None, under: None });
             }
             Whose::Resumed(session) => (session, None),
             Whose::Subagent(task) | Whose::Mate { task, .. } => {
-                (session::of_subagent(task), Some(starter_of(root, task)?))
+                (session::subagent_session_id(task), Some(starter_of(root, task)?))
             }
         };
         let (transcript, opened, entries) = Transcript::open(root, &session)?;
@@ -225,8 +225,8 @@ impl Place {
 }
 
 /// Returns the session that a subagent's or teammate's task is of: that of whoever started it.
-fn starter_of(root: &Root, task: TaskId) -> Result<SessionId, AgentError> {
-    let read = root.task(task)?.read().map_err(|source| AgentError::Task { task, source })?;
+fn starter_of(root: &StateDir, task: TaskId) -> Result<SessionId, AgentError> {
+    let read = root.task_dir(task)?.read().map_err(|source| AgentError::Task { task, source })?;
     Ok(read.state.spec.session_id)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use siding_core::view::{self, Detail};
+use siding_core::view::{self, ViewDetail};
 use siding_model::id::TaskId;
 use siding_model::task_view::PlacementKind;
 use siding_tools::{Host, Standing, text};
@@ -50,11 +50,12 @@ impl Board {
     fn view(&mut self, task: &Standing) -> siding_model::task_view::TaskView {
         let id = task.dir.id();
         if let Some(usual) = self.usual.get(&id) {
-            let mut view = view::of(&self.host.root, &task.dir, &task.state, Detail::Brief);
+            let mut view =
+                view::task_view(&self.host.root, &task.dir, &task.state, ViewDetail::Brief);
             view.expected_ms = *usual;
             return view;
         }
-        let view = self.host.view(task, Detail::Brief);
+        let view = self.host.view(task, ViewDetail::Brief);
         self.usual.insert(id, view.expected_ms);
         view
     }

@@ -26,7 +26,7 @@ pub(super) struct Dreams {
 
 impl Dreams {
     pub(super) fn new(terms: Unasked) -> Self {
-        Self { terms, idle_since: clock::mono(), entries: 0, last: None, dreams: false }
+        Self { terms, idle_since: clock::monotonic_now(), entries: 0, last: None, dreams: false }
     }
 
     /// Takes in how many entries there are now. Whether a dream is to be ended, since something has
@@ -60,7 +60,7 @@ impl Agent {
         dreams: &mut Dreams,
         sight: &mut dyn FnMut(Sight<'_>),
     ) -> Option<Duration> {
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         if dreams.wakes(now, self.entries) {
             let host = Arc::clone(&self.host);
             // Its end is not waited for: it writes nothing any more.

@@ -1,6 +1,6 @@
 //! Why an agent cannot go on.
 
-use siding_core::journal_file::ReadError;
+use siding_core::journal_file::JournalReadError;
 use siding_core::notices::NoticesError;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
@@ -49,7 +49,7 @@ pub enum AgentError {
         /// The task.
         task: TaskId,
         /// The reason.
-        source: ReadError,
+        source: JournalReadError,
     },
     /// Its terminal.
     #[error(transparent)]

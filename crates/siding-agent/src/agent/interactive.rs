@@ -28,7 +28,7 @@ const TOGETHER: Duration = Duration::from_millis(15);
 ///
 /// [`AgentError`]. The terminal has been given back.
 pub fn interactive(begin: Begin, mut console: Console) -> Result<Report, AgentError> {
-    let mut view = View::new(&begin.model, clock::mono());
+    let mut view = View::new(&begin.model, clock::monotonic_now());
     let dreams = begin.unasked.clone().map(Dreams::new);
     let mut agent = begin.agent()?;
     view.sees(Sight::Began(&agent.host.session));
@@ -54,7 +54,7 @@ struct Talk {
 impl Talk {
     /// Looks at what runs when it is time, and shows everything.
     fn show(&mut self) -> std::io::Result<()> {
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         self.view.at(now);
         if self.looked.is_none_or(|looked| now.ms_since(looked) >= LOOK_MS) {
             self.looked = Some(now);
@@ -107,7 +107,7 @@ impl Agent {
 
     /// Takes in what has arrived. Returns how it ends, when it does.
     fn hear(&mut self, came: Came, talk: &mut Talk) -> Result<Option<End>, AgentError> {
-        talk.view.at(clock::mono());
+        talk.view.at(clock::monotonic_now());
         match came {
             Came::Person(Person::Pressed(keys)) => {
                 for key in keys {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 
-use siding_core::input::{Input, InputError};
-use siding_core::stop::{self, How};
+use siding_core::input::{InputError, TaskInput};
+use siding_core::stop::{self, StopOptions};
 use siding_model::notice::format_teammate_xml;
 use siding_model::text::cut_head;
 use siding_tools::{Host, PROGRAM};
@@ -141,7 +141,7 @@ impl Drop for Departure<'_> {
     fn drop(&mut self) {
         self.mates.forget(self.desk.task);
         if self.ends_task {
-            let how = How { by: "agent", grace: None, signal: None };
+            let how = StopOptions { requested_by: "agent", grace: None, signal: None };
             // What could not be ended ends with the session, and its record says so.
             let _by_the_session = stop::stop(&self.host.root, PROGRAM, self.desk.task, how);
         }
@@ -184,14 +184,14 @@ fn at_rest(rest: &Rest, said: String) -> Option<(&'static str, String)> {
 /// What a teammate does, written for who looks at its task.
 struct Log<'h> {
     /// Gone once nobody writes it down any more.
-    stand_in: Option<Input<'h>>,
+    stand_in: Option<TaskInput<'h>>,
 }
 
 impl<'h> Log<'h> {
     fn open(host: &'h Host, desk: &Desk) -> Self {
         let standing = host.state(desk.task).ok();
         let open = |it: siding_tools::Standing| {
-            Input::of_host(&host.root, PROGRAM, &it.dir, &it.state).ok()
+            TaskInput::open_for_host(&host.root, PROGRAM, &it.dir, &it.state).ok()
         };
         Self { stand_in: standing.and_then(open) }
     }

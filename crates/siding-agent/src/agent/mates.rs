@@ -224,13 +224,13 @@ impl Mates {
         let seats = self.seats();
         let mut tasks = seats.iter().filter_map(|seat| Some(seat.mate.as_ref()?.desk.task));
         tasks.any(|task| {
-            let session = session::of_subagent(task);
+            let session = session::subagent_session_id(task);
             let outbox = Outbox::new(&host.root, session, Consumer::agent());
             // Notes that were put in order wake nobody.
             let is_loud = |notice: &NoticeView| notice.task_id.kind() != TaskKind::Dream;
             // What cannot be read is no reason to wait.
             outbox
-                .and_then(|outbox| outbox.look())
+                .and_then(|outbox| outbox.pending())
                 .is_ok_and(|look| look.notices.iter().any(is_loud))
         })
     }
@@ -244,7 +244,7 @@ impl Mates {
     /// Has those go whose tasks have ended.
     pub(super) fn part_with_ended(&self, host: &Host) {
         let lives = |mate: &Mate| {
-            let read = host.root.task(mate.desk.task).ok().and_then(|dir| dir.read().ok());
+            let read = host.root.task_dir(mate.desk.task).ok().and_then(|dir| dir.read().ok());
             // What cannot be read just now says nothing.
             read.is_none_or(|it| it.state.is_live())
         };

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use siding_core::notices::{Follower, NoticesError, Outbox, Woken};
+use siding_core::notices::{FollowEvent, NoticesError, Outbox, OutboxFollower};
 use siding_core::sys::pipe;
 use siding_model::notice::{Consumer, NoticeId, NoticeView};
 use siding_tools::{Host, PROGRAM, news};
@@ -28,7 +28,7 @@ pub(super) struct Follow {
 impl Follow {
     /// Begins to wait, and says so whenever there may be something.
     pub(super) fn begin(host: &Arc<Host>, sender: Sender<Came>) -> Result<Self, AgentError> {
-        let made = pipe::make();
+        let made = pipe::create_pipe();
         let (reader, writer) =
             made.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
         let host = Arc::clone(host);
@@ -47,16 +47,16 @@ impl Follow {
 
 fn follow(host: &Host, out: &OwnedFd, sender: &Sender<Came>) -> Result<(), NoticesError> {
     let outbox = outbox(host)?;
-    let mut follower = Follower::new(&outbox, PROGRAM)?;
+    let mut follower = OutboxFollower::new(&outbox, PROGRAM)?;
     // What came before this.
-    follower.come_back(&outbox.look()?);
+    follower.schedule_later(&outbox.pending()?);
     let _nobody = sender.send(Came::News);
     loop {
-        match follower.next(out.as_fd())? {
-            Woken::Unread => return Ok(()),
-            Woken::News(tasks) => {
-                let look = outbox.look_at(&tasks)?;
-                follower.come_back(&look);
+        match follower.next_event(out.as_fd())? {
+            FollowEvent::ReaderClosed => return Ok(()),
+            FollowEvent::TasksChanged(tasks) => {
+                let look = outbox.pending_for(&tasks)?;
+                follower.schedule_later(&look);
                 if !look.notices.is_empty() && sender.send(Came::News).is_err() {
                     return Ok(());
                 }

@@ -47,7 +47,7 @@ impl Calls {
 
 /// Returns the result of a command that was about to be run as a task; `None` when it never began.
 fn found(host: &Host, call: &ToolCall, task: TaskId) -> Option<(ToolResult, Vec<Receipt>)> {
-    let is_taken_back = match host.root.task(task) {
+    let is_taken_back = match host.root.task_dir(task) {
         // It never came to that, or it is long over and was removed.
         Err(StoreError::NoSuchTask { .. }) => {
             let when =
@@ -62,12 +62,12 @@ fn found(host: &Host, call: &ToolCall, task: TaskId) -> Option<(ToolResult, Vec<
 
 /// Takes back a task of which nothing is on record, and says whether nobody can begin it any more.
 fn take_back(host: &Host, dir: TaskDir) -> bool {
-    if !dir.is_unborn() {
+    if !dir.is_unrecorded() {
         return false;
     }
     // Whoever could still begin it has its lock, and may have done so by now.
     let Ok(Some(locked)) = dir.try_lock() else { return false };
-    if !locked.dir().is_unborn() {
+    if !locked.dir().is_unrecorded() {
         return false;
     }
     let _left_for_the_reaper = host.root.remove_task(&locked);

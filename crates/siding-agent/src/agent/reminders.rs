@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use siding_core::output;
-use siding_core::view::Detail;
+use siding_core::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_tools::{Host, Standing};
@@ -47,7 +47,8 @@ impl Reminders {
             }
             let Some(task) = tasks::read(host, id) else { continue };
             let is_ours = tasks::is_ours(host, &task);
-            let was_looked_at = output::seen(&task.dir, &host.session).is_ok_and(|to| to > 0);
+            let was_looked_at =
+                output::load_read_cursor(&task.dir, &host.session).is_ok_and(|to| to > 0);
             let is_forgotten = is_ours && !self.known.insert(id) && !was_looked_at;
             if is_ours && (names_all || is_forgotten) {
                 to_name.push(task);
@@ -69,7 +70,7 @@ pub(super) fn all(host: &Host) -> Option<Told> {
 
 fn list(host: &Host, what: &str, tasks: &[Standing]) -> Told {
     let mut text = format!("{what} in the background (automated, not from the user):");
-    for view in host.views(&tasks[..tasks.len().min(MOST)], Detail::Brief) {
+    for view in host.views(&tasks[..tasks.len().min(MOST)], ViewDetail::Brief) {
         text.push('\n');
         text.push_str(&advice::format_task_line(&view, LINE));
     }

@@ -7,7 +7,7 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
-use siding_core::stop::{self, How};
+use siding_core::stop::{self, StopOptions};
 use siding_http::client::is_here;
 use siding_model::text::one_line;
 use siding_tools::sleep::block;
@@ -141,7 +141,7 @@ impl Args {
         let waited = ask(host, call, "wait", json!({ "ids": [id], "timeout": seconds })).await;
         // As a command that is waited for: an agent that has gone leaves it to whoever ends the rest.
         if matches!(waited, Err(Refusal::Cancelled)) && call.cancelled().await == Gone::Wish {
-            let how = How { by: "user", grace: None, signal: None };
+            let how = StopOptions { requested_by: "user", grace: None, signal: None };
             let _by_the_session = block(|| stop::stop(&host.root, PROGRAM, id, how));
         }
         let waited = waited?;

@@ -8,8 +8,8 @@ use std::thread;
 use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::session;
-use siding_core::stop::{self, How};
-use siding_core::view::Detail;
+use siding_core::stop::{self, StopOptions};
+use siding_core::view::ViewDetail;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 use siding_tools::{Host, PROGRAM, Standing};
@@ -91,7 +91,7 @@ impl Agent {
             Company::Alone | Company::Mate { .. } => HashSet::new(),
         };
         let running = tasks::running(&host)?;
-        let views = |standings: &[Standing]| host.views(standings, Detail::Full);
+        let views = |standings: &[Standing]| host.views(standings, ViewDetail::Full);
         let (handed_up, ended) = match self.company {
             Company::Alone => (views(&running), Vec::new()),
             Company::Lead(_) | Company::Mate { .. } => {
@@ -133,7 +133,7 @@ fn end_all(host: &Host, running: &[Standing]) -> Vec<Standing> {
     thread::scope(|scope| {
         for id in &ids {
             scope.spawn(|| {
-                let how = How { by: "agent", grace: None, signal: None };
+                let how = StopOptions { requested_by: "agent", grace: None, signal: None };
                 // What could not be ended ends with the session, and its record says so.
                 let _by_the_session = stop::stop(&host.root, PROGRAM, *id, how);
             });
@@ -145,7 +145,7 @@ fn end_all(host: &Host, running: &[Standing]) -> Vec<Standing> {
 /// Returns what the subagents under a session have cost, as far as they are on record.
 fn spent_by_subagents(host: &Host) -> Result<Usage, AgentError> {
     let Host { root, session, .. } = host;
-    let family = session::family(root, session)?;
+    let family = session::session_tree(root, session)?;
     let others = family.iter().filter(|one| *one != session);
     let entries = others.filter_map(|one| Transcript::look(root, one).ok()).flat_map(|seen| seen.1);
     let cost = entries.filter_map(|entry| match entry {

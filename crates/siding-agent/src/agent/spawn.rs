@@ -163,7 +163,8 @@ impl Spawner {
             timeout: args.timeout,
         };
         let prepare = |id: TaskId| {
-            let right = session::spawning(&host.root, &host.session).map_err(RunError::from)?;
+            let right =
+                session::lock_spawning(&host.root, &host.session).map_err(RunError::from)?;
             let depth = session::depth(&host.root, &host.session);
             self.bounds.check(depth, running(host)?).map_err(Refusal::Arguments)?;
             let tools = args.tools.as_ref().or(self.tools.as_ref());
@@ -187,7 +188,7 @@ impl Spawner {
     ) -> Result<(), TranscriptError> {
         let cwd = self.cwd.to_string_lossy().into_owned();
         let opened = Opened { cwd, model: model.to_string() };
-        let session = session::of_subagent(id);
+        let session = session::subagent_session_id(id);
         let mut transcript = Transcript::create(&host.root, &session, opened)?;
         if let Some(text) = prompt {
             transcript.add(&Entry::Told { told: vec![Told::Prompt { text }] })?;
@@ -226,8 +227,8 @@ fn text_of(path: &Path) -> Result<&str, Refusal> {
 
 /// Returns how many subagents and teammates run under the topmost session.
 pub(super) fn running(host: &Host) -> Result<usize, Refusal> {
-    let top = session::topmost(&host.root, &host.session);
-    let family = session::family(&host.root, &top)?;
+    let top = session::root_session(&host.root, &host.session);
+    let family = session::session_tree(&host.root, &top)?;
     let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind().has_session());
     // One whose shim was killed gets another, or its end is put on record.
     let states = agents.filter_map(|id| host.state(id).ok()).map(|standing| standing.state);

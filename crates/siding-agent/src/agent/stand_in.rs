@@ -31,11 +31,11 @@ pub enum StoodIn {
 /// The operating system's; [`ErrorKind::InvalidInput`] for a host that is none.
 pub fn stand_in(host: &str) -> io::Result<StoodIn> {
     let process = read_host(host).ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
-    let Some(held) = PidFd::living(process)? else { return ended() };
+    let Some(held) = PidFd::open_if_alive(process)? else { return ended() };
     let from = io::stdin();
     let mut piece = vec![0; PIECE];
     loop {
-        let ready = poll::wait(&[from.as_fd(), held.as_fd()], None)?;
+        let ready = poll::wait_readable(&[from.as_fd(), held.as_fd()], None)?;
         // What it wrote before it ended comes first.
         if ready.first() == Some(&true) {
             let count = file::read(&from, &mut piece)?;

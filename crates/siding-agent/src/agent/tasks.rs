@@ -16,7 +16,7 @@ pub(super) fn recorded(host: &Host) -> Result<Vec<Standing>, StoreError> {
 /// Returns them and those of all subagents under the session, after another shim was put in place where
 /// one was killed, so that nothing is said to run that does not.
 pub(super) fn running(host: &Host) -> Result<Vec<Standing>, StoreError> {
-    let family = session::family(&host.root, &host.session)?;
+    let family = session::session_tree(&host.root, &host.session)?;
     let live = host.root.live_tasks()?.into_iter().filter_map(|id| read(host, id));
     let all = live.filter(|task| family.contains(&task.state.spec.session_id));
     let stands = |task: Standing| host.state(task.dir.id()).unwrap_or(task);
@@ -25,7 +25,7 @@ pub(super) fn running(host: &Host) -> Result<Vec<Standing>, StoreError> {
 
 /// Returns a task of any session as it stands on record, if it has not ended.
 pub(super) fn read(host: &Host, id: TaskId) -> Option<Standing> {
-    let dir = host.root.task(id).ok()?;
+    let dir = host.root.task_dir(id).ok()?;
     let state = dir.read().ok()?.state;
     state.is_live().then_some(Standing { dir, state })
 }
@@ -35,12 +35,12 @@ pub(super) fn is_ours(host: &Host, task: &Standing) -> bool {
     let of = &task.state.spec.session_id;
     let was_left = || {
         procfs::boot_id()
-            .is_ok_and(|boot| session::is_handed_up(&host.root, of, &host.session, &boot))
+            .is_ok_and(|boot| session::is_inherited_by(&host.root, of, &host.session, &boot))
     };
     *of == host.session || may_come_to_us(task) && was_left()
 }
 
 /// Whether a task is a subagent's, which may be left to another session.
 pub(super) fn may_come_to_us(task: &Standing) -> bool {
-    session::is_of_subagent(&task.state.spec.session_id)
+    session::is_subagent_id(&task.state.spec.session_id)
 }

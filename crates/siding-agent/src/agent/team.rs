@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use siding_core::run::RunError;
 use siding_core::session;
-use siding_core::stop::{self, How};
-use siding_core::store::Root;
+use siding_core::stop::{self, StopOptions};
+use siding_core::store::StateDir;
 use siding_core::sys::procfs;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::format_teammate_xml;
@@ -115,7 +115,8 @@ impl Calls {
         };
         let mut task = None;
         let prepare = |id: TaskId| {
-            let right = session::spawning(&host.root, &host.session).map_err(RunError::from)?;
+            let right =
+                session::lock_spawning(&host.root, &host.session).map_err(RunError::from)?;
             let running = spawn::running(host)?;
             self.spawner.bounds.check(0, running).map_err(Refusal::Arguments)?;
             let source = std::io::ErrorKind::NotFound.into();
@@ -163,7 +164,7 @@ impl Calls {
         let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
         let spawner = &self.spawner;
         let begin = Begin {
-            root: Root::open(host.root.path()).map_err(|error| not_begun(&error))?,
+            root: StateDir::open(host.root.path()).map_err(|error| not_begun(&error))?,
             whose: Whose::Mate { task, stand_in: leader.pid() },
             provider,
             labeller: None,
@@ -240,7 +241,7 @@ impl Calls {
 
 /// Ends a task in which nobody works.
 fn end(host: &Host, task: TaskId) {
-    let how = How { by: "agent", grace: None, signal: None };
+    let how = StopOptions { requested_by: "agent", grace: None, signal: None };
     // What could not be ended ends with the session, and its record says so.
     let _by_the_session = stop::stop(&host.root, PROGRAM, task, how);
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use siding_core::launch::Shim;
-use siding_core::run::order;
-use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::launch::IdleShim;
+use siding_core::run::request;
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::settings::{self, Environment, SettingsError};
-use siding_core::stop::{self, How};
+use siding_core::stop::{self, StopOptions};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::{BackgroundReason, Placement};
@@ -83,10 +83,10 @@ pub enum StartError {
 /// [`StartError`].
 pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, StartError> {
     let settings = settings::load(&Environment::from_process())?;
-    let order = order::Order {
+    let order = request::TaskRequest {
         kind: TaskKind::Dream,
-        command: order::this_program(dream.words()),
-        cwd: order::directory(dream.cwd.as_deref())?,
+        command: request::self_command(dream.words()),
+        cwd: request::resolve_directory(dream.cwd.as_deref())?,
         session_id: host.live_session().map_err(RunError::from)?,
         name: None,
         stdin: StdinMode::Null,
@@ -96,15 +96,15 @@ pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, Start
         monitor: None,
         wait_for: Vec::new(),
     };
-    let mut spec = order::spec(&host.root, &settings, order)?;
+    let mut spec = request::task_spec(&host.root, &settings, order)?;
     // It asks the model as the agent does, whose commands alone the policy is for.
     spec.net = NetPolicy::Unrestricted;
     // A model that thinks is silent.
     spec.stall_after_ms = 0;
-    let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Refused };
-    match run::begin(&host.root, &spec, &given, Shim::start(PROGRAM))? {
-        Begun::Started(_) => Ok(spec.task_id),
-        Begun::Duplicate(first) => Ok(first),
+    let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Refused };
+    match run::start_task(&host.root, &spec, &given, IdleShim::start(PROGRAM))? {
+        LaunchResult::Started(_) => Ok(spec.task_id),
+        LaunchResult::Duplicate(first) => Ok(first),
     }
 }
 
@@ -114,7 +114,7 @@ pub fn interrupt(host: &Host) {
     let Ok(views) = tasks(host, Whose::Session) else { return };
     let dreams = views.iter().filter(|view| view.kind == TaskKind::Dream && view.outcome.is_none());
     for view in dreams {
-        let how = How { by: "agent", grace: None, signal: None };
+        let how = StopOptions { requested_by: "agent", grace: None, signal: None };
         let _ends_itself = stop::stop(&host.root, PROGRAM, view.task_id, how);
     }
 }

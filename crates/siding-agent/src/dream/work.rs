@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_tools::schema;
 
@@ -123,7 +123,7 @@ pub enum DreamError {
 ///
 /// [`DreamError`]; the notes are as they were then.
 pub fn dream(
-    root: &Root,
+    root: &StateDir,
     session: &SessionId,
     cwd: Option<PathBuf>,
     provider: &dyn Provider,
@@ -161,9 +161,12 @@ pub fn dream(
 
 /// Returns what was said in a session; nothing while a turn of it is under way. One that a process has
 /// left behind which lives no more is none.
-fn idle(root: &Root, session: &SessionId) -> Result<Option<(Opened, Vec<Entry>)>, TranscriptError> {
+fn idle(
+    root: &StateDir,
+    session: &SessionId,
+) -> Result<Option<(Opened, Vec<Entry>)>, TranscriptError> {
     let (opened, entries) = Transcript::look(root, session)?;
-    let is_turn = material::is_turn(&entries) && session::live(root, session).is_ok();
+    let is_turn = material::is_turn(&entries) && session::require_live(root, session).is_ok();
     Ok((!is_turn).then_some((opened, entries)))
 }
 

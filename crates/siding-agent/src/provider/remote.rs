@@ -100,7 +100,7 @@ impl Remote {
         cancel: &Cancel,
         listen: &mut dyn FnMut(Part<'_>),
     ) -> Result<Answer, Ended> {
-        let fault = |error: &genai::Error| Ended::Fault(Fault::of(error, clock::wall()));
+        let fault = |error: &genai::Error| Ended::Fault(Fault::of(error, clock::unix_now()));
         let opened =
             self.client.exec_chat_stream(self.target.clone(), request, Some(options)).await;
         let mut stream = opened.map_err(|error| fault(&error))?.stream;

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use siding_core::sys::signals::SignalFd;
-use siding_core::sys::tty::{self, Raw};
+use siding_core::sys::tty::{self, RawMode};
 use siding_core::sys::{descriptor, file, pipe, poll};
 use siding_model::signal::Signal;
 
@@ -66,7 +66,7 @@ pub struct Console {
 /// What is to be given back.
 #[derive(Debug)]
 struct Taken {
-    raw: Arc<Raw>,
+    raw: Arc<RawMode>,
     writer: Writer,
     /// Whoever listens ends with it.
     stop: OwnedFd,
@@ -115,10 +115,10 @@ impl Console {
         tell: impl Fn(Person) -> bool + Send + Sync + 'static,
     ) -> Result<(), ConsoleError> {
         let Some(signals) = self.signals.take() else { return Ok(()) };
-        let (stopped, stop) = pipe::make()?;
+        let (stopped, stop) = pipe::create_pipe()?;
         let input = self.input.try_clone()?;
-        let raw = Arc::new(Raw::enter(&self.input)?);
-        tty::restore_at_panic(&raw, self.output.try_clone()?, END);
+        let raw = Arc::new(RawMode::enter(&self.input)?);
+        tty::restore_on_panic(&raw, self.output.try_clone()?, END);
         let tell = Arc::new(tell);
         let listens = Arc::clone(&tell);
         let listener = thread::spawn(move || listen(&input, &signals, &stopped, &*listens));
@@ -166,7 +166,7 @@ impl Console {
     /// The operating system's, when the terminal has gone.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.hand_back()?;
-        tty::suspend_oneself();
+        tty::suspend_self();
         self.retake()?;
         self.is_resumed = true;
         Ok(())
@@ -202,14 +202,14 @@ impl Console {
             let _ended = listener.join();
             if !writer.flush(Duration::ZERO) {
                 // Whatever is still printed would wait for it for ever.
-                let _nothing_better = tty::silence_output();
+                let _nothing_better = tty::redirect_output_to_null();
             }
         }
     }
 
     fn retake(&self) -> io::Result<()> {
         if let Some(taken) = &self.taken {
-            taken.raw.again()?;
+            taken.raw.reenter()?;
             self.write(BEGIN)?;
         }
         Ok(())
@@ -244,12 +244,12 @@ fn listen(input: &OwnedFd, signals: &SignalFd, stopped: &OwnedFd, tell: &dyn Fn(
     loop {
         let patience = decoder.is_undecided().then_some(ESCAPE_MS);
         let sources = [stopped.as_fd(), signals.as_fd(), input.as_fd()];
-        let Ok(ready) = poll::wait(&sources, patience) else { return };
+        let Ok(ready) = poll::wait_readable(&sources, patience) else { return };
         if ready[0] {
             return;
         }
         if ready[1] {
-            for signal in signals.take() {
+            for signal in signals.read_pending() {
                 if !tell(Person::Sent(signal)) {
                     return;
                 }

@@ -67,7 +67,7 @@ when `old` is not there, or more than once, or the file has changed since you re
             count => format!("in {count} places"),
         };
         let note = match spot.entry {
-            Some(entry) if entry.has_other_names => OTHER_NAMES,
+            Some(entry) if entry.has_hard_links => OTHER_NAMES,
             Some(_) | None => "",
         };
         let diff = diff(&before, &made.content);

@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use siding_core::sys::entry::{self, Kind};
-use siding_core::sys::{beneath, file};
+use siding_core::sys::dir_entry::{self, FileKind};
+use siding_core::sys::{file, resolve_beneath};
 
 use super::spot::{FileError, Key, Spot};
 
@@ -99,31 +99,31 @@ impl Ground {
             // It came in as text, or from a link that was read as text.
             let name = name.to_string_lossy().into_owned();
             let dir = self.directory(above, missing).map_err(failed)?;
-            let entry = match entry::entry_at(&dir, &name) {
+            let entry = match dir_entry::entry_at(&dir, &name) {
                 Ok(entry) => Some(entry),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(failed(error)),
             };
-            if entry.is_some_and(|entry| entry.kind == Kind::Link) {
+            if entry.is_some_and(|entry| entry.kind == FileKind::Link) {
                 let target = file::read_link(&dir, &name).map_err(failed)?;
                 at = above.join(target);
                 continue;
             }
-            let identity = file::facts(&dir).map_err(failed)?.identity;
+            let identity = file::metadata(&dir).map_err(failed)?.identity;
             let key = Key::new(identity, &name);
             return Ok(Spot { path: shown(), dir, name, entry, key });
         }
-        Err(failed(io::Error::from_raw_os_error(file::LINK)))
+        Err(failed(io::Error::from_raw_os_error(file::SYMLINK_ERRNO)))
     }
 
     /// Opens a directory, links followed.
     fn directory(&self, path: &Path, missing: Missing) -> io::Result<OwnedFd> {
-        let outside = || io::Error::from_raw_os_error(beneath::OUTSIDE);
+        let outside = || io::Error::from_raw_os_error(resolve_beneath::OUTSIDE_ERRNO);
         let named = self.roots.iter().flat_map(|root| [(root, &root.named), (root, &root.real)]);
         for (root, base) in named {
             if let Ok(rest) = path.strip_prefix(base) {
                 match enter(&root.fd, rest, missing) {
-                    Err(error) if error.raw_os_error() == Some(beneath::OUTSIDE) => {}
+                    Err(error) if error.raw_os_error() == Some(resolve_beneath::OUTSIDE_ERRNO) => {}
                     result => return result,
                 }
             }
@@ -141,7 +141,7 @@ impl Ground {
 
     fn failed(&self, path: &str, source: io::Error) -> FileError {
         let path = path.to_owned();
-        if source.raw_os_error() == Some(beneath::OUTSIDE) {
+        if source.raw_os_error() == Some(resolve_beneath::OUTSIDE_ERRNO) {
             let allowed: Vec<String> =
                 self.roots.iter().map(|root| format!("`{}`", root.named.display())).collect();
             return FileError::Outside { path, allowed: allowed.join(", ") };
@@ -163,7 +163,7 @@ impl Root {
 
 /// Opens a directory below another, and makes what is missing of its path.
 fn enter(root: &OwnedFd, path: &Path, missing: Missing) -> io::Result<OwnedFd> {
-    let opened = beneath::open_directory(root, path);
+    let opened = resolve_beneath::open_directory(root, path);
     let is_missing = opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let (true, Missing::Make, Some(above), Some(name)) =
         (is_missing, missing, path.parent(), path.file_name())
@@ -171,11 +171,11 @@ fn enter(root: &OwnedFd, path: &Path, missing: Missing) -> io::Result<OwnedFd> {
         return opened;
     };
     let above = enter(root, above, missing)?;
-    match entry::make_directory(&above, Path::new(name)) {
+    match dir_entry::create_directory(&above, Path::new(name)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         result => result?,
     }
-    beneath::open_directory(root, path)
+    resolve_beneath::open_directory(root, path)
 }
 
 /// Returns a path without links, of which the end need not be there. `None` where that cannot be

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
-use siding_core::sys::entry::{self, Entry, Kind};
+use siding_core::sys::dir_entry::{self, DirEntry, FileKind};
 use siding_core::sys::{self, file};
 
 /// Longest file that is read as a whole: to be edited, or told from what it was.
@@ -24,7 +24,7 @@ pub(super) struct Spot {
     /// The name in it.
     pub(super) name: String,
     /// What was there when it was looked up; never a link.
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<DirEntry>,
     /// Names the place.
     pub(super) key: Key,
 }
@@ -98,21 +98,21 @@ impl Spot {
         let raced = || FileError::Raced { path: self.path.clone() };
         self.is_file(self.entry.as_ref().ok_or_else(raced)?)?;
         let fd =
-            file::open_at(&self.dir, &self.name, file::Open::Read).map_err(|error| match error
-                .raw_os_error()
-            {
-                Some(file::LINK) => raced(),
-                _ => self.failed("read")(error),
-            })?;
+            file::open_at(&self.dir, &self.name, file::OpenMode::Read).map_err(
+                |error| match error.raw_os_error() {
+                    Some(file::SYMLINK_ERRNO) => raced(),
+                    _ => self.failed("read")(error),
+                },
+            )?;
         // Something else may have come into its place since.
-        self.is_file(&entry::entry(&fd).map_err(self.failed("read"))?)?;
+        self.is_file(&dir_entry::entry_of_fd(&fd).map_err(self.failed("read"))?)?;
         Ok(File::from(fd))
     }
 
     /// Reads the whole file, of at most [`WHOLE_MAX`] bytes.
     pub(super) fn read(&self) -> Result<Vec<u8>, FileError> {
         let opened = self.open()?;
-        file::read_whole(opened.as_fd(), WHOLE_MAX).map_err(|error| {
+        file::read_to_end(opened.as_fd(), WHOLE_MAX).map_err(|error| {
             if error.kind() == io::ErrorKind::FileTooLarge {
                 FileError::TooLarge { path: self.path.clone() }
             } else {
@@ -127,17 +127,17 @@ impl Spot {
     pub(super) fn put(&self, content: &[u8]) -> Result<(), FileError> {
         if let Some(entry) = &self.entry {
             self.is_file(entry)?;
-            if !entry::may_write_at(&self.dir, &self.name) {
+            if !dir_entry::is_writable_at(&self.dir, &self.name) {
                 return Err(FileError::Protected { path: self.path.clone() });
             }
         }
-        let random = sys::random().map_err(self.failed("write"))?;
+        let random = sys::random_u64().map_err(self.failed("write"))?;
         let unfinished = format!("{UNFINISHED}{random:016x}");
         let done = self.fill(&unfinished, content).and_then(|()| self.change(&unfinished));
         if done.is_err() {
             let _not_made = file::remove(&self.dir, &unfinished);
         }
-        entry::sync_names(&self.dir);
+        dir_entry::sync_directory(&self.dir);
         done
     }
 
@@ -146,13 +146,13 @@ impl Spot {
         let fill = || {
             let fd = match &self.entry {
                 // Of nobody else before it has the permissions of the one that it replaces.
-                Some(_) => file::open_at(&self.dir, name, file::Open::CreateNew)?,
-                None => entry::create_new(&self.dir, name)?,
+                Some(_) => file::open_at(&self.dir, name, file::OpenMode::CreateNew)?,
+                None => dir_entry::create_new(&self.dir, name)?,
             };
             let mut made = File::from(fd);
             made.write_all(content)?;
             if let Some(entry) = &self.entry {
-                entry::take_after(&made, entry)?;
+                dir_entry::copy_owner_and_mode(&made, entry)?;
             }
             made.sync_all()
         };
@@ -163,30 +163,32 @@ impl Spot {
     fn change(&self, filled: &str) -> Result<(), FileError> {
         let raced = || FileError::Raced { path: self.path.clone() };
         let Some(entry) = &self.entry else {
-            return file::move_new(&self.dir, filled, &self.dir, &self.name).map_err(|error| {
-                if error.kind() == io::ErrorKind::AlreadyExists {
-                    raced()
-                } else {
-                    self.failed("write")(error)
-                }
-            });
+            return file::rename_noreplace(&self.dir, filled, &self.dir, &self.name).map_err(
+                |error| {
+                    if error.kind() == io::ErrorKind::AlreadyExists {
+                        raced()
+                    } else {
+                        self.failed("write")(error)
+                    }
+                },
+            );
         };
-        let now = entry::entry_at(&self.dir, &self.name).map_err(self.failed("write"))?;
+        let now = dir_entry::entry_at(&self.dir, &self.name).map_err(self.failed("write"))?;
         if now.stamp != entry.stamp {
             return Err(raced());
         }
-        file::replace(&self.dir, filled, &self.name).map_err(self.failed("write"))
+        file::rename_over(&self.dir, filled, &self.name).map_err(self.failed("write"))
     }
 
-    fn is_file(&self, entry: &Entry) -> Result<(), FileError> {
+    fn is_file(&self, entry: &DirEntry) -> Result<(), FileError> {
         let path = self.path.clone();
         let what = match entry.kind {
-            Kind::File => return Ok(()),
-            Kind::Directory => return Err(FileError::Directory { path }),
-            Kind::Link => return Err(FileError::Raced { path }),
-            Kind::Fifo => "a FIFO",
-            Kind::Socket => "a socket",
-            Kind::Device => "a device",
+            FileKind::File => return Ok(()),
+            FileKind::Directory => return Err(FileError::Directory { path }),
+            FileKind::Link => return Err(FileError::Raced { path }),
+            FileKind::Fifo => "a FIFO",
+            FileKind::Socket => "a socket",
+            FileKind::Device => "a device",
         };
         Err(FileError::Special { path, what })
     }

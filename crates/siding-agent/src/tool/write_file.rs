@@ -44,7 +44,7 @@ Write a whole file: a new one, or one in place of what is there. To change a par
         Ok(match spot.entry {
             None => format!("made `{}`: {size}", spot.path),
             Some(before) => {
-                let note = if before.has_other_names { OTHER_NAMES } else { "" };
+                let note = if before.has_hard_links { OTHER_NAMES } else { "" };
                 format!("replaced `{}`, which had {} bytes: {size}{note}", spot.path, before.len)
             }
         })

@@ -18,7 +18,7 @@ fn opened() -> Opened {
 #[test]
 fn a_torn_line_is_the_only_thing_lost() {
     let directory = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&directory.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
     let session: SessionId = "talk".parse().expect("a name");
     let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
     transcript.add(&told("first\nline")).expect("added");
@@ -45,7 +45,7 @@ fn a_torn_line_is_the_only_thing_lost() {
 #[test]
 fn a_torn_line_is_explained_in_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&directory.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
     let session: SessionId = "talk".parse().expect("a name");
     let mut transcript = Transcript::create(&root, &session, opened()).expect("made");
     transcript.add(&told("first")).expect("added");
@@ -64,7 +64,7 @@ fn a_torn_line_is_explained_in_the_end() {
 #[test]
 fn damage_is_named_and_a_second_writer_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&directory.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
     let session: SessionId = "talk".parse().expect("a name");
     let missing = Transcript::open(&root, &session).expect_err("there is none");
     assert!(matches!(missing, TranscriptError::Missing { .. }), "{missing}");

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use siding_core::launch::{Shim, THIS_PROGRAM};
+use siding_core::launch::{IdleShim, SELF_EXE};
 use siding_core::output;
-use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::Settings;
@@ -45,7 +45,7 @@ pub enum Began {
 ///
 /// [`WorkflowError`]; then the steps that run end with this process.
 pub fn carry_out(
-    root: &Root,
+    root: &StateDir,
     settings: &Settings,
     began: Began,
     task: TaskId,
@@ -65,7 +65,7 @@ pub fn carry_out(
     let journal = match began {
         Began::New(opened) => {
             session::open(root, &session, own)?;
-            Journal::create(root, id, opened, clock::wall())?
+            Journal::create(root, id, opened, clock::unix_now())?
         }
         Began::Before(_) => {
             let mut journal = Journal::take_up(root, id)?;
@@ -75,7 +75,7 @@ pub fn carry_out(
             }
             // Before anything else: what runs still may end for want of an owner.
             session::open(root, &session, own)?;
-            journal.add(&Record::Resumed { at: clock::wall(), task })?;
+            journal.add(&Record::Resumed { at: clock::unix_now(), task })?;
             journal
         }
     };
@@ -97,7 +97,7 @@ pub fn carry_out(
 
 /// A step that runs.
 struct Running<'r> {
-    watch: Watch<'r>,
+    watch: TaskWatch<'r>,
     attempt: u32,
     /// Whether another process began it.
     is_taken_up: bool,
@@ -106,7 +106,7 @@ struct Running<'r> {
 }
 
 struct Carrier<'r, 't> {
-    root: &'r Root,
+    root: &'r StateDir,
     settings: &'t Settings,
     id: TaskId,
     session: SessionId,
@@ -128,7 +128,7 @@ impl Carrier<'_, '_> {
                 self.end(at, live.attempt, steps::never_begun(), None)?;
                 continue;
             };
-            let watch = Watch::open(self.root, THIS_PROGRAM, task).map_err(RunError::from)?;
+            let watch = TaskWatch::open(self.root, SELF_EXE, task).map_err(RunError::from)?;
             let running = Running { watch, attempt: live.attempt, is_taken_up: true, asked: None };
             self.running.insert(at, running);
             self.look(at, true)?;
@@ -162,23 +162,23 @@ impl Carrier<'_, '_> {
         let cwd = &story.opened.cwd;
         let spec = steps::spec(self.root, self.settings, &self.session, cwd, &self.program, &step);
         let task = spec.as_ref().ok().map(|spec| spec.task_id);
-        let (when, id) = (clock::wall(), step.id.clone());
+        let (when, id) = (clock::unix_now(), step.id.clone());
         self.journal.add(&Record::Began { at: when, step: id, attempt, task })?;
         let env = steps::environment(&self.id.to_string(), &step);
-        let given = Given { env: &env, env_clear: false, duplicates: Duplicates::Allowed };
+        let given = LaunchEnv { env: &env, env_clear: false, duplicates: Duplicates::Allowed };
         let begun = spec.and_then(|spec| {
-            let begun = run::begin(self.root, &spec, &given, Shim::start(THIS_PROGRAM))?;
+            let begun = run::start_task(self.root, &spec, &given, IdleShim::start(SELF_EXE))?;
             Ok((spec.task_id, begun))
         });
         let why = match begun {
-            Ok((task, Begun::Started(link))) => {
-                let watch = Watch::over(self.root, THIS_PROGRAM, task, link);
+            Ok((task, LaunchResult::Started(link))) => {
+                let watch = TaskWatch::from_connection(self.root, SELF_EXE, task, link);
                 let running = Running { watch, attempt, is_taken_up: false, asked: None };
                 self.running.insert(at, running);
                 (self.tell)(&text::began(&step.id, attempt, step.retries + 1, task));
                 return Ok(());
             }
-            Ok((_, Begun::Duplicate(first))) => format!("{first} does the same"),
+            Ok((_, LaunchResult::Duplicate(first))) => format!("{first} does the same"),
             Err(error) => error.to_string(),
         };
         self.end(at, attempt, StepEnd::Failed { why, again: true }, None)
@@ -187,7 +187,7 @@ impl Carrier<'_, '_> {
     /// Asks for the end of a step, unless whoever keeps it was asked already.
     fn stop(&mut self, at: usize) {
         let Some(running) = self.running.get_mut(&at) else { return };
-        let shim = running.watch.renewed();
+        let shim = running.watch.reconnects();
         if running.asked == Some(shim) {
             return;
         }
@@ -199,21 +199,21 @@ impl Carrier<'_, '_> {
     fn sleep(&self) -> Result<(), WorkflowError> {
         let steps = self.running.values().filter_map(|running| running.watch.source());
         let sources: Vec<BorrowedFd<'_>> = steps.chain([self.signals.as_fd()]).collect();
-        poll::wait(&sources, None).map(drop).map_err(self.io("wait"))
+        poll::wait_readable(&sources, None).map(drop).map_err(self.io("wait"))
     }
 
     fn hear_signals(&mut self) -> Result<(), WorkflowError> {
-        let Some(signal) = self.signals.take().into_iter().next() else { return Ok(()) };
+        let Some(signal) = self.signals.read_pending().into_iter().next() else { return Ok(()) };
         if self.journal.story.course.wish().is_some() {
             return Ok(());
         }
         let by = signal.to_string();
         (self.tell)(&text::stopping(&by));
-        self.journal.add(&Record::Stopping { at: clock::wall(), by })
+        self.journal.add(&Record::Stopping { at: clock::unix_now(), by })
     }
 
     fn hear_steps(&mut self) -> Result<(), WorkflowError> {
-        let ready = |running: &Running<'_>| running.watch.source().is_none_or(poll::ready);
+        let ready = |running: &Running<'_>| running.watch.source().is_none_or(poll::is_readable);
         let ready: Vec<usize> =
             self.running.iter().filter(|(_, running)| ready(running)).map(|(at, _)| *at).collect();
         for at in ready {
@@ -264,7 +264,7 @@ impl Carrier<'_, '_> {
         let is_stopped = asked.is_some() || self.journal.story.course.wish().is_some();
         let has_failed = matches!(end, StepEnd::Failed { .. });
         let end = if has_failed && is_stopped { StepEnd::Stopped } else { end };
-        let now = clock::wall();
+        let now = clock::unix_now();
         let course = &self.journal.story.course;
         let id = course.plan().steps()[at].id.clone();
         let began = course.tracks()[at].began.unwrap_or(now);
@@ -280,7 +280,7 @@ impl Carrier<'_, '_> {
     }
 
     fn finish(&mut self, verdict: Verdict) -> Result<Verdict, WorkflowError> {
-        let now = clock::wall();
+        let now = clock::unix_now();
         self.journal.add(&Record::Over { at: now, verdict })?;
         session::close(self.root, &self.session)?;
         (self.tell)(&text::over(&self.journal.story, verdict, now));

@@ -1,6 +1,6 @@
 //! What the shim of a step says.
 
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_model::protocol::ShimMessage;
 
 /// What was heard of a step.
@@ -12,10 +12,10 @@ pub(super) enum Heard {
 }
 
 /// Takes what a step's shim has said.
-pub(super) fn hear(watch: &mut Watch<'_>) -> Heard {
+pub(super) fn hear(watch: &mut TaskWatch<'_>) -> Heard {
     let mut anything = false;
     loop {
-        match watch.take() {
+        match watch.try_recv() {
             Ok(Some(ShimMessage::CannotStart { doing, .. })) => {
                 return Heard::Gone { why: format!("its shim {doing}"), again: true };
             }
@@ -27,7 +27,7 @@ pub(super) fn hear(watch: &mut Watch<'_>) -> Heard {
                 | ShimMessage::Done
                 | ShimMessage::Refused { .. },
             )) => anything = true,
-            Ok(None) => return Heard::Look { anything: anything || watch.is_over() },
+            Ok(None) => return Heard::Look { anything: anything || watch.is_finished() },
             // It may still run: another attempt could be a second one beside it.
             Err(error) => return Heard::Gone { why: error.to_string(), again: false },
         }

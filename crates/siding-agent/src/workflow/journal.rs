@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use siding_core::store::{Root, StoreError};
+use siding_core::store::{StateDir, StoreError};
 use siding_core::sys::file;
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
@@ -30,13 +30,13 @@ pub(super) struct Journal {
 impl Journal {
     /// Begins the journal of a workflow, which is known by its first task.
     pub(super) fn create(
-        root: &Root,
+        root: &StateDir,
         id: TaskId,
         opened: Opened,
         at: UnixMs,
     ) -> Result<Self, WorkflowError> {
         let dir = root.session_dir(&id.to_string(), true)?;
-        let fd = file::open_at(&dir, NAME, file::Open::CreateNew)
+        let fd = file::open_at(&dir, NAME, file::OpenMode::CreateNew)
             .map_err(|source| failed(id, "make its journal", source))?;
         let story = Story::begin(opened.clone(), id, at)?;
         let mut journal = Self { id, fd, len: 0, story };
@@ -46,13 +46,13 @@ impl Journal {
     }
 
     /// Takes up the journal of a workflow.
-    pub(super) fn take_up(root: &Root, id: TaskId) -> Result<Self, WorkflowError> {
-        let fd = open(root, id, file::Open::ReadWrite)?;
+    pub(super) fn take_up(root: &StateDir, id: TaskId) -> Result<Self, WorkflowError> {
+        let fd = open(root, id, file::OpenMode::ReadWrite)?;
         let mut journal = Self { id, story: load(id, &fd)?, fd, len: 0 };
         journal.lock()?;
         // Now nobody else writes.
         journal.story = load(id, &journal.fd)?;
-        let facts = file::facts(&journal.fd);
+        let facts = file::metadata(&journal.fd);
         journal.len = facts.map_err(|source| failed(id, "look at its journal", source))?.len;
         Ok(journal)
     }
@@ -77,7 +77,7 @@ impl Journal {
     }
 
     fn lock(&self) -> Result<(), WorkflowError> {
-        match file::try_lock(&self.fd) {
+        match file::try_lock_exclusive(&self.fd) {
             Ok(true) => Ok(()),
             Ok(false) => Err(WorkflowError::Busy { id: self.id }),
             Err(source) => Err(failed(self.id, "lock its journal", source)),
@@ -90,15 +90,15 @@ impl Journal {
 /// # Errors
 ///
 /// [`WorkflowError`].
-pub fn read(root: &Root, id: TaskId) -> Result<Story, WorkflowError> {
-    load(id, &open(root, id, file::Open::Read)?)
+pub fn read(root: &StateDir, id: TaskId) -> Result<Story, WorkflowError> {
+    load(id, &open(root, id, file::OpenMode::Read)?)
 }
 
 /// Takes in, in memory alone, how those steps of a workflow that nobody carries out have ended since: as
 /// whoever resumes it will.
 ///
 /// What cannot be read stays as it was.
-pub fn catch_up(root: &Root, story: &mut Story) {
+pub fn catch_up(root: &StateDir, story: &mut Story) {
     let Some(&id) = story.tasks.first() else { return };
     let steps = story.course.tracks().iter().zip(story.course.plan().steps());
     let live = steps.filter_map(|(track, step)| Some((step.id.clone(), track.live?)));
@@ -106,7 +106,7 @@ pub fn catch_up(root: &Root, story: &mut Story) {
         let ended = match steps::is_unborn(root, id, live) {
             Ok(true) => Some((story.last, steps::never_begun())),
             Ok(false) => live.task.and_then(|task| {
-                let state = root.task(task).ok()?.read().ok()?.state;
+                let state = root.task_dir(task).ok()?.read().ok()?.state;
                 Some((state.ended_wall(), steps::end(&state, true)?))
             }),
             Err(_) => None,
@@ -120,7 +120,7 @@ pub fn catch_up(root: &Root, story: &mut Story) {
     }
 }
 
-fn open(root: &Root, id: TaskId, how: file::Open) -> Result<OwnedFd, WorkflowError> {
+fn open(root: &StateDir, id: TaskId, how: file::OpenMode) -> Result<OwnedFd, WorkflowError> {
     let is_missing = |source: &io::Error| source.kind() == io::ErrorKind::NotFound;
     let dir = match root.session_dir(&id.to_string(), false) {
         Err(StoreError::Io { source, .. }) if is_missing(&source) => {
@@ -135,7 +135,7 @@ fn open(root: &Root, id: TaskId, how: file::Open) -> Result<OwnedFd, WorkflowErr
 }
 
 fn load(id: TaskId, fd: &OwnedFd) -> Result<Story, WorkflowError> {
-    let bytes = file::read_whole(fd.as_fd(), BYTES_MAX)
+    let bytes = file::read_to_end(fd.as_fd(), BYTES_MAX)
         .map_err(|source| failed(id, "read its journal", source))?;
     match Story::read(&bytes) {
         // Killed before the first record: nothing was ever begun.

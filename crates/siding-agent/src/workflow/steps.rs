@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use siding_core::launch::THIS_PROGRAM;
-use siding_core::recover::{Found, Recovery};
+use siding_core::launch::SELF_EXE;
+use siding_core::recover::{Recovery, RecoveryOutcome};
 use siding_core::run::RunError;
-use siding_core::run::order::{self, Order};
-use siding_core::store::Root;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
@@ -29,7 +29,7 @@ const STEP_VARIABLE: &str = "SIDING_STEP";
 
 /// Returns the task that an attempt of a step is to be.
 pub(super) fn spec(
-    root: &Root,
+    root: &StateDir,
     settings: &Settings,
     session: &SessionId,
     cwd: &str,
@@ -49,10 +49,10 @@ pub(super) fn spec(
     };
     let base = Path::new(cwd);
     let place = step.cwd.as_ref().map_or_else(|| base.to_owned(), |below| base.join(below));
-    let order = Order {
+    let order = TaskRequest {
         kind,
         command,
-        cwd: order::directory(Some(&place))?,
+        cwd: request::resolve_directory(Some(&place))?,
         session_id: session.clone(),
         name: Some(step.id.clone()),
         stdin: StdinMode::Null,
@@ -62,7 +62,7 @@ pub(super) fn spec(
         monitor: None,
         wait_for: Vec::new(),
     };
-    let mut spec = order::spec(root, settings, order)?;
+    let mut spec = request::task_spec(root, settings, order)?;
     // A step is over with all it has started: the next one may need the same port.
     spec.on_leader_exit = OnLeaderExit::Reap;
     Ok(spec)
@@ -76,12 +76,12 @@ pub(super) fn environment(workflow: &str, step: &Step) -> Vec<(String, String)> 
 }
 
 /// Whether an attempt that was put on record came to nothing: its task never was.
-pub(super) fn is_unborn(root: &Root, id: TaskId, live: Live) -> Result<bool, WorkflowError> {
+pub(super) fn is_unborn(root: &StateDir, id: TaskId, live: Live) -> Result<bool, WorkflowError> {
     let Some(task) = live.task else { return Ok(true) };
     let io = |source| WorkflowError::Io { id, doing: "read the boot id", source };
-    let recovery = Recovery::new(root, THIS_PROGRAM).map_err(io)?;
-    let found = recovery.task(task).map_err(|error| RunError::Watch(error.into()))?;
-    Ok(matches!(found, Found::Unborn))
+    let recovery = Recovery::new(root, SELF_EXE).map_err(io)?;
+    let found = recovery.recover_task(task).map_err(|error| RunError::Watch(error.into()))?;
+    Ok(matches!(found, RecoveryOutcome::NeverRecorded))
 }
 
 /// Returns how such an attempt ended.

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use siding_core::launch::{Shim, THIS_PROGRAM};
-use siding_core::run::order::{self, Order};
-use siding_core::run::{self, Begun, Duplicates, Given, Heard, RunError};
-use siding_core::store::Root;
+use siding_core::launch::{IdleShim, SELF_EXE};
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError, ShimEvent};
+use siding_core::store::StateDir;
 use siding_core::sys::poll;
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::record::checksum;
@@ -61,7 +61,7 @@ pub fn name_of(plan: &Plan, file: &Path) -> String {
 ///
 /// [`RunError`].
 pub fn begin(
-    root: &Root,
+    root: &StateDir,
     settings: &Settings,
     session_id: SessionId,
     cwd: &Path,
@@ -72,10 +72,10 @@ pub fn begin(
     let argv =
         [program.as_str(), INNER, FILE, file, CHECKED, number.as_str()].map(str::to_owned).to_vec();
     let cap = settings.max_elapsed_hard_cap;
-    let order = Order {
+    let order = TaskRequest {
         kind: TaskKind::LocalWorkflow,
         command: TaskCommand::Argv { argv },
-        cwd: order::directory(Some(cwd))?,
+        cwd: request::resolve_directory(Some(cwd))?,
         session_id,
         name: Some(name_of(plan, Path::new(file))),
         stdin: StdinMode::Null,
@@ -85,26 +85,33 @@ pub fn begin(
         monitor: None,
         wait_for: Vec::new(),
     };
-    let mut spec = order::spec(root, settings, order)?;
+    let mut spec = request::task_spec(root, settings, order)?;
     spec.signal = SIGNAL;
     spec.grace_ms = u64::try_from(grace(settings).as_millis()).unwrap_or(u64::MAX);
     // It is silent while its steps work, which are looked at themselves.
     spec.stall_after_ms = 0;
-    let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+    let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
     let id = spec.task_id;
-    let Begun::Started(link) = run::begin(root, &spec, &given, Shim::start(THIS_PROGRAM))? else {
+    let LaunchResult::Started(link) =
+        run::start_task(root, &spec, &given, IdleShim::start(SELF_EXE))?
+    else {
         return Ok(id);
     };
-    let mut watch = Watch::over(root, THIS_PROGRAM, id, link);
+    let mut watch = TaskWatch::from_connection(root, SELF_EXE, id, link);
     // Until it runs it could still turn out that it cannot be begun.
     while let Some(source) = watch.source() {
-        poll::wait(&[source], None).map_err(RunError::Shim)?;
-        match run::hear(&mut watch) {
-            Ok(Heard::Running | Heard::Over(..) | Heard::Ready(..)) => break,
-            Ok(Heard::Grown | Heard::Done | Heard::Again | Heard::Nothing) => {}
+        poll::wait_readable(&[source], None).map_err(RunError::Shim)?;
+        match run::recv_event(&mut watch) {
+            Ok(ShimEvent::Running | ShimEvent::Finished(..) | ShimEvent::Ready(..)) => break,
+            Ok(
+                ShimEvent::OutputGrown
+                | ShimEvent::RequestDone
+                | ShimEvent::MayBeNewShim
+                | ShimEvent::Nothing,
+            ) => {}
             Err(error) => {
                 drop(watch);
-                run::clear_unborn(root, &spec);
+                run::clear_unrecorded(root, &spec);
                 return Err(error);
             }
         }

@@ -129,7 +129,7 @@ fn a_file_that_becomes_a_fifo_is_not_waited_for() {
     let (file, fifo, plain) =
         (place.at("work/file"), place.at("work/fifo"), place.at("work/plain"));
     let swap = || {
-        siding_core::sys::file::make_fifo(&work, "fifo").unwrap();
+        siding_core::sys::file::create_fifo(&work, "fifo").unwrap();
         rename(&fifo, &file).unwrap();
         std::fs::write(&plain, "inside\n").unwrap();
         rename(&plain, &file).unwrap();

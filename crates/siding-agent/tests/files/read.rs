@@ -82,7 +82,7 @@ fn what_is_no_text_is_named() {
 fn what_is_no_file_is_not_opened() {
     let place = Place::new();
     let work = file::open_directory(&place.at("work")).unwrap();
-    file::make_fifo(&work, "fifo").unwrap();
+    file::create_fifo(&work, "fifo").unwrap();
     let _listener = UnixListener::bind(place.at("work/socket")).unwrap();
     for (path, what) in [("fifo", "a FIFO"), ("socket", "a socket")] {
         refused(place.read(path), &[what, "not opened"]);

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::adopt::{self, Claim, Claimed, Terms};
-use siding_core::host::{self, HostFiles, Reach};
-use siding_core::launch::Shim;
-use siding_core::store::Root;
+use siding_core::adopt::{self, AdoptionSettings, ClaimOutcome, ClaimedProcess};
+use siding_core::host::{self, AdoptionRoute, HostFiles};
+use siding_core::launch::IdleShim;
+use siding_core::store::StateDir;
 use siding_model::host::BellByte;
 use siding_model::id::{SessionId, TaskId};
 
@@ -63,7 +63,7 @@ struct AdoptView {
 
 impl Args {
     /// Adopts the process; `shim` is to keep it.
-    pub(crate) fn run(self, shim: io::Result<Shim>) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         if self.at_once {
             return AtOnce { pid: self.pid, session: self.session }.run(|| shim);
         }
@@ -71,12 +71,12 @@ impl Args {
         // Before anything is changed.
         let settings = context::settings()?;
         let view = match claim(&root, self.pid, self.session)? {
-            Claimed::New(claim) => {
+            ClaimOutcome::Marked(claim) => {
                 let view = AdoptView::new(self.pid, &claim);
-                claim.give(&root, shim, &Terms::from(&settings))?;
+                claim.hand_to_shim(&root, shim, &AdoptionSettings::from(&settings))?;
                 view
             }
-            Claimed::Already { task } if was_released(&root, task) => {
+            ClaimOutcome::AlreadyMarked { task } if was_released(&root, task) => {
                 let pid = self.pid;
                 let why = format!(
                     "process {pid} was released from task {task} and cannot be adopted again: its mark stays"
@@ -84,7 +84,7 @@ impl Args {
                 return Err(Failure::new(why)
                     .with_hint("what it starts has that mark too; start it anew to have it kept"));
             }
-            Claimed::Already { task } => AdoptView::already(self.pid, task, &root),
+            ClaimOutcome::AlreadyMarked { task } => AdoptView::already(self.pid, task, &root),
         };
         if self.json {
             render::json::print(&view)?;
@@ -123,21 +123,24 @@ impl AtOnce {
     }
 
     /// Answers as soon as the process is marked, and then has `shim` keep it.
-    pub(crate) fn run(self, shim: impl FnOnce() -> io::Result<Shim>) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(
+        self,
+        shim: impl FnOnce() -> io::Result<IdleShim>,
+    ) -> Result<ExitCode, Failure> {
         let root = context::root();
-        match host::reach(root.as_ref().ok()) {
-            Reach::Here => {}
-            Reach::Bell(files) => return self.ring(Some(&files)),
-            Reach::Nowhere => return self.ring(None),
+        match host::adoption_route(root.as_ref().ok()) {
+            AdoptionRoute::ThisProcess => {}
+            AdoptionRoute::Supervisor(files) => return self.ring(Some(&files)),
+            AdoptionRoute::Unreachable => return self.ring(None),
         }
         let root = root?;
         match claim(&root, self.pid, self.session)? {
-            Claimed::New(claim) => {
+            ClaimOutcome::Marked(claim) => {
                 print::text(&line(&AdoptView::new(self.pid, &claim)))?;
                 let shim = shim();
-                claim.give(&root, shim, &Terms::from(&context::settings()?))?;
+                claim.hand_to_shim(&root, shim, &AdoptionSettings::from(&context::settings()?))?;
             }
-            Claimed::Already { task } => {
+            ClaimOutcome::AlreadyMarked { task } => {
                 print::text(&line(&AdoptView::already(self.pid, task, &root)))?;
             }
         }
@@ -148,9 +151,9 @@ impl AtOnce {
     fn ring(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
             // One that was killed: the next hook starts another, which looks.
-            let _nobody_listens = files.ring(BellByte::Scan);
+            let _nobody_listens = files.ring_bell(BellByte::Scan);
         }
-        let current = || Some(files?.current().ok()?.session);
+        let current = || Some(files?.context().ok()?.session);
         let session = self.session.or_else(inherited_session).or_else(current);
         // There is no id yet: it is the supervisor's to give.
         print::text(&session.map_or_else(
@@ -164,7 +167,7 @@ impl AtOnce {
 /// What stands for the task's id where the shell is in a sandbox.
 const IN_SANDBOX: &str = "in-sandbox";
 
-fn claim(root: &Root, pid: i32, session: Option<SessionId>) -> Result<Claimed, Failure> {
+fn claim(root: &StateDir, pid: i32, session: Option<SessionId>) -> Result<ClaimOutcome, Failure> {
     Ok(adopt::claim(root, pid, session.or_else(inherited_session).as_ref())?)
 }
 
@@ -173,22 +176,22 @@ fn inherited_session() -> Option<SessionId> {
 }
 
 impl AdoptView {
-    fn new(pid: i32, claim: &Claim) -> Self {
+    fn new(pid: i32, claim: &ClaimedProcess) -> Self {
         Self { pid, task_id: claim.task, session_id: Some(claim.session.clone()), already: false }
     }
 
-    fn already(pid: i32, task: TaskId, root: &Root) -> Self {
+    fn already(pid: i32, task: TaskId, root: &StateDir) -> Self {
         Self { pid, task_id: task, session_id: session_of(root, task), already: true }
     }
 }
 
 /// Returns the session of a task that is on record.
-fn session_of(root: &Root, task: TaskId) -> Option<SessionId> {
+fn session_of(root: &StateDir, task: TaskId) -> Option<SessionId> {
     Task::read(root, task).ok().map(|task| task.state.spec.session_id)
 }
 
 /// Whether what carries the mark of a task was given back.
-fn was_released(root: &Root, task: TaskId) -> bool {
+fn was_released(root: &StateDir, task: TaskId) -> bool {
     Task::read(root, task).is_ok_and(|task| release::is_released(&task))
 }
 

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::doctor::{self, Check, State, Verdict, Weight};
+use siding_core::doctor::{self, Check, CheckState, CheckWeight, DoctorVerdict};
 use siding_core::settings::{self, Environment};
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::failure_class::{ArmingSetting, FailureClass, failure_classes};
 
 use crate::context;
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "doctor")]
 struct Examination {
-    verdict: Verdict,
+    verdict: DoctorVerdict,
     state_dir: Option<String>,
     checks: Vec<Check>,
     /// The host that was looked at; only there with `--host`.
@@ -95,10 +95,10 @@ impl Args {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let path = Root::default_path();
+        let path = StateDir::default_path();
         // Mistakes in settings are the business of `config check`; the shell is wanted here.
         let shell = context::legal_settings().shell;
-        let mut machine = doctor::examine(path.as_deref(), &shell);
+        let mut machine = doctor::run_checks(path.as_deref(), &shell);
         machine.push(host_settings());
         let (about, checks, repairs) = match self.host {
             None => (About::Machine, machine, None),
@@ -121,9 +121,9 @@ impl Args {
             print::text(&words(&checks, &repairs.unwrap_or_default(), verdict, about))?;
         }
         Ok(match verdict {
-            Verdict::Whole => ExitCode::SUCCESS,
-            Verdict::Weaker => ExitCode::from(WEAKER),
-            Verdict::Broken => ExitCode::from(exit::OWN_FAILURE),
+            DoctorVerdict::Whole => ExitCode::SUCCESS,
+            DoctorVerdict::Weaker => ExitCode::from(WEAKER),
+            DoctorVerdict::Broken => ExitCode::from(exit::OWN_FAILURE),
         })
     }
 }
@@ -139,11 +139,11 @@ fn host_settings() -> Check {
         .chain(unused.map(ToString::to_string))
         .collect();
     let (state, found) = match remarks.as_slice() {
-        [] => (State::Ok, "no unknown `bash.background…` key".to_owned()),
-        remarks => (State::Limited, remarks.join("; ")),
+        [] => (CheckState::Ok, "no unknown `bash.background…` key".to_owned()),
+        remarks => (CheckState::Limited, remarks.join("; ")),
     };
     let without = "deadline, cap, signal and grace are not those that the host's file was to set";
-    Check { name: HOST_SETTINGS, state, weight: Weight::Comfort, found, without }
+    Check { name: HOST_SETTINGS, state, weight: CheckWeight::Comfort, found, without }
 }
 
 /// Formats one row for each failure class: whether its detector is armed, the detector, its action
@@ -174,7 +174,7 @@ fn watch_words(classes: &[FailureClass]) -> String {
 fn words(
     checks: &[Check],
     repairs: &BTreeMap<&'static str, String>,
-    verdict: Verdict,
+    verdict: DoctorVerdict,
     about: About,
 ) -> String {
     let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
@@ -188,10 +188,10 @@ fn words(
             check.state.as_str(),
             found.trim_start()
         ));
-        if check.state != State::Ok {
+        if check.state != CheckState::Ok {
             let weight = match check.weight {
-                Weight::Needed | Weight::Guarantee => "without it:",
-                Weight::Comfort => "weaker without it:",
+                CheckWeight::Needed | CheckWeight::Guarantee => "without it:",
+                CheckWeight::Comfort => "weaker without it:",
             };
             let said = format!("{weight} {}", check.without);
             text.push_str(&format!("{}\n", print::wrapped(&said, 9, print::WIDTH)));
@@ -202,15 +202,19 @@ fn words(
         }
     }
     let end = match (verdict, about) {
-        (Verdict::Whole, About::Machine) => "Every guarantee holds on this machine.".to_owned(),
-        (Verdict::Whole, About::Host(host)) => format!("siding is whole in {}.", host.title()),
-        (Verdict::Weaker, About::Machine) => {
+        (DoctorVerdict::Whole, About::Machine) => {
+            "Every guarantee holds on this machine.".to_owned()
+        }
+        (DoctorVerdict::Whole, About::Host(host)) => {
+            format!("siding is whole in {}.", host.title())
+        }
+        (DoctorVerdict::Weaker, About::Machine) => {
             "siding works here; what is said above is weaker.".to_owned()
         }
-        (Verdict::Weaker, About::Host(host)) => {
+        (DoctorVerdict::Weaker, About::Host(host)) => {
             format!("siding is not whole in {}; see above what repairs it.", host.title())
         }
-        (Verdict::Broken, _) => {
+        (DoctorVerdict::Broken, _) => {
             "siding cannot work here until what is missing is there.".to_owned()
         }
     };
@@ -232,8 +236,11 @@ mod tests {
                 .to_owned(),
             without: "a process could be mistaken for a later one",
         };
-        let checks = [check(State::Ok, Weight::Needed), check(State::Missing, Weight::Needed)];
-        let text = words(&checks, &BTreeMap::new(), Verdict::Broken, About::Machine);
+        let checks = [
+            check(CheckState::Ok, CheckWeight::Needed),
+            check(CheckState::Missing, CheckWeight::Needed),
+        ];
+        let text = words(&checks, &BTreeMap::new(), DoctorVerdict::Broken, About::Machine);
         assert_eq!(text.matches("without it:").count(), 1, "{text}");
         assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

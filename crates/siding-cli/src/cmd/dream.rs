@@ -10,8 +10,8 @@ use siding_agent::dream::{self, Dreamt, Idle, Order, Terms, Unasked};
 use siding_agent::message::Usage;
 use siding_agent::provider::{self, Model};
 use siding_agent::transcript::{Transcript, TranscriptError};
-use siding_core::launch::Shim;
-use siding_core::run::order;
+use siding_core::launch::IdleShim;
+use siding_core::run::request;
 use siding_core::session;
 use siding_model::id::{SessionId, TaskKind};
 use siding_model::text::{make_visible, one_line};
@@ -105,12 +105,12 @@ impl Args {
         // It asks the model as the agent does, whose commands alone the policy is for.
         run.net = Some("host".to_owned());
         // One that is over has no tasks any more.
-        run.session = session::live(&root, &session).is_ok().then(|| session.to_string());
+        run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
         run.cwd = Some(cwd);
         run.json = self.json;
-        let own = std::iter::once(order::own_name());
+        let own = std::iter::once(request::self_program_path());
         run.command = own.chain(order.words()).map(Into::into).collect();
-        run.run(Shim::start(PROGRAM))
+        run.run(IdleShim::start(PROGRAM))
     }
 }
 

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::link::AskError;
+use siding_core::shim_client::ShimRequestError;
 use siding_core::sys::clock;
-use siding_core::view::Detail;
-use siding_core::watch::{Watch, WatchError};
+use siding_core::view::ViewDetail;
+use siding_core::watch::{TaskWatch, WatchError};
 use siding_model::duration;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -56,12 +56,13 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let id = root.resolve(&self.id)?;
-        let mut watch = Watch::open(&root, PROGRAM, id)?;
+        let mut watch = TaskWatch::open(&root, PROGRAM, id)?;
         let (_, before) = watch.state()?;
         let wanted_ms = self.wanted_ms(&before);
         let by_ms = self.more.map(millis);
-        let moved = match watch.ask(&ShimRequest::Extend { to_ms: wanted_ms, by_ms }, ANSWER_MS) {
-            Err(WatchError::Ask { source: AskError::Refused { why }, .. }) => {
+        let moved = match watch.request(&ShimRequest::Extend { to_ms: wanted_ms, by_ms }, ANSWER_MS)
+        {
+            Err(WatchError::Ask { source: ShimRequestError::Refused { why }, .. }) => {
                 return Err(refused(id, &why));
             }
             result => result?,
@@ -73,9 +74,9 @@ impl Args {
         // Only for the words: the cap itself is the task's own, and the shim's to keep.
         let settings = context::legal_settings();
         let moved = Moved::new(&before, &task.state, wanted_ms);
-        let said = moved.said(id, clock::mono(), &settings);
+        let said = moved.said(id, clock::monotonic_now(), &settings);
         if self.json {
-            let mut view = task.view(&root, Detail::Full);
+            let mut view = task.view(&root, ViewDetail::Full);
             view.message = Some(said);
             render::json::print(&view)?;
         } else {

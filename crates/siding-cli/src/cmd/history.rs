@@ -80,7 +80,7 @@ impl Args {
 }
 
 fn table(runs: &[Run], colour: Colour) -> String {
-    let now = clock::wall();
+    let now = clock::unix_now();
     let places = places(runs.iter().map(|run| run.cwd.as_str()));
     let row = |run: &Run| {
         let took = run

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::input::Input;
+use siding_core::input::TaskInput;
 use siding_model::id::TaskId;
 
 use crate::context::{self, PROGRAM, Task};
@@ -66,7 +66,7 @@ impl Args {
         let root = context::root()?;
         let task = Task::find(&root, &self.id)?;
         let id = task.dir.id();
-        let mut input = Input::open(&root, PROGRAM, &task.dir, &task.state)?;
+        let mut input = TaskInput::open(&root, PROGRAM, &task.dir, &task.state)?;
         let mut written_bytes = 0;
         if let Some(path) = &self.file {
             written_bytes = self.copy(path, &mut input)?;
@@ -85,7 +85,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn copy(&self, path: &PathBuf, input: &mut Input<'_>) -> Result<u64, Failure> {
+    fn copy(&self, path: &PathBuf, input: &mut TaskInput<'_>) -> Result<u64, Failure> {
         let failed = |doing: &str, error: io::Error| {
             Failure::new(format!("could not {doing} `{}`: {error}", path.display()))
         };

@@ -39,7 +39,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use siding_core::launch::Shim;
+use siding_core::launch::IdleShim;
 
 use crate::context::PROGRAM;
 use crate::failure::Failure;
@@ -186,9 +186,9 @@ impl Cli {
     }
 
     /// Runs the command that was asked for; `shim` waits already for what it may need.
-    pub(crate) fn run(self, shim: Option<io::Result<Shim>>) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, shim: Option<io::Result<IdleShim>>) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Run(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
+            Command::Run(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(PROGRAM))),
             Command::Ps(args) => args.run(),
             Command::Show(args) => args.run(),
             Command::Output(args) => args.run(),
@@ -211,7 +211,7 @@ impl Cli {
             Command::Workflow(args) => args.run(),
             Command::Dream(args) => args.run(),
             Command::Mcp(args) => args.run(),
-            Command::Adopt(args) => args.run(shim.unwrap_or_else(|| Shim::start(PROGRAM))),
+            Command::Adopt(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(PROGRAM))),
             Command::Release(args) => args.run(),
             Command::Install(args) => args.run(),
             Command::Uninstall(args) => args.run(),

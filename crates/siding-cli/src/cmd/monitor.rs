@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::launch::Shim;
+use siding_core::launch::IdleShim;
 use siding_model::monitor::Monitor;
 
 use super::run;
@@ -93,7 +93,7 @@ impl Args {
         run.json = self.json;
         run.command = self.command;
         run.monitor = Some(Monitor::new(self.pattern));
-        run.run(Shim::start(PROGRAM))
+        run.run(IdleShim::start(PROGRAM))
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use regex::Regex;
 use serde_json::{Map, Value};
-use siding_core::launch::Shim;
-use siding_core::run::order;
+use siding_core::launch::IdleShim;
+use siding_core::run::request;
 use siding_mcp::watch::{Bearer, NEWS, Server, Watch, What, watch};
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
@@ -157,10 +157,10 @@ impl Args {
         run.name = Some(self.name.unwrap_or_else(|| self.target.name()));
         run.json = self.json;
         let words = self.target.words(&context::settings()?.shell);
-        let own = [order::own_name(), ARGUMENT.to_owned()];
+        let own = [request::self_program_path(), ARGUMENT.to_owned()];
         run.command = own.into_iter().chain(words).map(Into::into).collect();
         run.monitor = Some(Monitor::new(Some(NEWS.to_owned())));
-        run.run(Shim::start(PROGRAM))
+        run.run(IdleShim::start(PROGRAM))
     }
 }
 

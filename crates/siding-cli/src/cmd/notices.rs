@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use siding_core::notices::{Follower, Look, Outbox, Woken};
+use siding_core::notices::{FollowEvent, Outbox, OutboxFollower, PendingNotices};
 use siding_core::sys::descriptor;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
@@ -128,7 +128,7 @@ struct Teller<'a> {
 impl Teller<'_> {
     fn once(&mut self) -> Result<(), Failure> {
         let _turn = self.turn()?;
-        let look = self.outbox.look()?;
+        let look = self.outbox.pending()?;
         self.tell(&look)?;
         if look.notices.is_empty() && !self.args.json {
             errln!("siding: nothing new in session `{}`", self.outbox.session());
@@ -139,36 +139,36 @@ impl Teller<'_> {
     fn follow(&mut self) -> Result<(), Failure> {
         // One descriptor for each task that runs.
         descriptor::raise_open_limit();
-        let mut follower = Follower::new(self.outbox, PROGRAM)?;
+        let mut follower = OutboxFollower::new(self.outbox, PROGRAM)?;
         let stdout = std::io::stdout();
         let mut tasks: Option<Vec<TaskId>> = None;
         loop {
             let turn = self.turn()?;
             let look = match &tasks {
-                None => self.outbox.look()?,
-                Some(tasks) => self.outbox.look_at(tasks)?,
+                None => self.outbox.pending()?,
+                Some(tasks) => self.outbox.pending_for(tasks)?,
             };
             let reader = self.tell(&look)?;
             drop(turn);
-            follower.come_back(&look);
+            follower.schedule_later(&look);
             if reader == out::Reader::Gone {
                 return Ok(());
             }
-            tasks = match follower.next(stdout.as_fd())? {
-                Woken::News(tasks) => Some(tasks),
-                Woken::Unread => return Ok(()),
+            tasks = match follower.next_event(stdout.as_fd())? {
+                FollowEvent::TasksChanged(tasks) => Some(tasks),
+                FollowEvent::ReaderClosed => return Ok(()),
             };
         }
     }
 
     /// Who acknowledges tells alone.
-    fn turn(&self) -> Result<Option<siding_core::notices::Turn>, Failure> {
-        Ok(if self.args.ack { Some(self.outbox.turn()?) } else { None })
+    fn turn(&self) -> Result<Option<siding_core::notices::DeliveryLock>, Failure> {
+        Ok(if self.args.ack { Some(self.outbox.lock_delivery()?) } else { None })
     }
 
     /// Prints what was not printed before, and acknowledges it if that was asked for.
-    fn tell(&mut self, look: &Look) -> Result<out::Reader, Failure> {
-        for (id, error) in &look.unread {
+    fn tell(&mut self, look: &PendingNotices) -> Result<out::Reader, Failure> {
+        for (id, error) in &look.unreadable {
             self.unread += 1;
             errln!("siding: task {id}: {}", one_line(&error.to_string(), usize::MAX));
         }

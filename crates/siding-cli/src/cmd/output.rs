@@ -8,8 +8,10 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use regex::Regex;
-use siding_core::output::{self, Choose, MARKED_MIN, Query, Reading, Size, Stream};
-use siding_core::store::Root;
+use siding_core::output::{
+    self, LineFilter, MIN_MARKED_TEXT_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit,
+};
+use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
@@ -130,7 +132,8 @@ impl Args {
     }
 
     fn begin(&self, task: &Task, consumer: &SessionId) -> Result<Begin, Failure> {
-        let seen = output::seen(&task.dir, consumer).map_err(|error| unreadable(task, &error))?;
+        let seen = output::load_read_cursor(&task.dir, consumer)
+            .map_err(|error| unreadable(task, &error))?;
         let from = match self.since {
             Some(since) => since,
             None if self.all || !self.is_look() => 0,
@@ -142,7 +145,7 @@ impl Args {
     /// Returns where the last lines begin, if only those are wanted.
     fn first_of_last(&self, task: &Task, from: u64) -> Result<u64, Failure> {
         let Some(last) = self.tail else { return Ok(from) };
-        output::last_lines(&task.dir, task.state.spec.keep_head, from, last.get())
+        output::last_lines_offset(&task.dir, task.state.spec.keep_head, from, last.get())
             .map_err(|error| unreadable(task, &error))
     }
 
@@ -156,33 +159,33 @@ impl Args {
         self.grep.is_none() && !self.errors
     }
 
-    fn choose(&self) -> Choose {
+    fn choose(&self) -> LineFilter {
         match &self.grep {
-            Some(regex) => Choose::Matching(regex.clone()),
-            None if self.errors => Choose::Errors,
-            None => Choose::Everything,
+            Some(regex) => LineFilter::Matching(regex.clone()),
+            None if self.errors => LineFilter::Errors,
+            None => LineFilter::Everything,
         }
     }
 
-    fn size(&self) -> Size {
+    fn size(&self) -> TextLimit {
         let max = match self.max_bytes {
-            Some(MaxBytes::None) => return Size::Whole,
+            Some(MaxBytes::None) => return TextLimit::Unlimited,
             Some(MaxBytes::Some(bytes)) => bytes,
             None => context::legal_settings().output_max_bytes,
         };
         let max = usize::try_from(max.0).unwrap_or(usize::MAX);
         // Whoever names an offset reads on from there; everybody else wants to know how it stands.
         let pages = self.since.is_some() && self.is_look();
-        if pages { Size::Page(max) } else { Size::Ends(max) }
+        if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }
 
     /// Prints readable text. Returns the offset behind it, `None` when nobody read it.
     fn print(&self, task: &Task, begin: Begin) -> Result<Option<u64>, Failure> {
-        let query = Query {
+        let query = OutputQuery {
             from: begin.from,
-            choose: self.choose(),
-            last: self.tail.map(NonZeroUsize::get),
-            size: self.size(),
+            filter: self.choose(),
+            last_lines: self.tail.map(NonZeroUsize::get),
+            limit: self.size(),
         };
         if self.json {
             return self.print_json(task, &query);
@@ -221,14 +224,14 @@ impl Args {
         Ok(Some(reading.next))
     }
 
-    fn print_json(&self, task: &Task, query: &Query) -> Result<Option<u64>, Failure> {
+    fn print_json(&self, task: &Task, query: &OutputQuery) -> Result<Option<u64>, Failure> {
         let mut text = String::new();
         let reading = read(task, query, |part| {
             text.push_str(part);
             Ok(())
         })
         .map_err(|error| unreadable(task, &error))?;
-        let Reading { from, next, bytes, gap, truncated } = reading;
+        let ReadSummary { from, next, bytes, gap, truncated } = reading;
         let reader = render::json::print_to_reader(&OutputView {
             task_id: task.dir.id(),
             from,
@@ -245,10 +248,10 @@ impl Args {
 
     fn print_raw(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
         let copied = out::result(output::copy(&task.dir, from, out::write))?;
-        if let Some(copied) = copied.filter(|copied| copied.gone > 0) {
+        if let Some(copied) = copied.filter(|copied| copied.released > 0) {
             errln!(
                 "siding: {} bytes are gone for good and were skipped; `siding show {}` says which",
-                copied.gone,
+                copied.released,
                 task.dir.id()
             );
         }
@@ -257,15 +260,15 @@ impl Args {
 }
 
 /// Returns the size to which a text was cut that is too short to say so itself.
-fn unsaid_cut(query: &Query, reading: &Reading) -> Option<usize> {
-    match query.size {
-        Size::Ends(max) if reading.truncated && max < MARKED_MIN => Some(max),
-        Size::Ends(_) | Size::Page(_) | Size::Whole => None,
+fn unsaid_cut(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
+    match query.limit {
+        TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),
+        TextLimit::HeadTail(_) | TextLimit::Page(_) | TextLimit::Unlimited => None,
     }
 }
 
 /// Takes note that the final output of a task and its outcome were shown, if they were.
-fn note_the_end(root: &Root, task: &Task, next: u64) {
+fn note_the_end(root: &StateDir, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {
         context::consumed(root, &task.state, Coverage::Output);
@@ -274,11 +277,11 @@ fn note_the_end(root: &Root, task: &Task, next: u64) {
 
 fn read(
     task: &Task,
-    query: &Query,
+    query: &OutputQuery,
     out: impl FnMut(&str) -> std::io::Result<()>,
-) -> std::io::Result<Reading> {
+) -> std::io::Result<ReadSummary> {
     // The state was read before: a task that had ended then had written everything.
-    let stream = if task.state.is_live() { Stream::Growing } else { Stream::Finished };
+    let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
 }
 

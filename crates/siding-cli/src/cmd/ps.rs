@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::process::ExitCode;
 
-use siding_core::journal_file::ReadError;
+use siding_core::journal_file::JournalReadError;
 use siding_core::listing;
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 
@@ -70,13 +70,13 @@ impl Args {
         })
     }
 
-    fn look(&self, root: &Root) -> Result<Found, Failure> {
+    fn look(&self, root: &StateDir) -> Result<Found, Failure> {
         let live = root.live_tasks()?;
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
         if self.is_short() {
             // Most journals need not even be opened for the few that are shown.
-            ids = listing::latest(root, ids, LOOKED_AT);
+            ids = listing::most_recent(root, ids, LOOKED_AT);
         }
         ids.extend(live);
         ids.sort_unstable();
@@ -84,8 +84,10 @@ impl Args {
         let unopened = kept.saturating_sub(ids.len());
         let mut found = Found { unopened, ..Found::default() };
         // With what its subagents have started.
-        let sessions = self.session.as_ref().map(|id| session::family(root, id)).transpose()?;
-        for (id, row) in listing::views(root, &ids, |view| self.row(view, sessions.as_ref()))? {
+        let sessions =
+            self.session.as_ref().map(|id| session::session_tree(root, id)).transpose()?;
+        for (id, row) in listing::read_views(root, &ids, |view| self.row(view, sessions.as_ref()))?
+        {
             match row {
                 Ok(Some(Row::View(view))) => found.views.push(*view),
                 Ok(Some(Row::Text(ended))) => found.ended.push(ended),
@@ -119,7 +121,7 @@ impl Args {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
 
-    fn print(&self, root: &Root, found: Found) -> Result<(), Failure> {
+    fn print(&self, root: &StateDir, found: Found) -> Result<(), Failure> {
         let Found { mut views, unopened, .. } = found;
         if views.is_empty() {
             errln!("siding: no tasks; `siding run -- COMMAND` starts one");
@@ -138,7 +140,7 @@ impl Args {
 }
 
 /// Prints a list: what runs, then what has ended.
-fn print_json(root: &Root, found: Found) -> Result<(), Failure> {
+fn print_json(root: &StateDir, found: Found) -> Result<(), Failure> {
     let Found { mut views, ended, .. } = found;
     past::expect(root, &mut views);
     let views = views.iter().map(render::json::element);
@@ -189,10 +191,12 @@ enum Report {
     Failed,
 }
 
-fn report(root: &Root, id: TaskId, error: &ReadError) -> Report {
+fn report(root: &StateDir, id: TaskId, error: &JournalReadError) -> Report {
     let result = match error {
-        ReadError::Io(error) => Err(Failure::new(format!("task {id}: could not read it: {error}"))),
-        ReadError::Content(_) => context::recover(root, id),
+        JournalReadError::Io(error) => {
+            Err(Failure::new(format!("task {id}: could not read it: {error}")))
+        }
+        JournalReadError::Content(_) => context::recover(root, id),
     };
     match result {
         Ok(()) => Report::Told,

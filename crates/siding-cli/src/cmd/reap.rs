@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::reap::{self, Orphans, ReapError, Step};
-use siding_core::store::Root;
+use siding_core::reap::{self, ReapError, ReapStep, UnownedRules};
+use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
 use siding_model::retention::RetentionLimits;
 use siding_model::settings::Settings;
@@ -67,7 +67,7 @@ struct Reaped<'s> {
     /// How many steps of each kind there are.
     counts: BTreeMap<&'static str, usize>,
     /// What was done, in order.
-    steps: &'s [Step],
+    steps: &'s [ReapStep],
 }
 
 impl Args {
@@ -76,27 +76,27 @@ impl Args {
         let settings = context::settings()?;
         let limits = limits(&settings);
         let mut steps = if self.dry_run {
-            reap::foresee(&root, &limits)?
+            reap::plan_all(&root, &limits)?
         } else {
             // A crowd of strays is held by one descriptor each.
             descriptor::raise_open_limit();
-            let mut steps = reap::act(&root, PROGRAM, &limits, || past::keep(&root))?;
-            if !self.json && steps.iter().any(|step| matches!(step, Step::Leaving { .. })) {
+            let mut steps = reap::reap_all(&root, PROGRAM, &limits, || past::keep(&root))?;
+            if !self.json && steps.iter().any(|step| matches!(step, ReapStep::Leaving { .. })) {
                 errln!("siding: waiting for shims to end the tasks of sessions that are over");
             }
-            reap::await_leaving(&root, PROGRAM, &mut steps);
+            reap::await_stopping(&root, PROGRAM, &mut steps);
             steps
         };
         steps.extend(if self.foreign {
             let (rules, min_age) = (&settings.reap_foreign, settings.unowned_min_age());
-            reap::foreign(&root, Orphans { rules, min_age }, self.dry_run)
+            reap::reap_unowned(&root, UnownedRules { rules, min_age }, self.dry_run)
         } else {
-            reap::foreign_unattended(&root, &settings, self.dry_run)
+            reap::reap_unowned_unattended(&root, &settings, self.dry_run)
         });
         // Afterwards: a relay that was ended holds its socket no longer.
-        steps.extend(reap::sockets(&settings.reap_sockets, self.dry_run));
+        steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
         if self.json {
-            let counts = reap::counts(&steps);
+            let counts = reap::count_by_kind(&steps);
             render::json::print(&Reaped { dry_run: self.dry_run, counts, steps: &steps })?;
         } else {
             print::text(&words::all(&steps, &settings, self.dry_run))?;
@@ -104,7 +104,7 @@ impl Args {
         if !self.dry_run {
             note_report(&root, &settings, &steps, ReportAudience::Caller);
         }
-        Ok(if steps.iter().any(Step::is_failure) {
+        Ok(if steps.iter().any(ReapStep::is_failure) {
             ExitCode::from(LEFT)
         } else {
             ExitCode::SUCCESS
@@ -114,50 +114,54 @@ impl Args {
 
 /// Returns the report of foreign orphans for an agent. Where only the log of a timer has had one, the
 /// agent is told once that such processes are ended.
-pub(super) fn report_for_agent(root: &Root, settings: &Settings, steps: &[Step]) -> Option<String> {
+pub(super) fn report_for_agent(
+    root: &StateDir,
+    settings: &Settings,
+    steps: &[ReapStep],
+) -> Option<String> {
     report(steps, settings)
-        .or_else(|| reap::is_foreign_report_unseen(root, settings).then(words::foreign::unseen))
+        .or_else(|| reap::is_unowned_report_unseen(root, settings).then(words::foreign::unseen))
 }
 
 /// Writes the record that a report of foreign orphans was shown, if these steps have one.
 pub(super) fn note_report(
-    root: &Root,
+    root: &StateDir,
     settings: &Settings,
-    steps: &[Step],
+    steps: &[ReapStep],
     reader: ReportAudience,
 ) {
-    if let Err(error) = reap::note_foreign_report(root, settings, steps, reader) {
+    if let Err(error) = reap::record_unowned_report(root, settings, steps, reader) {
         errln!("siding: could not record this report, it will be given again: {error}");
     }
 }
 
 /// Clears what crashes left, for a program that begins. Returns what was done. Who runs nothing
 /// afterwards raises the limit of open descriptors first.
-pub(super) fn quietly(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
-    let mut steps = reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?;
-    steps.extend(reap::sockets(&settings.reap_sockets, false));
+pub(super) fn quietly(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
+    let mut steps = reap::reap_all(root, PROGRAM, &limits(settings), || past::keep(root))?;
+    steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     Ok(steps)
 }
 
 /// Clears what crashes and dead hosts left, for a session that is opened. The caller shows the
 /// [`report`] and then calls [`note_report`].
-pub(super) fn for_session(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
-    let mut steps = reap::act(root, PROGRAM, &limits(settings), || past::keep(root))?;
+pub(super) fn for_session(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
+    let mut steps = reap::reap_all(root, PROGRAM, &limits(settings), || past::keep(root))?;
     steps.extend(foreign_and_sockets(root, settings));
     Ok(steps)
 }
 
 /// As [`for_session`], for a caller that waits: without what is only old.
-pub(super) fn at_once(root: &Root, settings: &Settings) -> Result<Vec<Step>, Failure> {
-    let mut steps = reap::act_at_once(root, PROGRAM)?;
+pub(super) fn at_once(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
+    let mut steps = reap::reap_urgent(root, PROGRAM)?;
     steps.extend(foreign_and_sockets(root, settings));
     Ok(steps)
 }
 
-fn foreign_and_sockets(root: &Root, settings: &Settings) -> Vec<Step> {
-    let mut steps = reap::foreign_unattended(root, settings, false);
+fn foreign_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapStep> {
+    let mut steps = reap::reap_unowned_unattended(root, settings, false);
     // Afterwards: a relay that was ended holds its socket no longer.
-    steps.extend(reap::sockets(&settings.reap_sockets, false));
+    steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     steps
 }
 

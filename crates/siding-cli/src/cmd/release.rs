@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use siding_core::link::AskError;
-use siding_core::view::Detail;
-use siding_core::watch::{Watch, WatchError};
+use siding_core::shim_client::ShimRequestError;
+use siding_core::view::ViewDetail;
+use siding_core::watch::{TaskWatch, WatchError};
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
 use siding_model::notice::Coverage;
@@ -46,11 +46,11 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let id = root.resolve(&self.id)?;
-        let before = Task::read(&root, id)?.view(&root, Detail::Full);
-        let mut watch = Watch::open(&root, PROGRAM, id)?;
+        let before = Task::read(&root, id)?.view(&root, ViewDetail::Full);
+        let mut watch = TaskWatch::open(&root, PROGRAM, id)?;
         let request = ShimRequest::Release { by: "user".to_owned() };
-        match watch.ask(&request, ANSWER_MS) {
-            Err(WatchError::Ask { source: AskError::Refused { why }, .. }) => {
+        match watch.request(&request, ANSWER_MS) {
+            Err(WatchError::Ask { source: ShimRequestError::Refused { why }, .. }) => {
                 return Err(refused(id, &why));
             }
             result => drop(result?),
@@ -61,7 +61,7 @@ impl Args {
         }
         let said = words(id, &before.processes);
         if self.json {
-            let mut view = task.view(&root, Detail::Full);
+            let mut view = task.view(&root, ViewDetail::Full);
             view.message = Some(said);
             render::json::print(&view)?;
         } else {

@@ -57,7 +57,7 @@ impl Args {
         let settings = context::settings()?;
         // Nothing is to count as running that does not.
         let _failures_were_reported = context::recover_all(&root)?;
-        let until = clock::wall();
+        let until = clock::unix_now();
         let back = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
         let period = Period { since: until.plus_ms(back.saturating_neg()), until };
         let runs = past::ask(&root, |history| history.runs(&Filter::default(), RUNS_MAX))?;

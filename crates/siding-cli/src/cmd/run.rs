@@ -10,12 +10,12 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use siding_core::launch::Shim;
+use siding_core::launch::IdleShim;
 use siding_core::output;
-use siding_core::run::{self, Begun};
+use siding_core::run::{self, LaunchResult};
 use siding_core::sys::signals::SignalFd;
-use siding_core::view::Detail;
-use siding_core::watch::Watch;
+use siding_core::view::ViewDetail;
+use siding_core::watch::TaskWatch;
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::BackgroundReason;
@@ -161,24 +161,24 @@ enum From {
 
 impl Args {
     /// Runs the command; `shim` is to keep it.
-    pub(crate) fn run(self, shim: io::Result<Shim>) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let plan = begin::plan(&self, &root)?;
         // From here on an interrupt is a message, so that none can fall between start and wait.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
         let begun = match begin::begin(&self, &root, &plan, shim)? {
-            Begun::Started(link) => link,
-            Begun::Duplicate(first) => return self.duplicate(&root, first),
+            LaunchResult::Started(link) => link,
+            LaunchResult::Duplicate(first) => return self.duplicate(&root, first),
         };
-        let mut watch = Watch::over(&root, PROGRAM, plan.spec.task_id, begun);
+        let mut watch = TaskWatch::from_connection(&root, PROGRAM, plan.spec.task_id, begun);
         let quiet = self.json || self.background;
         let show = if quiet { follow::Show::Nothing } else { follow::Show::Output };
         let followed = match follow::follow(&mut watch, &plan, &signals, show) {
             Ok(followed) => followed,
             Err(failure) => {
                 drop(watch);
-                run::clear_unborn(&root, &plan.spec);
+                run::clear_unrecorded(&root, &plan.spec);
                 return Err(failure);
             }
         };
@@ -223,17 +223,17 @@ impl Args {
 
     fn print_json(
         &self,
-        root: &siding_core::store::Root,
+        root: &siding_core::store::StateDir,
         task: &Task,
         plan: &begin::Plan,
     ) -> Result<out::Reader, Failure> {
-        let mut view = task.view(root, Detail::Full);
+        let mut view = task.view(root, ViewDetail::Full);
         expect(root, &mut view);
         let keep_head = task.state.spec.keep_head;
         let is_over = view.outcome.is_some() || view.leader_outcome.is_some();
         let excerpt = match is_over {
             true => output::excerpt(&task.dir, keep_head, plan.output_max_bytes),
-            false => output::so_far(&task.dir, keep_head, plan.handover_max_bytes),
+            false => output::handover_excerpt(&task.dir, keep_head, plan.handover_max_bytes),
         };
         if let Ok(excerpt) = excerpt {
             view.output.text = Some(excerpt.text);
@@ -246,7 +246,7 @@ impl Args {
     /// Says on standard error what the command's own output does not: it belongs to the command.
     fn print_text(
         &self,
-        root: &siding_core::store::Root,
+        root: &siding_core::store::StateDir,
         task: &Task,
         plan: &begin::Plan,
     ) -> Result<out::Reader, Failure> {
@@ -257,7 +257,7 @@ impl Args {
         if self.background {
             reader = out::print(&format!("{}\n", task.state.spec.task_id))?;
         }
-        let mut view = task.view(root, Detail::Full);
+        let mut view = task.view(root, ViewDetail::Full);
         expect(root, &mut view);
         if self.background && !task.state.is_live() {
             // Nobody has seen what it wrote, and this is all that is told of its end.
@@ -280,11 +280,11 @@ impl Args {
     /// Reports the task that runs the same command already.
     fn duplicate(
         &self,
-        root: &siding_core::store::Root,
+        root: &siding_core::store::StateDir,
         first: siding_model::id::TaskId,
     ) -> Result<ExitCode, Failure> {
         let task = Task::read(root, first)?;
-        let mut view = task.view(root, Detail::Full);
+        let mut view = task.view(root, ViewDetail::Full);
         view.duplicate_of = Some(first);
         let message = format!(
             "not started: the same command runs already in the same directory as {first}; \
@@ -302,7 +302,7 @@ impl Args {
 
 /// Adds what is usual for a command that was handed over. Who asked for the background waits for
 /// nothing, not even for this.
-fn expect(root: &siding_core::store::Root, view: &mut TaskView) {
+fn expect(root: &siding_core::store::StateDir, view: &mut TaskView) {
     if view.placement.why != Some(BackgroundReason::Asked) {
         past::expect(root, std::slice::from_mut(view));
     }

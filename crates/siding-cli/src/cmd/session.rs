@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::reap::Step;
+use siding_core::reap::ReapStep;
 use siding_core::session::Session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::BootId;
 use siding_model::spec::TaskSpec;
@@ -58,7 +58,7 @@ impl Args {
 
 /// Returns the specifications of the tasks that have not ended. One that cannot be read is left
 /// out: recovery has said why.
-pub(super) fn running(root: &Root) -> Result<Vec<TaskSpec>, Failure> {
+pub(super) fn running(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     let live = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
         task.state.is_live().then_some(task.state.spec)
@@ -84,7 +84,7 @@ enum Standing {
 
 impl Standing {
     fn of(session: &Session, boot: &BootId) -> Self {
-        match (session.closed, session.is_live(boot)) {
+        match (session.is_closed, session.is_live(boot)) {
             (true, _) => Self::Closed,
             (false, true) => Self::Live,
             (false, false) if session.may_live_elsewhere(boot) => Self::Elsewhere,
@@ -125,7 +125,7 @@ struct SessionView {
     under: Option<SessionId>,
     /// What was cleared when it was opened; only there then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reaped: Option<Vec<Step>>,
+    reaped: Option<Vec<ReapStep>>,
 }
 
 impl SessionView {
@@ -134,9 +134,9 @@ impl SessionView {
             session_id: session.id.clone(),
             owner_pid: Some(session.owner(boot).pid),
             state: Standing::of(session, boot),
-            opened_at: Some(session.opened.rfc3339()),
+            opened_at: Some(session.opened_at.rfc3339()),
             running,
-            under: session.under.clone(),
+            under: session.parent.clone(),
             reaped: None,
         }
     }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use siding_core::output;
-use siding_core::store::Root;
-use siding_core::view::Detail;
+use siding_core::store::StateDir;
+use siding_core::view::ViewDetail;
 use siding_core::why;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
@@ -75,9 +75,9 @@ impl Args {
     }
 }
 
-fn view(root: &Root, text: &str, max_bytes: usize) -> Result<(TaskView, TaskState), Failure> {
+fn view(root: &StateDir, text: &str, max_bytes: usize) -> Result<(TaskView, TaskState), Failure> {
     let task = Task::find(root, text)?;
-    let mut view = task.view(root, Detail::Full);
+    let mut view = task.view(root, ViewDetail::Full);
     let excerpt =
         output::excerpt(&task.dir, task.state.spec.keep_head, max_bytes).map_err(|error| {
             Failure::new(format!("task {}: could not read its output: {error}", view.task_id))
@@ -86,7 +86,7 @@ fn view(root: &Root, text: &str, max_bytes: usize) -> Result<(TaskView, TaskStat
     view.output.truncated = excerpt.truncated;
     past::expect(root, std::slice::from_mut(&mut view));
     if task.state.is_live() {
-        view.usage = why::usage(&task.dir);
+        view.usage = why::request_usage(&task.dir);
     }
     view.message = render::advice(root, &view);
     Ok((view, task.state))

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::stop::{self, How};
-use siding_core::store::Root;
-use siding_core::view::Detail;
-use siding_core::{lanes, session};
+use siding_core::stop::{self, StopOptions};
+use siding_core::store::StateDir;
+use siding_core::view::ViewDetail;
+use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Coverage;
 use siding_model::signal::Signal;
@@ -64,7 +64,9 @@ impl Args {
         }
         let mut tasks = Vec::new();
         // All are asked at once: a hundred stops take as long as the slowest.
-        for result in lanes::map(&ids, lanes::WAITING, |id| self.stop_one(&root, *id)) {
+        for result in
+            parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_one(&root, *id))
+        {
             match result {
                 Ok(task) => tasks.push(task),
                 Err(failure) => {
@@ -74,7 +76,7 @@ impl Args {
             }
         }
         let views: Vec<TaskView> =
-            tasks.iter().map(|task| task.view(&root, Detail::Full)).collect();
+            tasks.iter().map(|task| task.view(&root, ViewDetail::Full)).collect();
         let reader = if self.json {
             match views.as_slice() {
                 [view] if !self.all && self.ids.len() == 1 => render::json::print_to_reader(view)?,
@@ -99,7 +101,7 @@ impl Args {
 
     /// Returns the tasks to stop, and how many names no task has, or may be meant and cannot be read:
     /// they are reported, and the others are stopped all the same.
-    fn chosen(&self, root: &Root) -> Result<(Vec<TaskId>, usize), Failure> {
+    fn chosen(&self, root: &StateDir) -> Result<(Vec<TaskId>, usize), Failure> {
         if !self.all {
             let mut unknown = 0;
             let mut ids = Vec::new();
@@ -116,20 +118,20 @@ impl Args {
         }
         let Some(session) = &self.session else { return Ok((root.live_tasks()?, 0)) };
         // With what its subagents have started.
-        let sessions = session::family(root, session)?;
-        let own = stop::running(root, |spec| sessions.contains(&spec.session_id))?;
+        let sessions = session::session_tree(root, session)?;
+        let own = stop::list_running(root, |spec| sessions.contains(&spec.session_id))?;
         if own.specs.is_empty() {
             context::expect_known(root, session)?;
         }
-        for (id, error) in &own.unread {
+        for (id, error) in &own.unreadable {
             Failure::new(format!("task {id} may belong to `{session}`: {error}")).report();
         }
         let ids = own.specs.iter().map(|spec| spec.task_id).collect();
-        Ok((ids, own.unread.len()))
+        Ok((ids, own.unreadable.len()))
     }
 
-    fn stop_one(&self, root: &Root, id: TaskId) -> Result<Task, Failure> {
-        let how = How { by: "user", grace: self.grace, signal: self.signal };
+    fn stop_one(&self, root: &StateDir, id: TaskId) -> Result<Task, Failure> {
+        let how = StopOptions { requested_by: "user", grace: self.grace, signal: self.signal };
         stop::stop(root, PROGRAM, id, how)?;
         Task::read(root, id)
     }

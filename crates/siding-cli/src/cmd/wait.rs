@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::settings::Environment;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
-use siding_core::view::Detail;
-use siding_core::wait::{Answer, Hit, Waiter};
+use siding_core::view::ViewDetail;
+use siding_core::wait::{MetCondition, WaitResult, Waiter};
 use siding_model::duration;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
@@ -109,7 +109,7 @@ impl Args {
             WaitVerdict::Timeout => ExitCode::from(exit::TIMED_OUT),
         };
         let told: Vec<TaskId> =
-            answer.hits.iter().filter(|hit| tells_end(hit)).map(|hit| hit.task_id).collect();
+            answer.met.iter().filter(|hit| tells_end(hit)).map(|hit| hit.task_id).collect();
         let reader = if self.json {
             render::json::print_to_reader(&answer.view(bound_ms))?
         } else {
@@ -125,15 +125,17 @@ impl Args {
 
     fn print_text(
         &self,
-        root: &Root,
-        answer: &Answer,
+        root: &StateDir,
+        answer: &WaitResult,
         bound: Duration,
     ) -> Result<out::Reader, Failure> {
         let mut text = String::new();
-        for hit in &answer.hits {
+        for hit in &answer.met {
             let line = match &hit.detail {
                 Some(detail) if !tells_end(hit) => hit_line(hit, detail),
-                _ => render::ended_line(&Task::read(root, hit.task_id)?.view(root, Detail::Brief)),
+                _ => render::ended_line(
+                    &Task::read(root, hit.task_id)?.view(root, ViewDetail::Brief),
+                ),
             };
             text.push_str(&line);
             text.push('\n');
@@ -179,7 +181,7 @@ fn bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
 }
 
 /// Returns the tasks, each once, in the order in which they were named.
-fn distinct(root: &Root, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
+fn distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
     for text in texts {
@@ -192,11 +194,11 @@ fn distinct(root: &Root, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
 }
 
 /// Whether this says how the task ended.
-const fn tells_end(hit: &Hit) -> bool {
+const fn tells_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
 
 /// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
-fn hit_line(hit: &Hit, detail: &WaitDetail) -> String {
+fn hit_line(hit: &MetCondition, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), print::WIDTH)
 }

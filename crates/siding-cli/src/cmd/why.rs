@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use siding_core::store::Root;
-use siding_core::view::Detail;
+use siding_core::store::StateDir;
+use siding_core::view::ViewDetail;
 use siding_core::why::{self, WhyError};
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
@@ -50,9 +50,9 @@ impl Args {
     }
 }
 
-fn ask(root: &Root, id: TaskId) -> Result<WhyView, Failure> {
+fn ask(root: &StateDir, id: TaskId) -> Result<WhyView, Failure> {
     context::recover(root, id)?;
-    why::view(root, PROGRAM, id).or_else(|error| match error {
+    why::why_view(root, PROGRAM, id).or_else(|error| match error {
         WhyError::Ended(id) => Err(ended(root, &Task::read(root, id)?)),
         WhyError::Watch(error) => Err(error.into()),
         error @ WhyError::Ask { .. } => {
@@ -61,8 +61,8 @@ fn ask(root: &Root, id: TaskId) -> Result<WhyView, Failure> {
     })
 }
 
-fn ended(root: &Root, task: &Task) -> Failure {
-    let view = task.view(root, Detail::Brief);
+fn ended(root: &StateDir, task: &Task) -> Failure {
+    let view = task.view(root, ViewDetail::Brief);
     let id = view.task_id;
     let how = view.outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
     Failure::new(format!("task {id} has ended{how}"))

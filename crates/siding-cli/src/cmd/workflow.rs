@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use siding_agent::workflow::{WorkflowError, read_journal, task};
-use siding_core::launch::Shim;
-use siding_core::store::Root;
+use siding_core::launch::IdleShim;
+use siding_core::store::StateDir;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::spec::TaskCommand as Words;
@@ -110,7 +110,7 @@ impl How {
         run.json = self.json;
         let words = words.into_iter().map(Into::into);
         run.command = [program.into(), task::INNER.into()].into_iter().chain(words).collect();
-        run.run(Shim::start(PROGRAM))
+        run.run(IdleShim::start(PROGRAM))
     }
 }
 
@@ -119,7 +119,7 @@ fn millis(time: Duration) -> String {
 }
 
 /// Finds a workflow by a piece of the id of one of its tasks.
-fn find(root: &Root, text: &str) -> Result<TaskId, Failure> {
+fn find(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     let id = match (root.resolve(text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
         // Its task was removed, and perhaps not yet what its session keeps.
@@ -147,7 +147,7 @@ fn word_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
 }
 
 /// Returns the tasks that carry out a workflow of this file now.
-fn carrying_out(root: &Root, file: &str) -> Result<Vec<TaskId>, Failure> {
+fn carrying_out(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
     let is_of_file = |id: &TaskId| {
         let Ok(task) = Task::read(root, *id) else { return false };
         let of_file = word_after(&task.state, task::FILE).map(|of| of == file);

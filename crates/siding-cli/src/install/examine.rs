@@ -7,7 +7,7 @@ mod version;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use siding_core::doctor::{Check, State, Weight};
+use siding_core::doctor::{Check, CheckState, CheckWeight};
 use siding_core::sys::file;
 
 use self::reading::Reading;
@@ -54,19 +54,19 @@ impl Findings {
             findings.push(check, repair);
         }
         let (state, found) = if timer::is_on() {
-            (State::Ok, "runs the reaper every 15 minutes")
+            (CheckState::Ok, "runs the reaper every 15 minutes")
         } else {
-            (State::Missing, "not installed")
+            (CheckState::Missing, "not installed")
         };
         let without = "what crashed sessions left is cleared only when a session starts";
         let found = found.to_owned();
-        let check = Check { name: "timer", state, weight: Weight::Comfort, found, without };
+        let check = Check { name: "timer", state, weight: CheckWeight::Comfort, found, without };
         findings.push(check, Some("siding install timer".to_owned()));
         Ok(findings)
     }
 
     fn push(&mut self, check: Check, repair: Option<String>) {
-        if let (true, Some(repair)) = (check.state != State::Ok, repair) {
+        if let (true, Some(repair)) = (check.state != CheckState::Ok, repair) {
             self.repairs.insert(check.name, repair);
         }
         self.checks.push(check);
@@ -75,16 +75,16 @@ impl Findings {
     fn host_program(&mut self, host: Host) {
         let path = search(host.program());
         let (state, found) = match &path {
-            None => (State::Missing, format!("no `{}` in the search path", host.program())),
+            None => (CheckState::Missing, format!("no `{}` in the search path", host.program())),
             Some(path) => match version::of(path) {
-                Ok(version) => (State::Ok, format!("`{}`, {version}", path.display())),
+                Ok(version) => (CheckState::Ok, format!("`{}`, {version}", path.display())),
                 Err(why) => {
-                    (State::Limited, format!("`{}`, version not known: {why}", path.display()))
+                    (CheckState::Limited, format!("`{}`, version not known: {why}", path.display()))
                 }
             },
         };
         let without = "there is nothing to be installed in";
-        let check = Check { name: "host", state, weight: Weight::Guarantee, found, without };
+        let check = Check { name: "host", state, weight: CheckWeight::Guarantee, found, without };
         self.push(check, None);
     }
 
@@ -96,12 +96,12 @@ impl Findings {
         // One file may have a place for each scope.
         shown.dedup();
         let (state, found) = match (faults.as_slice(), shown.is_empty()) {
-            ([], true) => (State::Ok, "none there".to_owned()),
-            ([], false) => (State::Ok, shown.join(", ")),
-            (faults, _) => (State::Missing, faults.join("; ")),
+            ([], true) => (CheckState::Ok, "none there".to_owned()),
+            ([], false) => (CheckState::Ok, shown.join(", ")),
+            (faults, _) => (CheckState::Missing, faults.join("; ")),
         };
         let without = "the host ignores the whole file, with everything siding has there";
-        let check = Check { name: "files", state, weight: Weight::Guarantee, found, without };
+        let check = Check { name: "files", state, weight: CheckWeight::Guarantee, found, without };
         let repair = format!("correct that line, then `siding install {}`", host.name());
         self.push(check, Some(repair));
     }
@@ -134,14 +134,14 @@ impl Findings {
         let missing: Vec<String> =
             wanted.iter().filter(|entry| !has(entry)).map(Entry::title).collect();
         let (state, found) = if all.is_empty() {
-            (State::Missing, "none of siding's".to_owned())
+            (CheckState::Missing, "none of siding's".to_owned())
         } else if missing.is_empty() {
-            (State::Ok, format!("all {} entries, {}", wanted.len(), scope.words()))
+            (CheckState::Ok, format!("all {} entries, {}", wanted.len(), scope.words()))
         } else {
-            (State::Limited, format!("missing: {}", missing.join(", ")))
+            (CheckState::Limited, format!("missing: {}", missing.join(", ")))
         };
         let without = "the session is not opened, commands are not adopted, notices do not arrive";
-        let check = Check { name: "hooks", state, weight: Weight::Guarantee, found, without };
+        let check = Check { name: "hooks", state, weight: CheckWeight::Guarantee, found, without };
         self.push(check, Some(install.clone()));
         let opens = all.iter().any(|(_, _, found)| found.word == "session-start");
         self.session_start(host, opens, &install);
@@ -150,12 +150,12 @@ impl Findings {
         self.duplicates(host, &all);
         self.budget(host, &all, program);
         let (state, found) = match off.as_slice() {
-            [] => (State::Ok, "not switched off".to_owned()),
-            off => (State::Missing, format!("switched off by {}", off.join(", "))),
+            [] => (CheckState::Ok, "not switched off".to_owned()),
+            off => (CheckState::Missing, format!("switched off by {}", off.join(", "))),
         };
         let without = "the host calls no hook at all";
         let check =
-            Check { name: "hooks allowed", state, weight: Weight::Guarantee, found, without };
+            Check { name: "hooks allowed", state, weight: CheckWeight::Guarantee, found, without };
         self.push(check, Some("take that setting out".to_owned()));
     }
 
@@ -165,13 +165,14 @@ impl Findings {
             return;
         }
         let (state, found) = if there {
-            (State::Ok, "the hook of SessionStart writes the line that shells read first")
+            (CheckState::Ok, "the hook of SessionStart writes the line that shells read first")
         } else {
-            (State::Missing, "no hook of SessionStart")
+            (CheckState::Missing, "no hook of SessionStart")
         };
         let without = "its commands are not adopted: no deadline, no stop with the session";
         let found = found.to_owned();
-        let check = Check { name: "adoption", state, weight: Weight::Guarantee, found, without };
+        let check =
+            Check { name: "adoption", state, weight: CheckWeight::Guarantee, found, without };
         self.push(check, Some(install.to_owned()));
     }
 
@@ -191,9 +192,9 @@ impl Findings {
             budgets => budgets.join(", "),
         };
         // Two scopes with two budgets race, and either may win.
-        let state = if budgets.len() > 1 { State::Limited } else { State::Ok };
+        let state = if budgets.len() > 1 { CheckState::Limited } else { CheckState::Ok };
         let without = "a foreground command is moved to the background at either budget";
-        let check = Check { name: "budget", state, weight: Weight::Comfort, found, without };
+        let check = Check { name: "budget", state, weight: CheckWeight::Comfort, found, without };
         let repair = format!("siding install {} --budget D with one scope", host.name());
         self.push(check, Some(repair));
     }
@@ -211,27 +212,27 @@ impl Findings {
         if called.is_empty() {
             return;
         }
-        let mut worst = State::Ok;
+        let mut worst = CheckState::Ok;
         let mut said = Vec::new();
         for one in called {
             let path =
                 if one.contains('/') { Some(Path::new(one).to_owned()) } else { search(one) };
             let (state, what) = match path {
-                Some(path) if !file::is_program(&path) => (State::Missing, "is no program"),
-                Some(path) if file::is_same(&path, Path::new(&program.path)) => {
-                    (State::Ok, "is this siding")
+                Some(path) if !file::is_program(&path) => (CheckState::Missing, "is no program"),
+                Some(path) if file::is_same_file(&path, Path::new(&program.path)) => {
+                    (CheckState::Ok, "is this siding")
                 }
-                Some(_) => (State::Limited, "is another siding than this one"),
-                None => (State::Missing, "is not in the search path"),
+                Some(_) => (CheckState::Limited, "is another siding than this one"),
+                None => (CheckState::Missing, "is not in the search path"),
             };
-            if state == State::Missing || worst == State::Ok {
+            if state == CheckState::Missing || worst == CheckState::Ok {
                 worst = state;
             }
             said.push(format!("`{one}` {what}"));
         }
         let without = "the host says that its hook failed, or a siding of another age answers";
         let found = said.join(", ");
-        let check = Check { name, state: worst, weight: Weight::Guarantee, found, without };
+        let check = Check { name, state: worst, weight: CheckWeight::Guarantee, found, without };
         self.push(check, Some(install.to_owned()));
     }
 
@@ -253,12 +254,16 @@ impl Findings {
         twice.sort();
         twice.dedup();
         let (state, found) = if twice.is_empty() {
-            (State::Ok, "each event calls siding once".to_owned())
+            (CheckState::Ok, "each event calls siding once".to_owned())
         } else {
-            (State::Limited, format!("more than once, in different words: {}", twice.join(", ")))
+            (
+                CheckState::Limited,
+                format!("more than once, in different words: {}", twice.join(", ")),
+            )
         };
         let without = "each notice may come twice, each command be judged twice";
-        let check = Check { name: "one of each", state, weight: Weight::Guarantee, found, without };
+        let check =
+            Check { name: "one of each", state, weight: CheckWeight::Guarantee, found, without };
         let repair =
             extra.map(|scope| install_command(host, scope).replacen("install", "uninstall", 1));
         self.push(check, repair);
@@ -273,12 +278,17 @@ impl Findings {
         let scope = found.first().map_or(Scope::User, |(file, _)| file.scope);
         let install = install_command(host, scope);
         let (state, shown) = match found.first() {
-            None => (State::Missing, "no entry".to_owned()),
-            Some((file, _)) => (State::Ok, format!("in `{}`", file.target.path.display())),
+            None => (CheckState::Missing, "no entry".to_owned()),
+            Some((file, _)) => (CheckState::Ok, format!("in `{}`", file.target.path.display())),
         };
         let without = "the host has none of siding's tools";
-        let check =
-            Check { name: "MCP server", state, weight: Weight::Guarantee, found: shown, without };
+        let check = Check {
+            name: "MCP server",
+            state,
+            weight: CheckWeight::Guarantee,
+            found: shown,
+            without,
+        };
         self.push(check, Some(install.clone()));
         let called = found.iter().map(|(_, called)| called.as_str()).collect();
         self.programs("MCP program", called, program, &install);
@@ -293,14 +303,16 @@ impl Findings {
             let set = file.text.as_deref().and_then(|text| toml::shell_file(text).ok().flatten());
             let (state, found) = match set {
                 Some(path) if Path::new(&path).exists() => {
-                    (State::Ok, format!("BASH_ENV=`{path}`"))
+                    (CheckState::Ok, format!("BASH_ENV=`{path}`"))
                 }
-                Some(path) => (State::Missing, format!("BASH_ENV=`{path}`, which is not there")),
-                None => (State::Missing, "BASH_ENV is not set".to_owned()),
+                Some(path) => {
+                    (CheckState::Missing, format!("BASH_ENV=`{path}`, which is not there"))
+                }
+                None => (CheckState::Missing, "BASH_ENV is not set".to_owned()),
             };
             let without = "its commands are not adopted: no deadline, no stop with the session";
             let check =
-                Check { name: "adoption", state, weight: Weight::Guarantee, found, without };
+                Check { name: "adoption", state, weight: CheckWeight::Guarantee, found, without };
             let repair = format!(
                 "{}, or BASH_ENV = \"{}\" in your own [shell_environment_policy.set]",
                 install_command(host, Scope::User),

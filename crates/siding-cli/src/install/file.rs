@@ -118,7 +118,8 @@ impl Original {
     /// The operating system's.
     pub(crate) fn back_up(&self) -> Result<Option<PathBuf>, InstallError> {
         let Some(bytes) = &self.bytes else { return Ok(None) };
-        let now: String = clock::wall().rfc3339().chars().filter(char::is_ascii_digit).collect();
+        let now: String =
+            clock::unix_now().rfc3339().chars().filter(char::is_ascii_digit).collect();
         let stamp = now.get(..14).unwrap_or(&now);
         let mut path = beside(&self.path, &format!("{BACKUP}{stamp}"));
         let mut again = 2;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::fnv::Fnv1a;
 
 use super::error::InstallError;
@@ -36,7 +36,7 @@ impl Memory {
     ///
     /// When there is no place for siding's state.
     pub(crate) fn find() -> Result<Self, Failure> {
-        let state = Root::default_path().ok_or_else(|| {
+        let state = StateDir::default_path().ok_or_else(|| {
             Failure::new("there is no place for siding's state: HOME is not set")
                 .with_hint("set SIDING_STATE_DIR to a directory of your own")
         })?;

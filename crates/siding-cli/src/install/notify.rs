@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::settings::Webhook;
 
 use super::file::Original;
@@ -165,7 +165,7 @@ pub(crate) fn stored_address(state: &Path, host: &str) -> Result<Option<Webhook>
 
 /// Whether an address is stored for a host.
 pub(crate) fn has_address(host: &str) -> bool {
-    Root::default_path()
+    StateDir::default_path()
         .is_some_and(|state| stored_address(&state, host).is_ok_and(|it| it.is_some()))
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn has_address(host: &str) -> bool {
 ///
 /// When it cannot be written.
 pub(crate) fn store_address(host: &str, address: &Webhook) -> Result<bool, Failure> {
-    let Some(state) = Root::default_path() else { return Ok(false) };
+    let Some(state) = StateDir::default_path() else { return Ok(false) };
     if stored_address(&state, host).ok().flatten().as_ref() == Some(address) {
         return Ok(false);
     }
@@ -191,7 +191,7 @@ pub(crate) fn store_address(host: &str, address: &Webhook) -> Result<bool, Failu
 ///
 /// When it cannot be removed.
 pub(crate) fn forget_address(host: &str) -> Result<bool, Failure> {
-    let Some(state) = Root::default_path() else { return Ok(false) };
+    let Some(state) = StateDir::default_path() else { return Ok(false) };
     let path = address_path(&state, host);
     match fs::remove_file(&path) {
         Ok(()) => Ok(true),

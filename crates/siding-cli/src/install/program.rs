@@ -37,7 +37,7 @@ impl Program {
             return Err(Failure::new(message).with_hint("call siding again by its new path"));
         }
         // A link in the search path outlives the version it leads to.
-        let on_path = search(USUAL).filter(|found| file::is_same(found, &own));
+        let on_path = search(USUAL).filter(|found| file::is_same_file(found, &own));
         let path = on_path.as_deref().unwrap_or(&own);
         let Some(text) = path.to_str() else {
             return Err(Failure::new(format!("the path `{}` is not UTF-8", path.display()))

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::text::one_line;
 
 use super::hosts::Places;
@@ -81,7 +81,7 @@ fn targets(places: &Places, program: &Program) -> Vec<Target> {
 /// starts it knows nothing of the variables of a person's shell.
 fn carried(places: &Places) -> Vec<(&'static str, String)> {
     let usual = places.home.join(".local/state/siding");
-    let state = Root::default_path().filter(|path| *path != usual);
+    let state = StateDir::default_path().filter(|path| *path != usual);
     let config = places.set("XDG_CONFIG_HOME");
     [("SIDING_STATE_DIR", state), ("XDG_CONFIG_HOME", config)]
         .into_iter()

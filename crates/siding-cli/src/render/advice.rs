@@ -1,7 +1,7 @@
 //! What a person or an agent should know or do next, in the words of the program.
 
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
@@ -9,12 +9,12 @@ use siding_model::task_view::TaskView;
 
 /// Returns what the one who looks at a task should know or do next, `None` when its outcome says
 /// all there is.
-pub(crate) fn advice(root: &Root, view: &TaskView) -> Option<String> {
+pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
     let channel = match session::has_notice_channel(root, &view.session_id) {
         true => NoticeChannel::Pushed,
         false => NoticeChannel::PollOnly,
     };
-    at(view, channel, clock::wall())
+    at(view, channel, clock::unix_now())
 }
 
 fn at(view: &TaskView, channel: NoticeChannel, now: UnixMs) -> Option<String> {

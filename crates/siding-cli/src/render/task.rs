@@ -108,7 +108,8 @@ impl Sheet {
                 view.expected_runs.map_or_else(String::new, |runs| format!(" ({runs} runs)"));
             self.block("usually", &words(&format!("{usual}{runs}"), VALUE));
         }
-        if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::wall())) {
+        if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
+        {
             let left = std::time::Duration::from_secs(left.as_secs());
             self.line("deadline", &format!("{at}, in {}", format_duration(left)));
         }

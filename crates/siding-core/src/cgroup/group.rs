@@ -8,26 +8,26 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::process::ProcRef;
 
-use super::own::v2_path;
-use super::{name, task_of};
-use crate::store::Root;
+use super::delegation::v2_path;
+use super::{group_name, parse_group_name};
+use crate::store::StateDir;
 use crate::sys::{cgroupfs, file, procfs};
 use crate::tree;
 
 /// The group of one task, which may or may not be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct TaskGroup {
     id: TaskId,
     dir: PathBuf,
 }
 
-impl Group {
+impl TaskGroup {
     /// Returns the group on a task's record. A path that siding cannot have made is none.
     #[must_use]
-    pub fn of(task: &TaskState) -> Option<Self> {
+    pub fn from_task(task: &TaskState) -> Option<Self> {
         let id = task.spec.task_id;
         let dir = PathBuf::from(task.cgroup.as_deref()?);
-        (dir.is_absolute() && dir.file_name().and_then(task_of) == Some(id))
+        (dir.is_absolute() && dir.file_name().and_then(parse_group_name) == Some(id))
             .then_some(Self { id, dir })
     }
 
@@ -36,7 +36,7 @@ impl Group {
     /// # Errors
     ///
     /// The operating system's, `EEXIST` included: a group that has been used is not used again.
-    pub fn make(&self) -> io::Result<OwnedFd> {
+    pub fn create(&self) -> io::Result<OwnedFd> {
         std::fs::create_dir(&self.dir)?;
         file::open_directory(&self.dir)
     }
@@ -50,7 +50,7 @@ impl Group {
     /// Whether it is there.
     #[must_use]
     pub fn exists(&self) -> bool {
-        cgroupfs::is_here(&self.dir)
+        cgroupfs::is_cgroup2(&self.dir)
     }
 
     /// Whether anything lives in it.
@@ -65,19 +65,19 @@ impl Group {
     /// One that was listed may have started another and be gone before it is looked at. So nobody
     /// is said to live there before a list of which nobody was gone.
     #[must_use]
-    pub fn members(&self, root: &Root) -> Vec<ProcRef> {
+    pub fn members(&self, root: &StateDir) -> Vec<ProcRef> {
         /// Lists after which the rest is left to the next look.
-        const MOST: u32 = 100;
+        const MAX_MEMBER_SCANS: u32 = 100;
         let mark = self.id.birthmark();
-        for _ in 0..MOST {
-            let listed = self.pids();
+        for _ in 0..MAX_MEMBER_SCANS {
+            let listed = self.member_pids();
             let mut found: Vec<ProcRef> =
                 listed.iter().filter_map(|pid| procfs::identify(*pid)).collect();
             // Read after who it is: the number may have changed hands since it was listed.
-            found.retain(|process| self.holds(process.pid) && tree::lives(*process));
+            found.retain(|process| self.contains(process.pid) && tree::is_alive(*process));
             let is_whole =
                 found.len() == listed.len() && !(listed.is_empty() && self.is_populated());
-            found.retain(|process| !tree::is_foreign(root, mark, process.pid));
+            found.retain(|process| !tree::is_of_other_task(root, mark, process.pid));
             if is_whole || !found.is_empty() {
                 return found;
             }
@@ -87,11 +87,11 @@ impl Group {
 
     /// Whether a process is in it, or below it.
     #[must_use]
-    pub fn holds(&self, pid: i32) -> bool {
+    pub fn contains(&self, pid: i32) -> bool {
         let Ok(groups) = std::fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
             return false;
         };
-        let own = name(self.id);
+        let own = group_name(self.id);
         v2_path(&groups).is_some_and(|path| path.split('/').any(|part| part == own))
     }
 
@@ -99,11 +99,11 @@ impl Group {
     ///
     /// Does nothing when somebody is in it who must not be killed with the task: this process, or
     /// one of another task. The sweep that follows knows each process by itself.
-    pub fn kill(&self, root: &Root) {
+    pub fn kill(&self, root: &StateDir) {
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let mark = self.id.birthmark();
-        let spared = |pid: i32| pid == own || tree::is_foreign(root, mark, pid);
-        if !self.pids().into_iter().any(spared) {
+        let is_excluded = |pid: i32| pid == own || tree::is_of_other_task(root, mark, pid);
+        if !self.member_pids().into_iter().any(is_excluded) {
             // Older kernels cannot, and the sweep needs no help.
             let _not_there = cgroupfs::open(&self.dir).and_then(cgroupfs::kill);
         }
@@ -115,17 +115,17 @@ impl Group {
         if std::fs::remove_dir(&self.dir).is_ok() {
             return true;
         }
-        for below in self.groups_below(|_| true).iter().rev() {
+        for below in self.descendant_groups(|_| true).iter().rev() {
             let _in_use = std::fs::remove_dir(below);
         }
         std::fs::remove_dir(&self.dir).is_ok() || !self.exists()
     }
 
     /// Returns the numbers of everything that lives in it and below it.
-    fn pids(&self) -> Vec<i32> {
+    fn member_pids(&self) -> Vec<i32> {
         let is_populated =
             |dir: &Path| cgroupfs::open(dir).and_then(cgroupfs::is_populated).unwrap_or(false);
-        let below = self.groups_below(is_populated);
+        let below = self.descendant_groups(is_populated);
         let list = |dir: &PathBuf| cgroupfs::open(dir).and_then(cgroupfs::processes);
         let mut found: Vec<i32> = std::iter::once(&self.dir)
             .chain(&below)
@@ -138,12 +138,12 @@ impl Group {
 
     /// Returns the directories of the groups below it that are `wanted` and not below an unwanted
     /// one, each after the one it lies in.
-    fn groups_below(&self, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    fn descendant_groups(&self, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         let mut next = 0;
         let mut dir = self.dir.clone();
         loop {
-            let names = cgroupfs::open(&dir).and_then(file::directories).unwrap_or_default();
+            let names = cgroupfs::open(&dir).and_then(file::list_directories).unwrap_or_default();
             found.extend(names.iter().map(|name| dir.join(name)).filter(|dir| wanted(dir)));
             let Some(following) = found.get(next) else { return found };
             dir.clone_from(following);

@@ -1,11 +1,11 @@
 //! What this user may have at once.
 
-use super::{Check, State, Weight, number_in};
-use crate::cgroup::Own;
-use crate::sys::{machine, process};
+use super::{Check, CheckState, CheckWeight, read_number};
+use crate::cgroup::OwnCgroup;
+use crate::sys::{process, system_info};
 
 /// Tasks at once that siding is made for.
-const TASKS: u64 = 1_000;
+const DESIGN_TASKS: u64 = 1_000;
 
 /// Looks at all of them.
 pub(super) fn checks() -> Vec<Check> {
@@ -13,14 +13,14 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn open_files() -> Check {
-    let bound = machine::open_files();
+    let bound = system_info::open_files_limit();
     // A wait holds one descriptor a task, recovery one a process.
-    let enough = bound.hard.is_none_or(|hard| hard >= 2 * TASKS);
+    let enough = bound.hard.is_none_or(|hard| hard >= 2 * DESIGN_TASKS);
     let shown = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |at| at.to_string());
     Check {
         name: "RLIMIT_NOFILE",
-        state: if enough { State::Ok } else { State::Limited },
-        weight: Weight::Guarantee,
+        state: if enough { CheckState::Ok } else { CheckState::Limited },
+        weight: CheckWeight::Guarantee,
         found: format!("{} soft, {} hard", shown(bound.soft), shown(bound.hard)),
         without: "one call cannot wait for 1,000 tasks at once (2,000 hard are enough)",
     }
@@ -29,18 +29,18 @@ fn open_files() -> Check {
 fn processes() -> Check {
     let ordinary = process::effective_uid() != 0;
     let limits = [
-        ("RLIMIT_NPROC", machine::processes().soft.filter(|_| ordinary)),
+        ("RLIMIT_NPROC", system_info::process_limit().soft.filter(|_| ordinary)),
         ("pids.max of its cgroup", pids_max()),
-        ("kernel.pid_max", number_in("/proc/sys/kernel/pid_max")),
-        ("kernel.threads-max", number_in("/proc/sys/kernel/threads-max")),
+        ("kernel.pid_max", read_number("/proc/sys/kernel/pid_max")),
+        ("kernel.threads-max", read_number("/proc/sys/kernel/threads-max")),
     ];
     let least = limits.into_iter().filter_map(|(name, at)| Some((at?, name))).min();
     // A task is a shim and at least one process.
-    let enough = least.is_none_or(|(at, _)| at >= 3 * TASKS);
+    let enough = least.is_none_or(|(at, _)| at >= 3 * DESIGN_TASKS);
     Check {
         name: "processes",
-        state: if enough { State::Ok } else { State::Limited },
-        weight: Weight::Guarantee,
+        state: if enough { CheckState::Ok } else { CheckState::Limited },
+        weight: CheckWeight::Guarantee,
         found: least.map_or_else(
             || "no limit found".to_owned(),
             |(at, name)| format!("at most {at} ({name}): about {} tasks", at / 2),
@@ -51,14 +51,14 @@ fn processes() -> Check {
 
 /// Returns the smallest `pids.max` of this process's cgroup and those above it.
 fn pids_max() -> Option<u64> {
-    let own = Own::find()?.directory();
-    own.ancestors().filter_map(|path| number_in(path.join("pids.max").to_str()?)).min()
+    let own = OwnCgroup::find()?.directory();
+    own.ancestors().filter_map(|path| read_number(path.join("pids.max").to_str()?)).min()
 }
 
 fn pipe_pages() -> Check {
-    let soft = number_in("/proc/sys/fs/pipe-user-pages-soft").filter(|pages| *pages > 0);
+    let soft = read_number("/proc/sys/fs/pipe-user-pages-soft").filter(|pages| *pages > 0);
     // A quiet task's pipe has one page, a busy one's many for as long as it is busy.
-    let enough = soft.is_none_or(|pages| pages >= 4 * TASKS);
+    let enough = soft.is_none_or(|pages| pages >= 4 * DESIGN_TASKS);
     let found = match soft {
         Some(pages) if process::effective_uid() == 0 => format!("{pages}, which do not bind root"),
         Some(pages) => format!("{pages}; a quiet task takes one"),
@@ -66,19 +66,23 @@ fn pipe_pages() -> Check {
     };
     Check {
         name: "pipe-user-pages-soft",
-        state: if enough || process::effective_uid() == 0 { State::Ok } else { State::Limited },
-        weight: Weight::Guarantee,
+        state: if enough || process::effective_uid() == 0 {
+            CheckState::Ok
+        } else {
+            CheckState::Limited
+        },
+        weight: CheckWeight::Guarantee,
         found,
         without: "with 1,000 tasks all pipes of this user become small, and slow",
     }
 }
 
 fn inotify() -> Check {
-    let instances = number_in("/proc/sys/fs/inotify/max_user_instances");
+    let instances = read_number("/proc/sys/fs/inotify/max_user_instances");
     Check {
         name: "inotify",
-        state: State::present(instances.is_some_and(|instances| instances > 0)),
-        weight: Weight::Comfort,
+        state: CheckState::from_presence(instances.is_some_and(|instances| instances > 0)),
+        weight: CheckWeight::Comfort,
         found: instances.map_or_else(
             || "not there".to_owned(),
             |instances| format!("{instances} instances a user; no wait takes one"),

@@ -1,27 +1,28 @@
 //! Which network policies are enforced here.
 
-use super::{Check, State, Weight};
-use crate::net;
+use super::{Check, CheckState, CheckWeight};
+use crate::net_policy;
 
 /// Tries each on a process that ends at once.
 pub(super) fn checks() -> Vec<Check> {
-    net::EACH.into_iter().skip(1).map(policy).collect()
+    net_policy::SAMPLE_POLICIES.into_iter().skip(1).map(policy).collect()
 }
 
 fn policy((name, sample): (&'static str, &'static str)) -> Check {
-    let works = sample.parse().map(|policy| net::check(&policy));
+    let works = sample.parse().map(|policy| net_policy::check_enforceable(&policy));
     let (state, found) = match works {
-        Ok(Ok(())) => (State::Ok, "works".to_owned()),
+        Ok(Ok(())) => (CheckState::Ok, "works".to_owned()),
         Ok(Err(refused)) => {
-            let obstacle = refused.obstacle().map_or_else(String::new, |why| format!("; {why}"));
-            (State::Missing, format!("{}{obstacle}", refused.source))
+            let obstacle =
+                refused.kernel_obstacle().map_or_else(String::new, |why| format!("; {why}"));
+            (CheckState::Missing, format!("{}{obstacle}", refused.source))
         }
-        Err(error) => (State::Missing, error.to_string()),
+        Err(error) => (CheckState::Missing, error.to_string()),
     };
     Check {
         name,
         state,
-        weight: Weight::Comfort,
+        weight: CheckWeight::Comfort,
         found,
         without: "a command with this policy is refused",
     }

@@ -2,20 +2,35 @@ use siding_model::id::{Birthmark, TaskId, TaskKind};
 
 use super::*;
 
-fn check(weight: Weight, state: State) -> Check {
+fn check_with(weight: CheckWeight, state: CheckState) -> Check {
     Check { name: "x", state, weight, found: String::new(), without: "" }
 }
 
 #[test]
-fn the_verdict_follows_the_weights() {
-    let fine = check(Weight::Needed, State::Ok);
-    assert_eq!(verdict(&[]), Verdict::Whole);
-    assert_eq!(verdict(&[fine.clone(), check(Weight::Comfort, State::Missing)]), Verdict::Whole);
-    assert_eq!(verdict(&[fine.clone(), check(Weight::Guarantee, State::Limited)]), Verdict::Weaker);
-    assert_eq!(verdict(&[fine, check(Weight::Guarantee, State::Missing)]), Verdict::Weaker);
-    assert_eq!(verdict(&[check(Weight::Needed, State::Limited)]), Verdict::Weaker);
-    let broken = [check(Weight::Needed, State::Missing), check(Weight::Guarantee, State::Limited)];
-    assert_eq!(verdict(&broken), Verdict::Broken);
+fn the_verdict_depends_on_weight_and_state() {
+    let fine = check_with(CheckWeight::Needed, CheckState::Ok);
+    assert_eq!(verdict(&[]), DoctorVerdict::Whole);
+    assert_eq!(
+        verdict(&[fine.clone(), check_with(CheckWeight::Comfort, CheckState::Missing)]),
+        DoctorVerdict::Whole
+    );
+    assert_eq!(
+        verdict(&[fine.clone(), check_with(CheckWeight::Guarantee, CheckState::Limited)]),
+        DoctorVerdict::Weaker
+    );
+    assert_eq!(
+        verdict(&[fine, check_with(CheckWeight::Guarantee, CheckState::Missing)]),
+        DoctorVerdict::Weaker
+    );
+    assert_eq!(
+        verdict(&[check_with(CheckWeight::Needed, CheckState::Limited)]),
+        DoctorVerdict::Weaker
+    );
+    let broken = [
+        check_with(CheckWeight::Needed, CheckState::Missing),
+        check_with(CheckWeight::Guarantee, CheckState::Limited),
+    ];
+    assert_eq!(verdict(&broken), DoctorVerdict::Broken);
 }
 
 #[test]
@@ -28,29 +43,29 @@ fn hidepid_is_read_from_the_last_mount_on_proc() {
 }
 
 #[test]
-fn a_network_file_system_is_told() {
-    assert_eq!(place::judge(0x6969).0, State::Limited);
-    assert_eq!(place::judge(0xef53), (State::Ok, "ext4, local".to_owned()));
-    assert_eq!(place::judge(0x1234).0, State::Ok);
+fn a_network_file_system_is_reported() {
+    assert_eq!(state_dir::classify_file_system(0x6969).0, CheckState::Limited);
+    assert_eq!(state_dir::classify_file_system(0xef53), (CheckState::Ok, "ext4, local".to_owned()));
+    assert_eq!(state_dir::classify_file_system(0x1234).0, CheckState::Ok);
 }
 
 #[test]
-fn room_for_nested_tasks_shrinks() {
-    assert_eq!(kernel::room(None).0, State::Ok);
+fn nesting_room_shrinks_with_the_birthmark() {
+    assert_eq!(kernel::nesting_room(None).0, CheckState::Ok);
     let task = TaskId::new(TaskKind::LocalBash, TaskId::MAX_BITS).expect("is one").birthmark();
-    let (state, found) = kernel::room(Some(task));
-    assert_eq!(state, State::Ok);
+    let (state, found) = kernel::nesting_room(Some(task));
+    assert_eq!(state, CheckState::Ok);
     assert!(found.contains("inside task b-"), "{found}");
-    assert_eq!(kernel::room(Some(Birthmark(TaskId::MIN_BITS * 4))).0, State::Limited);
-    assert_eq!(kernel::room(Some(Birthmark(TaskId::MIN_BITS))).0, State::Missing);
-    assert_eq!(kernel::room(Some(Birthmark(200_000))).0, State::Missing);
+    assert_eq!(kernel::nesting_room(Some(Birthmark(TaskId::MIN_BITS * 4))).0, CheckState::Limited);
+    assert_eq!(kernel::nesting_room(Some(Birthmark(TaskId::MIN_BITS))).0, CheckState::Missing);
+    assert_eq!(kernel::nesting_room(Some(Birthmark(200_000))).0, CheckState::Missing);
 }
 
 #[test]
-fn looking_leaves_nothing_behind_and_fits_a_line() {
+fn checks_leave_no_files_and_fit_on_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = dir.path().join("state");
-    let checks = examine(Some(&state), "sh");
+    let checks = run_checks(Some(&state), "sh");
     let names: Vec<_> = checks.iter().map(|check| check.name).collect();
     for wanted in ["pidfd_open", "hole punching", "flock", "unix socket", "file system", "Yama"] {
         assert!(names.contains(&wanted), "{names:?}");
@@ -67,13 +82,13 @@ fn looking_leaves_nothing_behind_and_fits_a_line() {
 }
 
 #[test]
-fn without_a_place_for_state_it_cannot_work() {
-    assert_eq!(verdict(&examine(None, "sh")), Verdict::Broken);
+fn a_missing_state_directory_gives_the_broken_verdict() {
+    assert_eq!(verdict(&run_checks(None, "sh")), DoctorVerdict::Broken);
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("file");
     std::fs::write(&file, "").expect("written");
-    assert_eq!(verdict(&examine(Some(&file), "sh")), Verdict::Broken);
-    let checks = examine(Some(dir.path()), "no-such-shell-anywhere");
+    assert_eq!(verdict(&run_checks(Some(&file), "sh")), DoctorVerdict::Broken);
+    let checks = run_checks(Some(dir.path()), "no-such-shell-anywhere");
     let shell = checks.iter().find(|check| check.name == "shell").expect("is looked for");
-    assert_eq!(shell.state, State::Limited);
+    assert_eq!(shell.state, CheckState::Limited);
 }

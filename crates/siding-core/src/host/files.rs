@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use siding_model::host::{BellByte, HostRecord};
 use siding_model::id::{Birthmark, HostMark, SessionId, TaskId};
 
-use crate::adopt::Terms;
-use crate::store::{Root, StoreError};
-use crate::sys::file::{self, Open};
-use crate::sys::{limit, procfs};
+use crate::adopt::AdoptionSettings;
+use crate::store::{StateDir, StoreError};
+use crate::sys::file::{self, OpenMode};
+use crate::sys::{birthmark, procfs};
 
-const RECORD: &str = "record";
-const CURRENT: &str = "current";
-const BELL: &str = "bell";
-const LOCK: &str = "lock";
+const RECORD_FILE: &str = "record";
+const CURRENT_FILE: &str = "current";
+const BELL_FIFO: &str = "bell";
+const LOCK_FILE: &str = "lock";
 /// What the name of a claim begins with; the task's id follows.
-const CLAIM: &str = "claim.";
+const CLAIM_PREFIX: &str = "claim.";
 /// Ending of a file that is being written.
-const NEW: &str = ".new";
+const TEMP_SUFFIX: &str = ".new";
 /// Longest file, in bytes.
-const FILE_MAX: usize = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// What a host does now, as its hooks say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Current {
+pub struct HostContext {
     /// Session of its conversation: who owns what is taken on.
     pub session: SessionId,
     /// What the settings say of whatever is taken on.
-    pub terms: Terms,
+    pub terms: AdoptionSettings,
 }
 
 /// The directory of a host.
@@ -47,7 +47,7 @@ impl HostFiles {
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn open(root: &Root, mark: HostMark) -> Result<Self, StoreError> {
+    pub fn open(root: &StateDir, mark: HostMark) -> Result<Self, StoreError> {
         Ok(Self { mark, dir: root.host_dir(mark)? })
     }
 
@@ -56,11 +56,11 @@ impl HostFiles {
     /// # Errors
     ///
     /// The operating system's.
-    pub(super) fn create(root: &Root, record: &HostRecord) -> io::Result<Self> {
+    pub(super) fn create(root: &StateDir, record: &HostRecord) -> io::Result<Self> {
         let dir = root.create_host(record.mark).map_err(io::Error::other)?;
         let files = Self { mark: record.mark, dir };
-        file::make_fifo(&files.dir, BELL)?;
-        files.write(RECORD, record)?;
+        file::create_fifo(&files.dir, BELL_FIFO)?;
+        files.write_json(RECORD_FILE, record)?;
         Ok(files)
     }
 
@@ -70,7 +70,7 @@ impl HostFiles {
     ///
     /// The operating system's; `InvalidData` when it is no record.
     pub fn record(&self) -> io::Result<HostRecord> {
-        self.read(RECORD)
+        self.read_json(RECORD_FILE)
     }
 
     /// Returns what the host does now.
@@ -78,8 +78,8 @@ impl HostFiles {
     /// # Errors
     ///
     /// As [`Self::record`].
-    pub fn current(&self) -> io::Result<Current> {
-        self.read(CURRENT)
+    pub fn context(&self) -> io::Result<HostContext> {
+        self.read_json(CURRENT_FILE)
     }
 
     /// Notes what the host does now.
@@ -87,8 +87,8 @@ impl HostFiles {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn set_current(&self, current: &Current) -> io::Result<()> {
-        self.write(CURRENT, current)
+    pub fn set_context(&self, current: &HostContext) -> io::Result<()> {
+        self.write_json(CURRENT_FILE, current)
     }
 
     /// Takes the supervisor's lock, `None` while a supervisor has it.
@@ -97,8 +97,8 @@ impl HostFiles {
     ///
     /// The operating system's.
     pub fn try_lock(&self) -> io::Result<Option<OwnedFd>> {
-        let lock = file::open_or_make(&self.dir, LOCK)?;
-        Ok(file::try_lock(&lock)?.then_some(lock))
+        let lock = file::open_or_create(&self.dir, LOCK_FILE)?;
+        Ok(file::try_lock_exclusive(&lock)?.then_some(lock))
     }
 
     /// Rings the bell. A bell that is full will be answered anyhow.
@@ -106,8 +106,8 @@ impl HostFiles {
     /// # Errors
     ///
     /// `ENXIO` when no supervisor listens; else the operating system's.
-    pub fn ring(&self, ring: BellByte) -> io::Result<()> {
-        let bell = file::open_at(&self.dir, BELL, Open::FifoWrite)?;
+    pub fn ring_bell(&self, ring: BellByte) -> io::Result<()> {
+        let bell = file::open_at(&self.dir, BELL_FIFO, OpenMode::FifoWrite)?;
         match file::write(&bell, &[ring.to_byte()]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             result => result.map(drop),
@@ -119,8 +119,8 @@ impl HostFiles {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn bell(&self) -> io::Result<OwnedFd> {
-        file::open_at(&self.dir, BELL, Open::FifoBoth)
+    pub fn open_bell(&self) -> io::Result<OwnedFd> {
+        file::open_at(&self.dir, BELL_FIFO, OpenMode::FifoReadWrite)
     }
 
     /// Notes that processes are about to be given a task's mark.
@@ -128,81 +128,81 @@ impl HostFiles {
     /// # Errors
     ///
     /// The operating system's.
-    pub(super) fn note_claim(&self, task: TaskId) -> io::Result<()> {
-        file::open_or_make(&self.dir, format!("{CLAIM}{task}")).map(drop)
+    pub(super) fn record_claim(&self, task: TaskId) -> io::Result<()> {
+        file::open_or_create(&self.dir, format!("{CLAIM_PREFIX}{task}")).map(drop)
     }
 
     /// Notes that a shim keeps the task, or that nothing was marked.
-    pub fn forget_claim(&self, task: TaskId) {
-        let _looked_at_again = file::remove(&self.dir, format!("{CLAIM}{task}"));
+    pub fn remove_claim(&self, task: TaskId) {
+        let _best_effort = file::remove(&self.dir, format!("{CLAIM_PREFIX}{task}"));
     }
 
     /// Returns the tasks whose mark processes may carry although no shim keeps them.
     #[must_use]
-    pub fn claims(&self) -> Vec<TaskId> {
-        let names = file::open_at(&self.dir, ".", Open::Directory).and_then(file::names);
+    pub fn list_claims(&self) -> Vec<TaskId> {
+        let names = file::open_at(&self.dir, ".", OpenMode::Directory).and_then(file::list_names);
         let names = names.unwrap_or_default().into_iter();
-        names.filter_map(|name| name.strip_prefix(CLAIM)?.parse().ok()).collect()
+        names.filter_map(|name| name.strip_prefix(CLAIM_PREFIX)?.parse().ok()).collect()
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
-        let file = file::open_at(&self.dir, name, Open::Read)?;
-        Ok(serde_json::from_slice(&file::read_whole(file.as_fd(), FILE_MAX)?)?)
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        let file = file::open_at(&self.dir, name, OpenMode::Read)?;
+        Ok(serde_json::from_slice(&file::read_to_end(file.as_fd(), MAX_FILE_BYTES)?)?)
     }
 
     /// Writes a file whole: who reads it meanwhile reads the one before.
-    fn write(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
-        let new = format!("{name}{NEW}");
+    fn write_json(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
+        let new = format!("{name}{TEMP_SUFFIX}");
         let bytes = serde_json::to_vec(content)?;
-        let _left_by_a_crash = file::remove(&self.dir, &new);
-        let file = file::open_at(&self.dir, &new, Open::CreateNew)?;
+        let _best_effort = file::remove(&self.dir, &new);
+        let file = file::open_at(&self.dir, &new, OpenMode::CreateNew)?;
         file::write_all_at(&file, &bytes, 0)?;
-        file::replace(&self.dir, &new, name)
+        file::rename_over(&self.dir, &new, name)
     }
 }
 
 /// Whether a process is in another PID namespace than its host's supervisor, or sees the processes
 /// of another than its own: the numbers that it reads mean other processes then.
 #[must_use]
-pub fn is_beyond_this_namespace(record: Option<&HostRecord>) -> bool {
+pub fn is_in_other_pid_namespace(record: Option<&HostRecord>) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let is_seen_otherwise = procfs::own().is_some_and(|shown| shown.pid != own)
-        || procfs::self_link().is_some_and(|shown| shown != own);
+    let is_seen_otherwise = procfs::self_ref().is_some_and(|shown| shown.pid != own)
+        || procfs::self_pid_in_proc().is_some_and(|shown| shown != own);
     let hosts = record.and_then(|record| record.pid_namespace);
     is_seen_otherwise || hosts.is_some_and(|hosts| procfs::pid_namespace() != Some(hosts))
 }
 
 /// Who can take on a process that carries a host's mark.
 #[derive(Debug)]
-pub enum Reach {
+pub enum AdoptionRoute {
     /// This process: it sees what the host's supervisor sees.
-    Here,
+    ThisProcess,
     /// The host's supervisor, whose bell is within reach.
-    Bell(HostFiles),
+    Supervisor(HostFiles),
     /// The host's supervisor, and from here it cannot be told, or need not be.
-    Nowhere,
+    Unreachable,
 }
 
 /// Returns who can take on a shell that has started this process. `root` is the state directory, where
 /// it could be opened.
 #[must_use]
-pub fn reach(root: Option<&Root>) -> Reach {
-    let mark = limit::birthmark();
+pub fn adoption_route(root: Option<&StateDir>) -> AdoptionRoute {
+    let mark = birthmark::own_birthmark();
     let Some(mark) = mark.and_then(Birthmark::host_mark) else {
         let is_task = mark.is_some_and(|mark| mark.task_id().is_some());
         // The supervisor was faster.
-        let is_taken = is_task && is_beyond_this_namespace(None);
-        return if is_taken { Reach::Nowhere } else { Reach::Here };
+        let is_taken = is_task && is_in_other_pid_namespace(None);
+        return if is_taken { AdoptionRoute::Unreachable } else { AdoptionRoute::ThisProcess };
     };
     let is_writable = root.is_some_and(file::is_writable);
     match root.and_then(|root| HostFiles::open(root, mark).ok()) {
         Some(files) => {
             let record = files.record().ok();
-            let is_beyond = !is_writable || is_beyond_this_namespace(record.as_ref());
-            if is_beyond { Reach::Bell(files) } else { Reach::Here }
+            let is_beyond = !is_writable || is_in_other_pid_namespace(record.as_ref());
+            if is_beyond { AdoptionRoute::Supervisor(files) } else { AdoptionRoute::ThisProcess }
         }
         // The mark of a host of another state directory.
-        None if is_writable && !is_beyond_this_namespace(None) => Reach::Here,
-        None => Reach::Nowhere,
+        None if is_writable && !is_in_other_pid_namespace(None) => AdoptionRoute::ThisProcess,
+        None => AdoptionRoute::Unreachable,
     }
 }

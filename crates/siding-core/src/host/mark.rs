@@ -6,12 +6,12 @@ use siding_model::host::MarkedProcess;
 use siding_model::id::{Birthmark, HostMark};
 use siding_model::process::ProcRef;
 
-use crate::sys::{limit, process, procfs};
+use crate::sys::{birthmark, process, procfs};
 
 /// Rounds after which what is still being started is left alone.
-const ROUNDS_MOST: u32 = 100;
+const MAX_MARK_ROUNDS: u32 = 100;
 /// Most of a command line that is read, in bytes. A host's wrapper has 20 KiB of words.
-const WORDS_MAX: usize = 128 << 10;
+const MAX_CMDLINE_BYTES: usize = 128 << 10;
 
 /// Marks a host, and what it has started already and carries no mark. What these start from then on
 /// carries it too.
@@ -21,15 +21,18 @@ const WORDS_MAX: usize = 128 << 10;
 /// The operating system's: the host itself could not be marked. Then nothing is.
 pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
     if procfs::birthmark(host.pid) != Some(mark.birthmark()) {
-        limit::mark(host.pid, mark.birthmark())?;
+        birthmark::set_birthmark_of(host.pid, mark.birthmark())?;
     }
     let own = process::effective_uid();
-    for _ in 0..ROUNDS_MOST {
+    for _ in 0..MAX_MARK_ROUNDS {
         let below = procfs::descendants(host.pid, |_| false);
-        let is_bare =
-            |pid: &&i32| procfs::birthmark(**pid).is_none() && procfs::only_uid(**pid) == Some(own);
+        let is_bare = |pid: &&i32| {
+            procfs::birthmark(**pid).is_none() && procfs::single_uid(**pid) == Some(own)
+        };
         let marked = below.iter().filter(is_bare);
-        if marked.filter(|pid| limit::mark(**pid, mark.birthmark()).is_ok()).count() == 0 {
+        if marked.filter(|pid| birthmark::set_birthmark_of(**pid, mark.birthmark()).is_ok()).count()
+            == 0
+        {
             break;
         }
     }
@@ -38,11 +41,17 @@ pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
 
 /// Gives `top` and all that is below it and carries the mark `from` the mark `to`.
 pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<()> {
-    limit::mark(top, to)?;
-    for _ in 0..ROUNDS_MOST {
+    birthmark::set_birthmark_of(top, to)?;
+    for _ in 0..MAX_MARK_ROUNDS {
         let below = procfs::descendants(top, |_| false);
         let carries = |pid: &&i32| procfs::birthmark(**pid) == Some(from);
-        if below.iter().filter(carries).filter(|pid| limit::mark(**pid, to).is_ok()).count() == 0 {
+        if below
+            .iter()
+            .filter(carries)
+            .filter(|pid| birthmark::set_birthmark_of(**pid, to).is_ok())
+            .count()
+            == 0
+        {
             break;
         }
     }
@@ -51,17 +60,17 @@ pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<
 
 /// Returns the processes that carry exactly this mark, but for this one and `except`.
 #[must_use]
-pub fn marked(mark: Birthmark, except: i32) -> Vec<MarkedProcess> {
+pub fn processes_with_mark(mark: Birthmark, except: i32) -> Vec<MarkedProcess> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let carries =
         |pid: &i32| *pid != own && *pid != except && procfs::birthmark(*pid) == Some(mark);
-    procfs::all_pids().into_iter().filter(carries).filter_map(seen).collect()
+    procfs::all_pids().into_iter().filter(carries).filter_map(read_marked).collect()
 }
 
-fn seen(pid: i32) -> Option<MarkedProcess> {
+fn read_marked(pid: i32) -> Option<MarkedProcess> {
     let stat = procfs::stat(pid).filter(|stat| stat.state != 'Z')?;
-    let (words, name) = procfs::words(pid, WORDS_MAX)?;
-    let program = procfs::program_name(pid).unwrap_or(name);
+    let (words, name) = procfs::command_words(pid, MAX_CMDLINE_BYTES)?;
+    let program = procfs::executable_name(pid).unwrap_or(name);
     let process = ProcRef { pid, start_ticks: stat.start_ticks };
     Some(MarkedProcess { process, parent: stat.ppid, program, words })
 }

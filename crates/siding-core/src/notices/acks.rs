@@ -13,30 +13,30 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId};
 use siding_model::record;
 
-use super::error::{NoticesError, io_of};
-use crate::store::{Root, StoreError};
+use super::error::{NoticesError, io_error_in};
+use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
 /// Name of the file in the session's directory, and of the one that is to take its place.
-const NAME: &str = "acks";
-const NEW: &str = "acks.new";
+const ACKS_FILE: &str = "acks";
+const ACKS_TEMP_FILE: &str = "acks.new";
 /// Its format.
-const FORMAT: u32 = 1;
+const ACKS_FORMAT: u32 = 1;
 /// Names in one line, so that the last lines are always within [`TAIL`].
-const LINE_NAMES: usize = 100;
+const MAX_IDS_PER_LINE: usize = 100;
 /// Bytes at the end that hold the last whole line: 100 names of at most 35 bytes, twice.
-const TAIL: u64 = 8 << 10;
+const TAIL_BYTES: u64 = 8 << 10;
 /// Bytes that hold the first line.
-const FIRST: usize = 256;
+const FIRST_LINE_BYTES: usize = 256;
 /// Bytes below which nothing is written anew.
-const SMALL: u64 = 64 << 10;
+const COMPACT_MIN_BYTES: u64 = 64 << 10;
 /// Longest file that is read.
-const MOST: usize = 64 << 20;
+const MAX_ACKS_BYTES: usize = 64 << 20;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-enum Line {
+enum AckRecord {
     /// Always the first.
     Acks {
         format: u32,
@@ -64,8 +64,8 @@ pub enum Durability {
 /// Who of a session was told what.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acks {
-    everybody: HashSet<NoticeId>,
-    each: HashMap<Consumer, HashSet<NoticeId>>,
+    for_everyone: HashSet<NoticeId>,
+    by_consumer: HashMap<Consumer, HashSet<NoticeId>>,
 }
 
 impl Acks {
@@ -74,30 +74,36 @@ impl Acks {
     /// # Errors
     ///
     /// [`NoticesError`].
-    pub fn read(root: &Root, session: &SessionId) -> Result<Self, NoticesError> {
+    pub fn read(root: &StateDir, session: &SessionId) -> Result<Self, NoticesError> {
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let dir = match root.session_dir(session.as_str(), false) {
             Err(StoreError::Io { source, .. }) if missing(&source) => return Ok(Self::default()),
             result => result?,
         };
-        match read_file(&dir) {
+        match read_acks_file(&dir) {
             Err(error) if missing(&error) => Ok(Self::default()),
-            result => Self::fold(session, &result.map_err(io_of(session, "read its acks"))?),
+            result => {
+                Self::replay(session, &result.map_err(io_error_in(session, "read its acks"))?)
+            }
         }
     }
 
-    fn fold(session: &SessionId, bytes: &[u8]) -> Result<Self, NoticesError> {
+    fn replay(session: &SessionId, bytes: &[u8]) -> Result<Self, NoticesError> {
         let mut acks = Self::default();
-        for line in whole_lines(bytes) {
+        for line in parse_complete_lines(bytes) {
             match line {
-                Line::Acks { format, .. } if format > FORMAT => {
+                AckRecord::Acks { format, .. } if format > ACKS_FORMAT => {
                     let session = session.clone();
-                    return Err(NoticesError::TooNew { session, found: format, newest: FORMAT });
+                    return Err(NoticesError::TooNew {
+                        session,
+                        found: format,
+                        newest: ACKS_FORMAT,
+                    });
                 }
-                Line::Acks { .. } => {}
-                Line::Told { consumer: None, notices } => acks.everybody.extend(notices),
-                Line::Told { consumer: Some(consumer), notices } => {
-                    acks.each.entry(consumer).or_default().extend(notices);
+                AckRecord::Acks { .. } => {}
+                AckRecord::Told { consumer: None, notices } => acks.for_everyone.extend(notices),
+                AckRecord::Told { consumer: Some(consumer), notices } => {
+                    acks.by_consumer.entry(consumer).or_default().extend(notices);
                 }
             }
         }
@@ -106,30 +112,30 @@ impl Acks {
 
     /// Whether a consumer needs not to be told.
     #[must_use]
-    pub fn has(&self, consumer: &Consumer, id: NoticeId) -> bool {
-        self.everybody.contains(&id)
-            || self.each.get(consumer).is_some_and(|told| told.contains(&id))
+    pub fn is_acknowledged(&self, consumer: &Consumer, id: NoticeId) -> bool {
+        self.for_everyone.contains(&id)
+            || self.by_consumer.get(consumer).is_some_and(|told| told.contains(&id))
     }
 
     /// Returns the lines that say the same of these tasks only.
-    fn lines_of(&self, tasks: &HashSet<TaskId>) -> Vec<Line> {
-        let everybody = std::iter::once((None, &self.everybody));
-        let each = self.each.iter().map(|(consumer, told)| (Some(consumer), told));
+    fn records_for_tasks(&self, tasks: &HashSet<TaskId>) -> Vec<AckRecord> {
+        let everybody = std::iter::once((None, &self.for_everyone));
+        let each = self.by_consumer.iter().map(|(consumer, told)| (Some(consumer), told));
         everybody
             .chain(each)
             .flat_map(|(consumer, told)| {
                 let mut kept: Vec<_> =
                     told.iter().copied().filter(|id| tasks.contains(&id.task)).collect();
                 kept.sort_unstable();
-                told_lines(consumer, &kept)
+                ack_records(consumer, &kept)
             })
             .collect()
     }
 }
 
 /// Notes that a consumer, or everybody, was told.
-pub(super) fn add(
-    root: &Root,
+pub(super) fn append_acks(
+    root: &StateDir,
     session: &SessionId,
     consumer: Option<&Consumer>,
     notices: &[NoticeId],
@@ -139,14 +145,14 @@ pub(super) fn add(
         return Ok(());
     }
     let dir = root.session_dir(session.as_str(), true)?;
-    file::lock(&dir).map_err(io_of(session, "lock its directory"))?;
-    let (fd, end) = match shrink(root, session, &dir)? {
+    file::lock_exclusive(&dir).map_err(io_error_in(session, "lock its directory"))?;
+    let (fd, end) = match open_compacted(root, session, &dir)? {
         Some(there) => there,
-        None => begin(&dir, &[]).map_err(io_of(session, "make its acks"))?,
+        None => create_file(&dir, &[]).map_err(io_error_in(session, "make its acks"))?,
     };
-    let mut bytes = if end.torn { vec![b'\n'] } else { Vec::new() };
-    write_lines(&mut bytes, end.next_seq, &told_lines(consumer, notices));
-    let write = io_of(session, "write its acks");
+    let mut bytes = if end.is_torn { vec![b'\n'] } else { Vec::new() };
+    encode_records(&mut bytes, end.next_seq, &ack_records(consumer, notices));
+    let write = io_error_in(session, "write its acks");
     file::write_all_at(&fd, &bytes, end.len)
         .and_then(|()| match durability {
             Durability::Disk => file::sync_data(fd.as_fd()),
@@ -157,102 +163,107 @@ pub(super) fn add(
 
 /// Where to go on.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct AppendPosition {
     len: u64,
     next_seq: u64,
     /// Whether the last line lacks its newline.
-    torn: bool,
+    is_torn: bool,
 }
 
 /// Returns the file and its end, `None` when there is none. Writes it anew when it has become long.
-fn shrink(
-    root: &Root,
+fn open_compacted(
+    root: &StateDir,
     session: &SessionId,
     dir: &OwnedFd,
-) -> Result<Option<(OwnedFd, End)>, NoticesError> {
-    let fd = match file::open_at(dir, NAME, file::Open::ReadWrite) {
+) -> Result<Option<(OwnedFd, AppendPosition)>, NoticesError> {
+    let fd = match file::open_at(dir, ACKS_FILE, file::OpenMode::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        result => result.map_err(io_of(session, "open its acks"))?,
+        result => result.map_err(io_error_in(session, "open its acks"))?,
     };
-    let len = file::facts(&fd).map_err(io_of(session, "look at its acks"))?.len;
-    if len > SMALL {
-        let kept = kept(&fd).map_err(io_of(session, "read its acks"))?;
+    let len = file::metadata(&fd).map_err(io_error_in(session, "look at its acks"))?.len;
+    if len > COMPACT_MIN_BYTES {
+        let kept = compacted_len(&fd).map_err(io_error_in(session, "read its acks"))?;
         if len > kept.saturating_mul(2) {
-            let bytes = read_file(dir).map_err(io_of(session, "read its acks"))?;
-            let acks = Acks::fold(session, &bytes)?;
+            let bytes = read_acks_file(dir).map_err(io_error_in(session, "read its acks"))?;
+            let acks = Acks::replay(session, &bytes)?;
             let tasks = root.all_tasks()?.into_iter().collect();
-            let lines = acks.lines_of(&tasks);
-            let begun = begin(dir, &lines).map_err(io_of(session, "shorten its acks"))?;
+            let lines = acks.records_for_tasks(&tasks);
+            let begun =
+                create_file(dir, &lines).map_err(io_error_in(session, "shorten its acks"))?;
             return Ok(Some(begun));
         }
     }
-    let end = end_of(&fd, len).map_err(io_of(session, "read its acks"))?;
+    let end = find_append_position(&fd, len).map_err(io_error_in(session, "read its acks"))?;
     Ok(Some((fd, end)))
 }
 
 /// Makes a file with these lines, in the place of the one that is there.
-fn begin(dir: &OwnedFd, lines: &[Line]) -> io::Result<(OwnedFd, End)> {
+fn create_file(dir: &OwnedFd, lines: &[AckRecord]) -> io::Result<(OwnedFd, AppendPosition)> {
     let mut body = Vec::new();
-    write_lines(&mut body, 1, lines);
+    encode_records(&mut body, 1, lines);
     let mut bytes = Vec::new();
     let kept = body.len() as u64;
-    write_lines(&mut bytes, 0, &[Line::Acks { format: FORMAT, kept }]);
+    encode_records(&mut bytes, 0, &[AckRecord::Acks { format: ACKS_FORMAT, kept }]);
     bytes.extend(body);
     // We hold the lock, so this is what a crash has left.
-    let _none = file::remove(dir, NEW);
-    let fd = file::open_at(dir, NEW, file::Open::CreateNew)?;
+    let _already_removed = file::remove(dir, ACKS_TEMP_FILE);
+    let fd = file::open_at(dir, ACKS_TEMP_FILE, file::OpenMode::CreateNew)?;
     file::write_all_at(&fd, &bytes, 0)?;
     if !lines.is_empty() {
         // What it replaces is on the disk.
         file::sync_data(fd.as_fd())?;
     }
-    file::replace(dir, NEW, NAME)?;
-    let end = End { len: bytes.len() as u64, next_seq: 1 + lines.len() as u64, torn: false };
+    file::rename_over(dir, ACKS_TEMP_FILE, ACKS_FILE)?;
+    let end = AppendPosition {
+        len: bytes.len() as u64,
+        next_seq: 1 + lines.len() as u64,
+        is_torn: false,
+    };
     Ok((fd, end))
 }
 
 /// Returns where a file ends, from its last lines.
-fn end_of(fd: &OwnedFd, len: u64) -> io::Result<End> {
-    let mut bytes = vec![0; usize::try_from(len.min(TAIL)).unwrap_or(0)];
-    let count = file::read_at(fd.as_fd(), &mut bytes, len.saturating_sub(TAIL))?;
+fn find_append_position(fd: &OwnedFd, len: u64) -> io::Result<AppendPosition> {
+    let mut bytes = vec![0; usize::try_from(len.min(TAIL_BYTES)).unwrap_or(0)];
+    let count = file::read_at(fd.as_fd(), &mut bytes, len.saturating_sub(TAIL_BYTES))?;
     let tail = &bytes[..count];
     let last =
         tail.split(|byte| *byte == b'\n').rev().find_map(|line| record::parse_frame(line).ok());
     let next_seq = last.map_or(0, |(seq, _)| seq + 1);
-    Ok(End { len, next_seq, torn: !tail.is_empty() && !tail.ends_with(b"\n") })
+    Ok(AppendPosition { len, next_seq, is_torn: !tail.is_empty() && !tail.ends_with(b"\n") })
 }
 
 /// Returns what the first line says of the file's length when it was written anew.
-fn kept(fd: &OwnedFd) -> io::Result<u64> {
-    let mut bytes = [0; FIRST];
+fn compacted_len(fd: &OwnedFd) -> io::Result<u64> {
+    let mut bytes = [0; FIRST_LINE_BYTES];
     let count = file::read_at(fd.as_fd(), &mut bytes, 0)?;
-    Ok(match whole_lines(&bytes[..count]).next() {
-        Some(Line::Acks { kept, .. }) => kept,
-        Some(Line::Told { .. }) | None => 0,
+    Ok(match parse_complete_lines(&bytes[..count]).next() {
+        Some(AckRecord::Acks { kept, .. }) => kept,
+        Some(AckRecord::Told { .. }) | None => 0,
     })
 }
 
-fn told_lines(consumer: Option<&Consumer>, notices: &[NoticeId]) -> Vec<Line> {
-    let line = |notices: &[NoticeId]| Line::Told {
+fn ack_records(consumer: Option<&Consumer>, notices: &[NoticeId]) -> Vec<AckRecord> {
+    let line = |notices: &[NoticeId]| AckRecord::Told {
         consumer: consumer.cloned(),
         notices: notices.to_vec(),
     };
-    notices.chunks(LINE_NAMES).map(line).collect()
+    notices.chunks(MAX_IDS_PER_LINE).map(line).collect()
 }
 
-fn write_lines(bytes: &mut Vec<u8>, first: u64, lines: &[Line]) {
+fn encode_records(bytes: &mut Vec<u8>, first: u64, lines: &[AckRecord]) {
     for (seq, line) in (first..).zip(lines) {
         record::write_line(bytes, seq, line);
     }
 }
 
-fn read_file(dir: &OwnedFd) -> io::Result<Vec<u8>> {
-    file::read_whole(file::open_at(dir, NAME, file::Open::Read)?.as_fd(), MOST)
+fn read_acks_file(dir: &OwnedFd) -> io::Result<Vec<u8>> {
+    file::read_to_end(file::open_at(dir, ACKS_FILE, file::OpenMode::Read)?.as_fd(), MAX_ACKS_BYTES)
 }
 
 /// Returns the lines that are whole and known. One that lacks only its newline counts, as in a
 /// journal.
-fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
+fn parse_complete_lines(bytes: &[u8]) -> impl Iterator<Item = AckRecord> {
     bytes.split(|byte| *byte == b'\n').filter_map(|line| {
         let (_, json) = record::parse_frame(line).ok()?;
         serde_json::from_slice(json).ok()

@@ -5,7 +5,7 @@ use std::io;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Consumer;
 
-use crate::journal_file::ReadError;
+use crate::journal_file::JournalReadError;
 use crate::recover::RecoverError;
 use crate::store::StoreError;
 
@@ -24,7 +24,7 @@ pub enum NoticesError {
         /// The task.
         id: TaskId,
         /// What is wrong.
-        source: ReadError,
+        source: JournalReadError,
     },
     /// A newer siding noted who was told.
     #[error(
@@ -63,7 +63,7 @@ pub enum NoticesError {
 }
 
 /// Returns what makes an [`NoticesError::Io`] of the operating system's answer.
-pub(super) fn io_of<'s>(
+pub(super) fn io_error_in<'s>(
     session: &'s SessionId,
     doing: &'static str,
 ) -> impl FnOnce(io::Error) -> NoticesError + use<'s> {

@@ -14,58 +14,58 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::JournalError;
 use siding_model::process::{MonotonicMs, ProcRef};
 
-use super::error::{NoticesError, io_of};
-use super::outbox::{Look, Outbox};
-use crate::journal_file::{self, ReadError};
-use crate::recover::{Found, Recovery};
+use super::error::{NoticesError, io_error_in};
+use super::outbox::{Outbox, PendingNotices};
+use crate::journal_file::{self, JournalReadError};
+use crate::recover::{Recovery, RecoveryOutcome};
 use crate::session;
-use crate::store::{LIVE, StoreError, TASKS};
-use crate::sys::inotify::{Change, Inotify, Watched};
+use crate::store::{LIVE_DIR, StoreError, TASKS_DIR};
+use crate::sys::inotify::{Inotify, InotifyEvent, WatchId};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, poll, procfs};
 
 /// When a task is looked at again that somebody else is recovering, in milliseconds.
-const BUSY_MS: u64 = 50;
+const BUSY_RETRY_MS: u64 = 50;
 /// The same for one that could not be recovered or read, for want of space, memory or descriptors.
-const FAILED_MS: u64 = 5_000;
+const FAILED_RETRY_MS: u64 = 5_000;
 
 /// Follows the outbox of a session, or those of all sessions of one owner.
 #[derive(Debug)]
-pub struct Follower<'o, 'r> {
+pub struct OutboxFollower<'o, 'r> {
     outbox: &'o Outbox<'r>,
     /// The owner whose other sessions are followed too, for as long as it lives.
     owner: Option<PidFd>,
     program: &'o CStr,
     inotify: Inotify,
-    live: Watched,
-    watched: HashMap<Watched, TaskId>,
-    tasks: HashMap<TaskId, Followed>,
+    live_dir_watch: WatchId,
+    watched_tasks: HashMap<WatchId, TaskId>,
+    tasks: HashMap<TaskId, FollowedTask>,
     /// Tasks to look at.
     changed: BTreeSet<TaskId>,
     /// When tasks are to be looked at again although nothing happens to them.
-    again: HashMap<TaskId, MonotonicMs>,
+    retry_at: HashMap<TaskId, MonotonicMs>,
     /// Whether a subagent has ended, so that tasks of others may be this session's now.
-    is_heir: bool,
+    subagent_ended: bool,
 }
 
 /// A task that has not ended.
 #[derive(Debug)]
-struct Followed {
-    watched: Watched,
+struct FollowedTask {
+    watch_id: WatchId,
     /// Its shim; none while nothing is on record, or nobody keeps it.
     shim: Option<PidFd>,
 }
 
 /// What a wait came to.
 #[derive(Debug)]
-pub enum Woken {
+pub enum FollowEvent {
     /// These tasks may have something to tell.
-    News(Vec<TaskId>),
+    TasksChanged(Vec<TaskId>),
     /// Nobody reads any more what is told.
-    Unread,
+    ReaderClosed,
 }
 
-impl<'o, 'r> Follower<'o, 'r> {
+impl<'o, 'r> OutboxFollower<'o, 'r> {
     /// Begins to follow. `program` becomes the shims of tasks whose own are killed. What is in the
     /// outbox already is the caller's to look at, afterwards.
     ///
@@ -73,7 +73,7 @@ impl<'o, 'r> Follower<'o, 'r> {
     ///
     /// [`NoticesError`]; `EMFILE` in it when the user has no inotify instance left.
     pub fn new(outbox: &'o Outbox<'r>, program: &'o CStr) -> Result<Self, NoticesError> {
-        Self::begin(outbox, None, program)
+        Self::start(outbox, None, program)
     }
 
     /// As [`Self::new`], and of every other session of `owner` too, also of those that it opens
@@ -82,40 +82,40 @@ impl<'o, 'r> Follower<'o, 'r> {
     /// # Errors
     ///
     /// As [`Self::new`]; [`NoticesError::Io`] when the owner has ended.
-    pub fn of_owner(
+    pub fn for_owner(
         outbox: &'o Outbox<'r>,
         owner: ProcRef,
         program: &'o CStr,
     ) -> Result<Self, NoticesError> {
-        let owner = PidFd::open(owner).map_err(io_of(outbox.session(), "find its owner"))?;
-        Self::begin(outbox, Some(owner), program)
+        let owner = PidFd::open(owner).map_err(io_error_in(outbox.session(), "find its owner"))?;
+        Self::start(outbox, Some(owner), program)
     }
 
-    fn begin(
+    fn start(
         outbox: &'o Outbox<'r>,
         owner: Option<PidFd>,
         program: &'o CStr,
     ) -> Result<Self, NoticesError> {
-        let path = outbox.root().path().join(LIVE);
+        let path = outbox.root().path().join(LIVE_DIR);
         let (inotify, live) = Inotify::new()
             .and_then(|inotify| {
                 let live = inotify.watch_entries(&path)?;
                 Ok((inotify, live))
             })
-            .map_err(io_of(outbox.session(), "watch the state directory"))?;
+            .map_err(io_error_in(outbox.session(), "watch the state directory"))?;
         let mut follower = Self {
             outbox,
             owner,
             program,
             inotify,
-            live,
-            watched: HashMap::new(),
+            live_dir_watch: live,
+            watched_tasks: HashMap::new(),
             tasks: HashMap::new(),
             changed: BTreeSet::new(),
-            again: HashMap::new(),
-            is_heir: false,
+            retry_at: HashMap::new(),
+            subagent_ended: false,
         };
-        follower.find()?;
+        follower.rescan_live_tasks()?;
         Ok(follower)
     }
 
@@ -124,44 +124,44 @@ impl<'o, 'r> Follower<'o, 'r> {
     /// # Errors
     ///
     /// [`NoticesError`].
-    pub fn next(&mut self, out: BorrowedFd<'_>) -> Result<Woken, NoticesError> {
+    pub fn next_event(&mut self, out: BorrowedFd<'_>) -> Result<FollowEvent, NoticesError> {
         loop {
             if !self.changed.is_empty() {
                 let changed = std::mem::take(&mut self.changed);
-                return Ok(Woken::News(changed.into_iter().collect()));
+                return Ok(FollowEvent::TasksChanged(changed.into_iter().collect()));
             }
-            if poll::is_unread(out) || self.owner.as_ref().is_some_and(PidFd::is_dead) {
-                return Ok(Woken::Unread);
+            if poll::is_peer_closed(out) || self.owner.as_ref().is_some_and(PidFd::is_dead) {
+                return Ok(FollowEvent::ReaderClosed);
             }
             self.wait(out)?;
         }
     }
 
     /// Takes note of tasks that a look found to have more to tell later.
-    pub fn come_back(&mut self, look: &Look) {
-        for (id, at) in &look.later {
-            let due = self.again.entry(*id).or_insert(*at);
+    pub fn schedule_later(&mut self, look: &PendingNotices) {
+        for (id, at) in &look.due_later {
+            let due = self.retry_at.entry(*id).or_insert(*at);
             *due = (*at).min(*due);
         }
-        for (id, error) in &look.unread {
-            if matches!(error, ReadError::Io(_)) {
-                self.try_again(*id);
+        for (id, error) in &look.unreadable {
+            if matches!(error, JournalReadError::Io(_)) {
+                self.schedule_retry(*id);
             }
         }
     }
 
     /// Comes back to a task that cannot be read now: what it has to tell is not over with that.
-    fn try_again(&mut self, id: TaskId) {
-        let at = clock::mono().plus_ms(FAILED_MS);
-        self.again.entry(id).or_insert(at);
+    fn schedule_retry(&mut self, id: TaskId) {
+        let at = clock::monotonic_now().plus_ms(FAILED_RETRY_MS);
+        self.retry_at.entry(id).or_insert(at);
     }
 
     fn wait(&mut self, out: BorrowedFd<'_>) -> Result<(), NoticesError> {
-        if self.is_heir {
-            return self.find();
+        if self.subagent_ended {
+            return self.rescan_live_tasks();
         }
-        let now = clock::mono();
-        let timeout = self.again.values().min().map(|at| at.ms_since(now));
+        let now = clock::monotonic_now();
+        let timeout = self.retry_at.values().min().map(|at| at.ms_since(now));
         let held: Vec<(TaskId, BorrowedFd<'_>)> = self
             .tasks
             .iter()
@@ -170,8 +170,8 @@ impl<'o, 'r> Follower<'o, 'r> {
         let mut fds = vec![self.inotify.as_fd()];
         fds.extend(held.iter().map(|(_, fd)| *fd));
         fds.extend(self.owner.as_ref().map(AsFd::as_fd));
-        let ready =
-            poll::wait_beside(&fds, out, timeout).map_err(io_of(self.outbox.session(), "wait"))?;
+        let ready = poll::wait_readable_or_closed(&fds, out, timeout)
+            .map_err(io_error_in(self.outbox.session(), "wait"))?;
         let dead: Vec<TaskId> = held
             .iter()
             .zip(&ready[1..])
@@ -179,82 +179,86 @@ impl<'o, 'r> Follower<'o, 'r> {
             .map(|((id, _), _)| *id)
             .collect();
         if ready[0] {
-            self.take_changes()?;
+            self.read_inotify_events()?;
         }
         for id in dead {
-            self.recover(id)?;
+            self.recover_task(id)?;
         }
-        let now = clock::mono();
+        let now = clock::monotonic_now();
         let due: Vec<TaskId> =
-            self.again.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+            self.retry_at.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
-            self.again.remove(&id);
+            self.retry_at.remove(&id);
             self.changed.insert(id);
-            self.look_after(id)?;
+            self.update_watch(id)?;
         }
         Ok(())
     }
 
-    fn take_changes(&mut self) -> Result<(), NoticesError> {
-        let changes =
-            self.inotify.take().map_err(io_of(self.outbox.session(), "hear of changes"))?;
+    fn read_inotify_events(&mut self) -> Result<(), NoticesError> {
+        let changes = self
+            .inotify
+            .read_events()
+            .map_err(io_error_in(self.outbox.session(), "hear of changes"))?;
         for change in changes {
             match change {
-                Change::Entry { watched, name } if watched == self.live => {
+                InotifyEvent::Entry { watch_id: watched, name }
+                    if watched == self.live_dir_watch =>
+                {
                     if let Ok(id) = name.parse() {
-                        self.touched(id)?;
+                        self.task_changed(id)?;
                     }
                 }
-                Change::Entry { watched, .. } | Change::Written(watched) => {
-                    if let Some(id) = self.watched.get(&watched).copied() {
-                        self.touched(id)?;
+                InotifyEvent::Entry { watch_id: watched, .. } | InotifyEvent::Modified(watched) => {
+                    if let Some(id) = self.watched_tasks.get(&watched).copied() {
+                        self.task_changed(id)?;
                     }
                 }
-                Change::Overflow => self.find()?,
+                InotifyEvent::Overflow => self.rescan_live_tasks()?,
             }
         }
         Ok(())
     }
 
     /// Looks for what came and went unheard.
-    fn find(&mut self) -> Result<(), NoticesError> {
+    fn rescan_live_tasks(&mut self) -> Result<(), NoticesError> {
         let live = self.outbox.root().live_tasks()?;
         let known: Vec<TaskId> = self.tasks.keys().copied().collect();
         for id in live.into_iter().chain(known) {
-            self.touched(id)?;
+            self.task_changed(id)?;
         }
-        self.is_heir = false;
+        self.subagent_ended = false;
         Ok(())
     }
 
-    fn touched(&mut self, id: TaskId) -> Result<(), NoticesError> {
+    fn task_changed(&mut self, id: TaskId) -> Result<(), NoticesError> {
         self.changed.insert(id);
-        self.look_after(id)
+        self.update_watch(id)
     }
 
     /// Watches a task as its journal demands: not at all once it has ended, or is another session's.
-    fn look_after(&mut self, id: TaskId) -> Result<(), NoticesError> {
+    fn update_watch(&mut self, id: TaskId) -> Result<(), NoticesError> {
         let root = self.outbox.root();
-        let dir = match root.task(id) {
+        let dir = match root.task_dir(id) {
             Ok(dir) => dir,
             Err(StoreError::NoSuchTask { .. }) => {
-                self.forget(id);
+                self.unwatch_task(id);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        self.watch(id)?;
+        self.watch_task(id)?;
         let state = match dir.read() {
             Ok(folded) => folded.state,
             // Just being made.
-            Err(ReadError::Content(JournalError::Empty)) => return Ok(()),
+            Err(JournalReadError::Content(JournalError::Empty)) => return Ok(()),
             // Its own shim may still be the one who knows; the next command looks after it.
-            Err(ReadError::Content(_)) => {
-                self.forget(id);
+            Err(JournalReadError::Content(_)) => {
+                self.unwatch_task(id);
                 return Ok(());
             }
-            Err(ReadError::Io(_)) => {
-                self.try_again(id);
+            Err(JournalReadError::Io(_)) => {
+                self.schedule_retry(id);
                 return Ok(());
             }
         };
@@ -265,14 +269,14 @@ impl<'o, 'r> Follower<'o, 'r> {
             if task.shim.as_ref().is_none_or(|shim| shim.process != state.shim) {
                 match PidFd::open(state.shim) {
                     Ok(shim) => task.shim = Some(shim),
-                    Err(_) => return self.recover(id),
+                    Err(_) => return self.recover_task(id),
                 }
             }
             return Ok(());
         } else {
-            self.is_heir |= id.kind().has_session();
+            self.subagent_ended |= id.kind().has_session();
         }
-        self.forget(id);
+        self.unwatch_task(id);
         Ok(())
     }
 
@@ -284,31 +288,31 @@ impl<'o, 'r> Follower<'o, 'r> {
                 .zip(boot)
                 .is_some_and(|(it, boot)| it.living_owner(&boot) == Some(owner.process))
         };
-        self.outbox.has(id) || self.owner.as_ref().is_some_and(is_owners)
+        self.outbox.covers_session(id) || self.owner.as_ref().is_some_and(is_owners)
     }
 
     /// Watches the journal of a task, or its directory while there is none.
-    fn watch(&mut self, id: TaskId) -> Result<(), NoticesError> {
-        let path = self.outbox.root().path().join(TASKS).join(id.to_string());
+    fn watch_task(&mut self, id: TaskId) -> Result<(), NoticesError> {
+        let path = self.outbox.root().path().join(TASKS_DIR).join(id.to_string());
         let watched = match self.watch_journal(&path) {
             // It is removed at this moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            result => result.map_err(io_of(self.outbox.session(), "watch a journal"))?,
+            result => result.map_err(io_error_in(self.outbox.session(), "watch a journal"))?,
         };
         let shim = self.tasks.remove(&id).and_then(|before| {
-            if before.watched != watched {
-                self.inotify.forget(before.watched);
-                self.watched.remove(&before.watched);
+            if before.watch_id != watched {
+                self.inotify.remove_watch(before.watch_id);
+                self.watched_tasks.remove(&before.watch_id);
             }
             before.shim
         });
-        self.watched.insert(watched, id);
-        self.tasks.insert(id, Followed { watched, shim });
+        self.watched_tasks.insert(watched, id);
+        self.tasks.insert(id, FollowedTask { watch_id: watched, shim });
         Ok(())
     }
 
-    fn watch_journal(&self, task: &Path) -> io::Result<Watched> {
-        let journal = task.join(journal_file::NAME);
+    fn watch_journal(&self, task: &Path) -> io::Result<WatchId> {
+        let journal = task.join(journal_file::JOURNAL_FILE);
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         match self.inotify.watch_writes(&journal) {
             Err(error) if missing(&error) => {}
@@ -319,49 +323,49 @@ impl<'o, 'r> Follower<'o, 'r> {
         match self.inotify.watch_writes(&journal) {
             Err(error) if missing(&error) => Ok(directory),
             result => {
-                self.inotify.forget(directory);
+                self.inotify.remove_watch(directory);
                 result
             }
         }
     }
 
-    fn forget(&mut self, id: TaskId) {
+    fn unwatch_task(&mut self, id: TaskId) {
         if let Some(task) = self.tasks.remove(&id) {
-            self.inotify.forget(task.watched);
-            self.watched.remove(&task.watched);
+            self.inotify.remove_watch(task.watch_id);
+            self.watched_tasks.remove(&task.watch_id);
         }
     }
 
     /// Puts another shim in the place of a dead one, or has the end recorded.
-    fn recover(&mut self, id: TaskId) -> Result<(), NoticesError> {
+    fn recover_task(&mut self, id: TaskId) -> Result<(), NoticesError> {
         if let Some(task) = self.tasks.get_mut(&id) {
             task.shim = None;
         }
         let recovery = Recovery::new(self.outbox.root(), self.program)
-            .map_err(io_of(self.outbox.session(), "read the boot id"))?;
-        let wait_ms = match recovery.task(id) {
+            .map_err(io_error_in(self.outbox.session(), "read the boot id"))?;
+        let wait_ms = match recovery.recover_task(id) {
             // It has ended, or has a new shim, or somebody else is at work on it: then the journal
             // tells, and should that one die as well, the next look finds nobody.
             Ok(
-                Found::Ended
-                | Found::Closed
-                | Found::Rescued
-                | Found::Continued
-                | Found::Unborn
-                | Found::Busy,
-            ) => BUSY_MS,
+                RecoveryOutcome::Ended
+                | RecoveryOutcome::EndRecorded
+                | RecoveryOutcome::TakenOver
+                | RecoveryOutcome::Continued
+                | RecoveryOutcome::NeverRecorded
+                | RecoveryOutcome::Busy,
+            ) => BUSY_RETRY_MS,
             // Its shim lives and cannot be held from here, or nothing can be done. Its journal
             // tells all the same, and it must not keep the news of others back.
             Ok(
-                Found::Kept
-                | Found::Elsewhere { .. }
-                | Found::SetAside { .. }
-                | Found::TooNew { .. },
+                RecoveryOutcome::Supervised
+                | RecoveryOutcome::OtherMachine { .. }
+                | RecoveryOutcome::SetAside { .. }
+                | RecoveryOutcome::TooNew { .. },
             )
-            | Err(_) => FAILED_MS,
+            | Err(_) => FAILED_RETRY_MS,
         };
         self.changed.insert(id);
-        self.again.insert(id, clock::mono().plus_ms(wait_ms));
+        self.retry_at.insert(id, clock::monotonic_now().plus_ms(wait_ms));
         Ok(())
     }
 }

@@ -6,25 +6,26 @@ use proptest::prelude::*;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::notice::{Consumer, NoticeId};
 
-use super::acks::{Acks, Durability, add};
-use super::index::{Entry, Index};
-use crate::store::Root;
+use super::acks::{Acks, Durability, append_acks};
+use super::index::{EndedTaskIndex, EndedTaskNotices};
+use crate::store::StateDir;
 
-struct Place {
+struct OutboxFixture {
     _directory: tempfile::TempDir,
-    root: Root,
+    root: StateDir,
     session: SessionId,
 }
 
-impl Place {
+impl OutboxFixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&directory.path().join("state")).expect("opens");
+        let root = StateDir::open(&directory.path().join("state")).expect("opens");
         Self { _directory: directory, root, session: SessionId::implicit() }
     }
 
     fn add(&self, consumer: Option<&Consumer>, notices: &[NoticeId]) {
-        add(&self.root, &self.session, consumer, notices, Durability::Kernel).expect("noted");
+        append_acks(&self.root, &self.session, consumer, notices, Durability::Kernel)
+            .expect("noted");
     }
 
     fn read(&self) -> Acks {
@@ -46,22 +47,28 @@ fn id(task: u64) -> TaskId {
 }
 
 #[test]
-fn each_is_told_by_itself_and_a_caller_knows_for_all() {
-    let place = Place::new();
+fn consumers_ack_separately_and_a_caller_acks_for_all() {
+    let place = OutboxFixture::new();
     let (agent, other) = (Consumer::agent(), Consumer::person());
     assert_eq!(place.read(), Acks::default());
     place.add(Some(&agent), &[notice(1, 2), notice(1, 3)]);
     place.add(None, &[notice(2, 2)]);
     let acks = place.read();
-    assert!(acks.has(&agent, notice(1, 2)) && acks.has(&agent, notice(1, 3)));
-    assert!(!acks.has(&other, notice(1, 2)) && !acks.has(&agent, notice(1, 4)));
-    assert!(acks.has(&agent, notice(2, 2)) && acks.has(&other, notice(2, 2)));
+    assert!(
+        acks.is_acknowledged(&agent, notice(1, 2)) && acks.is_acknowledged(&agent, notice(1, 3))
+    );
+    assert!(
+        !acks.is_acknowledged(&other, notice(1, 2)) && !acks.is_acknowledged(&agent, notice(1, 4))
+    );
+    assert!(
+        acks.is_acknowledged(&agent, notice(2, 2)) && acks.is_acknowledged(&other, notice(2, 2))
+    );
 }
 
 /// What is cut off at any byte was a crash: all before it counts, and what follows does too.
 #[test]
-fn a_crash_at_any_byte_loses_only_what_was_being_written() {
-    let place = Place::new();
+fn truncation_at_any_byte_loses_only_the_last_record() {
+    let place = OutboxFixture::new();
     let agent = Consumer::agent();
     place.add(Some(&agent), &[notice(1, 2)]);
     let before = std::fs::read(place.file()).expect("there");
@@ -69,18 +76,22 @@ fn a_crash_at_any_byte_loses_only_what_was_being_written() {
     let after = std::fs::read(place.file()).expect("there");
     for len in before.len()..after.len() {
         std::fs::write(place.file(), &after[..len]).expect("written");
-        assert!(place.read().has(&agent, notice(1, 2)), "{len}");
+        assert!(place.read().is_acknowledged(&agent, notice(1, 2)), "{len}");
         place.add(Some(&agent), &[notice(3, 2)]);
         let acks = place.read();
-        assert!(acks.has(&agent, notice(1, 2)) && acks.has(&agent, notice(3, 2)), "{len}");
+        assert!(
+            acks.is_acknowledged(&agent, notice(1, 2))
+                && acks.is_acknowledged(&agent, notice(3, 2)),
+            "{len}"
+        );
         // All but the newline was there.
-        assert_eq!(acks.has(&agent, notice(2, 2)), len == after.len() - 1, "{len}");
+        assert_eq!(acks.is_acknowledged(&agent, notice(2, 2)), len == after.len() - 1, "{len}");
     }
 }
 
 #[test]
-fn a_newer_format_is_left_alone() {
-    let place = Place::new();
+fn a_file_of_a_newer_format_is_refused_and_unchanged() {
+    let place = OutboxFixture::new();
     place.add(None, &[notice(1, 2)]);
     let mut line = Vec::new();
     let newer = serde_json::json!({"record": "acks", "format": 2, "kept": 0});
@@ -91,11 +102,11 @@ fn a_newer_format_is_left_alone() {
 }
 
 #[test]
-fn the_file_does_not_grow_with_tasks_that_are_gone() {
-    let place = Place::new();
+fn acks_of_removed_tasks_are_dropped_on_compaction() {
+    let place = OutboxFixture::new();
     let agent = Consumer::agent();
     let kept = place.root.new_id(TaskKind::LocalBash).expect("an id");
-    let _there = place.root.create_task(kept).expect("made");
+    let _keeps_alive = place.root.create_task(kept).expect("made");
     place.add(Some(&agent), &[NoticeId { task: kept, seq: 4 }]);
     let mut longest = 0;
     for task in 0..4_000 {
@@ -104,23 +115,23 @@ fn the_file_does_not_grow_with_tasks_that_are_gone() {
     }
     assert!(longest < 70 << 10, "{longest}");
     let acks = place.read();
-    assert!(acks.has(&agent, NoticeId { task: kept, seq: 4 }));
-    assert!(!acks.has(&Consumer::person(), NoticeId { task: kept, seq: 4 }));
-    assert!(acks.has(&agent, notice(3_999, 2)), "the last one counts");
-    assert!(!acks.has(&agent, notice(0, 2)), "its task is gone");
+    assert!(acks.is_acknowledged(&agent, NoticeId { task: kept, seq: 4 }));
+    assert!(!acks.is_acknowledged(&Consumer::person(), NoticeId { task: kept, seq: 4 }));
+    assert!(acks.is_acknowledged(&agent, notice(3_999, 2)), "the last one counts");
+    assert!(!acks.is_acknowledged(&agent, notice(0, 2)), "its task is gone");
 }
 
 proptest! {
     #[test]
-    fn the_cache_says_what_it_was_told_or_nothing(
+    fn a_damaged_cache_gives_the_written_entries_or_none(
         entries in prop::collection::btree_map(0..40_u64, prop::collection::vec(0..9_u64, 0..4), 0..20),
         damage in prop::option::of((0..400_usize, any::<u8>())),
     ) {
-        let place = Place::new();
+        let place = OutboxFixture::new();
         let tasks: Vec<TaskId> = entries.keys().map(|task| id(*task)).collect();
-        let entry = |seqs: &Vec<u64>| Entry { session: place.session.clone(), seqs: seqs.clone() };
+        let entry = |seqs: &Vec<u64>| EndedTaskNotices { session: place.session.clone(), seqs: seqs.clone() };
         let found = entries.iter().map(|(task, seqs)| (id(*task), entry(seqs))).collect();
-        Index::read(&place.root).add(&place.root, found, &tasks);
+        EndedTaskIndex::read(&place.root).merge_and_write(&place.root, found, &tasks);
         let path = place.root.path().join("notices.cache");
         let mut whole = true;
         if let (Some((at, byte)), Ok(mut bytes)) = (damage, std::fs::read(&path))
@@ -130,7 +141,7 @@ proptest! {
             *place = byte;
             std::fs::write(&path, bytes).expect("written");
         }
-        let index = Index::read(&place.root);
+        let index = EndedTaskIndex::read(&place.root);
         for (task, seqs) in &entries {
             let known = index.get(id(*task));
             prop_assert!(known.is_none_or(|known| *known == entry(seqs)));

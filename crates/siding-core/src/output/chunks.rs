@@ -5,29 +5,29 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::record::OutputGap;
 
-use super::extent::{self, BLOCK};
+use super::size::{self, HOLE_BLOCK_BYTES};
 use crate::store::TaskDir;
 use crate::sys::file;
 
 /// Bytes read at once.
-const CHUNK: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Whether a receiver wants more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(super) enum SinkFlow {
     /// Go on.
-    On,
+    Continue,
     /// The rest is not wanted.
-    Enough,
+    Stop,
 }
 
 /// A piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece<'b> {
+pub(super) enum Chunk<'b> {
     /// Bytes from this offset on.
     Bytes(u64, &'b [u8]),
     /// Nothing is stored here.
-    Gone(OutputGap),
+    Hole(OutputGap),
 }
 
 /// An open output file.
@@ -40,7 +40,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// Opens the output of a task, `None` while it has none.
     pub(super) fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
-        match extent::open(dir) {
+        match size::open(dir) {
             Ok(fd) => Ok(Some(Self { fd, buffer: Vec::new() })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -49,7 +49,7 @@ impl Chunks {
 
     /// Returns how long the file is now.
     pub(super) fn len(&self) -> io::Result<u64> {
-        Ok(file::facts(&self.fd)?.len)
+        Ok(file::metadata(&self.fd)?.len)
     }
 
     /// Returns the open file.
@@ -58,7 +58,7 @@ impl Chunks {
     }
 
     /// Reads into `into` from an offset on, until it is full or the file ends.
-    pub(super) fn fill(&self, into: &mut [u8], from: u64) -> io::Result<usize> {
+    pub(super) fn fill_from(&self, into: &mut [u8], from: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
             match file::read_at(self.fd.as_fd(), &mut into[filled..], from + filled as u64)? {
@@ -73,16 +73,16 @@ impl Chunks {
     ///
     /// The middle of the file may be released meanwhile. What was read before that is good; what
     /// reads as zeros is looked at again and is only data if the file system says so.
-    pub(super) fn each(
+    pub(super) fn for_each_chunk(
         &mut self,
         mut from: u64,
         to: u64,
-        mut sink: impl FnMut(Piece<'_>) -> io::Result<Flow>,
-    ) -> io::Result<Flow> {
-        let most = usize::try_from(to.saturating_sub(from)).unwrap_or(CHUNK).min(CHUNK);
+        mut sink: impl FnMut(Chunk<'_>) -> io::Result<SinkFlow>,
+    ) -> io::Result<SinkFlow> {
+        let most = usize::try_from(to.saturating_sub(from)).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
         self.buffer.resize(most, 0);
         while from < to {
-            let want = usize::try_from(to - from).unwrap_or(usize::MAX).min(CHUNK);
+            let want = usize::try_from(to - from).unwrap_or(usize::MAX).min(CHUNK_BYTES);
             let count = file::read_at(self.fd.as_fd(), &mut self.buffer[..want], from)?;
             if count == 0 {
                 break;
@@ -92,25 +92,26 @@ impl Chunks {
                 Some(hole) => (usize::try_from(hole.from - from).unwrap_or(count), Some(hole)),
                 None => (count, None),
             };
-            if stored > 0 && sink(Piece::Bytes(from, &bytes[..stored]))? == Flow::Enough {
-                return Ok(Flow::Enough);
+            if stored > 0 && sink(Chunk::Bytes(from, &bytes[..stored]))? == SinkFlow::Stop {
+                return Ok(SinkFlow::Stop);
             }
             from += stored as u64;
             if let Some(hole) = hole {
                 from = hole.to;
-                if sink(Piece::Gone(hole))? == Flow::Enough {
-                    return Ok(Flow::Enough);
+                if sink(Chunk::Hole(hole))? == SinkFlow::Stop {
+                    return Ok(SinkFlow::Stop);
                 }
             }
         }
-        Ok(Flow::On)
+        Ok(SinkFlow::Continue)
     }
 
     fn first_hole(&self, from: u64, bytes: &[u8], end: u64) -> Option<OutputGap> {
         let mut start = 0;
         while start < bytes.len() {
             let at = from + start as u64;
-            let to_boundary = usize::try_from(BLOCK - at % BLOCK).unwrap_or(usize::MAX);
+            let to_boundary =
+                usize::try_from(HOLE_BLOCK_BYTES - at % HOLE_BLOCK_BYTES).unwrap_or(usize::MAX);
             let block = &bytes[start..bytes.len().min(start.saturating_add(to_boundary))];
             if block.iter().all(|&byte| byte == 0)
                 && let Ok(data) = file::next_data(self.fd.as_fd(), at)

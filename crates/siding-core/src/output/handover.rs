@@ -8,19 +8,19 @@ use std::io;
 
 use siding_model::record::OutputGap;
 
-use super::chunks::{Chunks, Flow};
-use super::ends::add_line;
-use super::errors::looks_like_error;
-use super::lines::{Line, Lines, Sink};
-use super::places;
-use super::reading::{Excerpt, excerpt};
-use super::repeats::Repeats;
+use super::boundaries;
+use super::chunks::{Chunks, SinkFlow};
+use super::dedup_lines::DedupLines;
+use super::error_lines::looks_like_error;
+use super::head_tail::push_own_line;
+use super::lines::{Line, LineSplitter, OutputSink};
+use super::reader::{Excerpt, excerpt};
 use crate::store::TaskDir;
 
 /// Raw bytes at the end in which errors are looked for: a caller waits for the answer.
-const RAW: u64 = 1 << 20;
+const ERROR_SCAN_BYTES: u64 = 1 << 20;
 /// Stands between the errors and the output.
-const THEN: &str = "… these looked like errors; the output follows …";
+const ERRORS_SEPARATOR: &str = "… these looked like errors; the output follows …";
 
 /// Returns the output of a task that goes on, as readable text of at most `max_bytes`.
 ///
@@ -30,67 +30,69 @@ const THEN: &str = "… these looked like errors; the output follows …";
 /// # Errors
 ///
 /// The operating system's. A task without output has an empty text.
-pub fn so_far(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Excerpt> {
+pub fn handover_excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Excerpt> {
     let whole = excerpt(dir, keep_head, max_bytes)?;
     if !whole.truncated {
         return Ok(whole);
     }
     let room = max_bytes / 4;
     let rest = excerpt(dir, keep_head, max_bytes - room)?;
-    let Some(mut text) = errors(dir, &rest.text, room.saturating_sub(THEN.len() + 1))? else {
+    let Some(mut text) =
+        error_excerpt(dir, &rest.text, room.saturating_sub(ERRORS_SEPARATOR.len() + 1))?
+    else {
         return Ok(whole);
     };
-    add_line(&mut text, THEN);
+    push_own_line(&mut text, ERRORS_SEPARATOR);
     Ok(Excerpt { text: text + &rest.text, truncated: true })
 }
 
 /// Returns lines that look like errors and are not in a text, if there are any.
-fn errors(dir: &TaskDir, shown: &str, room: usize) -> io::Result<Option<String>> {
+fn error_excerpt(dir: &TaskDir, shown: &str, room: usize) -> io::Result<Option<String>> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(None) };
     let to = chunks.len()?;
-    let from = match to.saturating_sub(RAW) {
+    let from = match to.saturating_sub(ERROR_SCAN_BYTES) {
         0 => 0,
-        from => places::line_start(&chunks, from)?,
+        from => boundaries::next_line_start(&chunks, from)?,
     };
-    let mut errors = Errors { shown, room, text: String::new() };
-    let mut lines = Lines::new(Repeats::new(&mut errors));
-    if chunks.each(from, to, |piece| lines.piece(piece))? == Flow::On {
-        let _taken = lines.finish()?;
+    let mut errors = ErrorSink { shown, max_bytes: room, text: String::new() };
+    let mut lines = LineSplitter::new(DedupLines::new(&mut errors));
+    if chunks.for_each_chunk(from, to, |piece| lines.push_chunk(piece))? == SinkFlow::Continue {
+        let _best_effort = lines.finish()?;
     }
     Ok(Some(errors.text).filter(|text| !text.is_empty()))
 }
 
 #[derive(Debug)]
-struct Errors<'s> {
+struct ErrorSink<'s> {
     shown: &'s str,
-    room: usize,
+    max_bytes: usize,
     text: String,
 }
 
-impl Sink for Errors<'_> {
-    fn line(&mut self, line: Line<'_>) -> io::Result<Flow> {
+impl OutputSink for ErrorSink<'_> {
+    fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow> {
         // Pieces of a line longer than any screen say little.
-        let wanted = line.is_whole() && looks_like_error(line.text);
+        let wanted = line.is_complete() && looks_like_error(line.text);
         let line = line.text.trim_end_matches('\n');
         if !wanted || self.shown.contains(line) || self.text.contains(line) {
-            return Ok(Flow::On);
+            return Ok(SinkFlow::Continue);
         }
-        if self.text.len() + line.len() + 1 > self.room {
-            return Ok(Flow::Enough);
+        if self.text.len() + line.len() + 1 > self.max_bytes {
+            return Ok(SinkFlow::Stop);
         }
-        add_line(&mut self.text, line);
-        Ok(Flow::On)
+        push_own_line(&mut self.text, line);
+        Ok(SinkFlow::Continue)
     }
 
-    fn gone(&mut self, _: OutputGap) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn gap(&mut self, _: OutputGap) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 
-    fn skipped(&mut self, _: u64, _: u64) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn skipped(&mut self, _: u64, _: u64) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 
-    fn end(&mut self) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn end_partial_line(&mut self) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 }

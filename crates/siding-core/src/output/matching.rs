@@ -6,13 +6,13 @@ use std::ops::ControlFlow;
 use regex::Regex;
 use siding_model::record::OutputGap;
 
-use super::chunks::{Chunks, Flow, Piece};
-use super::lines::{Line, Lines, Sink};
+use super::chunks::{Chunk, Chunks, SinkFlow};
+use super::lines::{Line, LineSplitter, OutputSink};
 use crate::store::TaskDir;
 
 /// A line that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hit<'t> {
+pub struct LineMatch<'t> {
     /// Stream offset at which it begins.
     pub from: u64,
     /// Stream offset behind it.
@@ -23,9 +23,9 @@ pub struct Hit<'t> {
 }
 
 /// Takes lines that match.
-pub trait Hits {
+pub trait MatchHandler {
     /// Takes one. `Break` when no more are wanted.
-    fn hit(&mut self, hit: Hit<'_>) -> ControlFlow<()>;
+    fn on_match(&mut self, hit: LineMatch<'_>) -> ControlFlow<()>;
 }
 
 /// Looks at every line of a stream once, however it is cut into pieces.
@@ -33,31 +33,33 @@ pub trait Hits {
 /// Holds the line that is not ended yet, at most
 /// [`LINE_HELD_MAX`](siding_model::text::LINE_HELD_MAX) bytes of it. A longer line is looked at in
 /// pieces, and is one line all the same.
-pub struct Matching<H> {
-    lines: Lines<Finder<H>>,
+pub struct LineMatcher<H> {
+    lines: LineSplitter<MatchingSink<H>>,
 }
 
-impl<H> std::fmt::Debug for Matching<H> {
+impl<H> std::fmt::Debug for LineMatcher<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Matching").finish_non_exhaustive()
     }
 }
 
-impl<H: Hits> Matching<H> {
+impl<H: MatchHandler> LineMatcher<H> {
     /// Begins. Without a pattern every line matches that is not blank.
     pub fn new(pattern: Option<Regex>, hits: H) -> Self {
-        Self { lines: Lines::new(Finder { pattern, hits, found: false }) }
+        Self {
+            lines: LineSplitter::new(MatchingSink { pattern, handler: hits, line_matched: false }),
+        }
     }
 
     /// Returns who takes the lines.
-    pub const fn hits(&mut self) -> &mut H {
-        &mut self.lines.sink().hits
+    pub const fn handler(&mut self) -> &mut H {
+        &mut self.lines.sink().handler
     }
 
     /// Looks at bytes that stand at this offset of the stream.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
         // A sink that only looks never fails.
-        let _enough = self.lines.piece(Piece::Bytes(from, bytes));
+        let _receiver_dropped = self.lines.push_chunk(Chunk::Bytes(from, bytes));
     }
 
     /// Looks at what the output file holds from an offset on. Returns the offset behind it.
@@ -65,40 +67,40 @@ impl<H: Hits> Matching<H> {
     /// # Errors
     ///
     /// The operating system's. A task without output has nothing to look at.
-    pub fn read(&mut self, dir: &TaskDir, from: u64) -> io::Result<u64> {
+    pub fn read_from(&mut self, dir: &TaskDir, from: u64) -> io::Result<u64> {
         let Some(mut chunks) = Chunks::open(dir)? else { return Ok(from) };
         let to = chunks.len()?.max(from);
         if to > from {
-            chunks.each(from, to, |piece| self.lines.piece(piece))?;
+            chunks.for_each_chunk(from, to, |piece| self.lines.push_chunk(piece))?;
         }
         Ok(to)
     }
 
     /// Whether the line that is not ended yet matches as it stands. Gives it to nobody: it may go
     /// on.
-    pub fn unended_hit(&mut self) -> Option<(u64, String)> {
-        let (from, text) = self.lines.unended();
+    pub fn partial_match(&mut self) -> Option<(u64, String)> {
+        let (from, text) = self.lines.partial_line();
         let text = text.to_owned();
         let finder = self.lines.sink();
-        (!finder.found && finder.wants(&text)).then_some((from, text))
+        (!finder.line_matched && finder.matches(&text)).then_some((from, text))
     }
 
     /// Looks at the last line, which lacks its newline.
-    pub fn end(&mut self) {
-        let _enough = self.lines.break_off();
+    pub fn finish(&mut self) {
+        let _receiver_dropped = self.lines.flush_partial_line();
     }
 }
 
 /// The sink behind the lines.
-struct Finder<H> {
+struct MatchingSink<H> {
     pattern: Option<Regex>,
-    hits: H,
+    handler: H,
     /// Whether a piece of the line being read has matched.
-    found: bool,
+    line_matched: bool,
 }
 
-impl<H> Finder<H> {
-    fn wants(&self, text: &str) -> bool {
+impl<H> MatchingSink<H> {
+    fn matches(&self, text: &str) -> bool {
         match &self.pattern {
             Some(pattern) => pattern.is_match(text),
             None => !text.trim().is_empty(),
@@ -106,31 +108,31 @@ impl<H> Finder<H> {
     }
 }
 
-impl<H: Hits> Sink for Finder<H> {
-    fn line(&mut self, line: Line<'_>) -> io::Result<Flow> {
-        if line.begins {
-            self.found = false;
+impl<H: MatchHandler> OutputSink for MatchingSink<H> {
+    fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow> {
+        if line.is_line_start {
+            self.line_matched = false;
         }
         let text = line.text.strip_suffix('\n').unwrap_or(line.text);
-        if self.found || !self.wants(text) {
-            return Ok(Flow::On);
+        if self.line_matched || !self.matches(text) {
+            return Ok(SinkFlow::Continue);
         }
-        self.found = true;
-        Ok(match self.hits.hit(Hit { from: line.from, to: line.to, text }) {
-            ControlFlow::Continue(()) => Flow::On,
-            ControlFlow::Break(()) => Flow::Enough,
+        self.line_matched = true;
+        Ok(match self.handler.on_match(LineMatch { from: line.from, to: line.to, text }) {
+            ControlFlow::Continue(()) => SinkFlow::Continue,
+            ControlFlow::Break(()) => SinkFlow::Stop,
         })
     }
 
-    fn gone(&mut self, _gap: OutputGap) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn gap(&mut self, _gap: OutputGap) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 
-    fn skipped(&mut self, _from: u64, _to: u64) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn skipped(&mut self, _from: u64, _to: u64) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 
-    fn end(&mut self) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn end_partial_line(&mut self) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 }

@@ -5,12 +5,12 @@ use std::io;
 use siding_model::record::OutputGap;
 use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode};
 
-use super::chunks::Flow;
-use super::ends::{add_line, gone_line};
-use super::lines::{Line, Sink};
+use super::chunks::SinkFlow;
+use super::head_tail::{gap_line, push_own_line};
+use super::lines::{Line, OutputSink};
 
 /// Bytes that the count of repeated lines, or the line about a gap, may take.
-const RESERVE: usize = 120;
+const MARKER_RESERVE_BYTES: usize = 120;
 
 /// Takes whole lines as long as they fit.
 #[derive(Debug)]
@@ -21,13 +21,13 @@ pub(super) struct Page {
     next: u64,
     /// Text and offset to go back to when the line that was begun does not fit.
     line_start: (usize, u64),
-    state: State,
-    lacking: bool,
+    state: PageState,
+    truncated: bool,
 }
 
 /// How it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PageState {
     /// Everything fitted so far.
     Open,
     /// A line did not fit.
@@ -42,11 +42,11 @@ impl Page {
         Self {
             max,
             text: String::new(),
-            counter: counter(),
+            counter: repeat_folder(),
             next: from,
             line_start: (0, from),
-            state: State::Open,
-            lacking: false,
+            state: PageState::Open,
+            truncated: false,
         }
     }
 
@@ -55,68 +55,68 @@ impl Page {
     /// nothing, such as an escape sequence at the very end, was read too.
     pub(super) fn finish(mut self, to: u64) -> Option<(String, u64, bool)> {
         self.flush();
-        if self.state == State::Open {
+        if self.state == PageState::Open {
             self.next = to;
         }
-        (self.state != State::TooLong).then_some((self.text, self.next, self.lacking))
+        (self.state != PageState::TooLong).then_some((self.text, self.next, self.truncated))
     }
 
     fn flush(&mut self) {
-        std::mem::replace(&mut self.counter, counter()).finish(&mut self.text);
+        std::mem::replace(&mut self.counter, repeat_folder()).finish(&mut self.text);
     }
 
-    fn full(&mut self) -> Flow {
+    fn mark_full(&mut self) -> SinkFlow {
         let (len, next) = self.line_start;
         self.text.truncate(len);
         self.next = next;
-        self.state = if len == 0 { State::TooLong } else { State::Full };
-        self.lacking = true;
-        Flow::Enough
+        self.state = if len == 0 { PageState::TooLong } else { PageState::Full };
+        self.truncated = true;
+        SinkFlow::Stop
     }
 }
 
-impl Sink for Page {
-    fn line(&mut self, line: Line<'_>) -> io::Result<Flow> {
-        if line.begins {
-            if !line.is_whole() {
+impl OutputSink for Page {
+    fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow> {
+        if line.is_line_start {
+            if !line.is_complete() {
                 self.flush();
             }
             self.line_start = (self.text.len(), line.from);
         }
-        if self.text.len() + line.text.len() + RESERVE.min(self.max / 2) > self.max {
-            return Ok(self.full());
+        if self.text.len() + line.text.len() + MARKER_RESERVE_BYTES.min(self.max / 2) > self.max {
+            return Ok(self.mark_full());
         }
-        if line.is_whole() {
+        if line.is_complete() {
             self.counter.push(line.text.as_bytes(), &mut self.text);
         } else {
             self.text.push_str(line.text);
         }
         self.next = line.to;
-        Ok(Flow::On)
+        Ok(SinkFlow::Continue)
     }
 
-    fn gone(&mut self, gap: OutputGap) -> io::Result<Flow> {
+    fn gap(&mut self, gap: OutputGap) -> io::Result<SinkFlow> {
         self.flush();
         self.line_start = (self.text.len(), self.next);
-        if self.text.len() + RESERVE > self.max && !self.text.is_empty() {
-            return Ok(self.full());
+        if self.text.len() + MARKER_RESERVE_BYTES > self.max && !self.text.is_empty() {
+            return Ok(self.mark_full());
         }
-        add_line(&mut self.text, &gone_line(gap));
+        push_own_line(&mut self.text, &gap_line(gap));
         self.next = gap.to;
-        self.lacking = true;
-        Ok(Flow::On)
+        self.truncated = true;
+        Ok(SinkFlow::Continue)
     }
 
-    fn skipped(&mut self, _from: u64, to: u64) -> io::Result<Flow> {
+    fn skipped(&mut self, _from: u64, to: u64) -> io::Result<SinkFlow> {
         self.next = to;
-        Ok(Flow::On)
+        Ok(SinkFlow::Continue)
     }
 
-    fn end(&mut self) -> io::Result<Flow> {
-        Ok(Flow::On)
+    fn end_partial_line(&mut self) -> io::Result<SinkFlow> {
+        Ok(SinkFlow::Continue)
     }
 }
 
-fn counter() -> OutputRenderer {
+fn repeat_folder() -> OutputRenderer {
     OutputRenderer::new(RenderOptions { repeats: RepeatMode::Count })
 }

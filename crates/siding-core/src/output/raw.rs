@@ -4,18 +4,18 @@ use std::io;
 
 use siding_model::record::OutputGap;
 
-use super::chunks::{Chunks, Flow, Piece};
+use super::chunks::{Chunk, Chunks, SinkFlow};
 use crate::store::TaskDir;
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Copied {
+pub struct CopyResult {
     /// Offset at which to go on.
     pub next: u64,
     /// Bytes passed on.
     pub bytes: u64,
     /// Bytes skipped because they are gone for good.
-    pub gone: u64,
+    pub released: u64,
 }
 
 /// Gives `out` the exact bytes of a task's output from an offset on. What is gone for good is
@@ -28,19 +28,19 @@ pub fn copy(
     dir: &TaskDir,
     from: u64,
     mut out: impl FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Copied> {
-    let mut copied = Copied { next: from, ..Copied::default() };
+) -> io::Result<CopyResult> {
+    let mut copied = CopyResult { next: from, ..CopyResult::default() };
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(copied) };
     let to = chunks.len()?;
-    chunks.each(from, to, |piece| {
+    chunks.for_each_chunk(from, to, |piece| {
         match piece {
-            Piece::Bytes(_, bytes) => {
+            Chunk::Bytes(_, bytes) => {
                 out(bytes)?;
                 copied.bytes += bytes.len() as u64;
             }
-            Piece::Gone(gap) => copied.gone += gap.len(),
+            Chunk::Hole(gap) => copied.released += gap.len(),
         }
-        Ok(Flow::On)
+        Ok(SinkFlow::Continue)
     })?;
     copied.next = to.max(from);
     Ok(copied)
@@ -49,9 +49,9 @@ pub fn copy(
 /// The exact bytes of a task's output, for one who takes them piece by piece and may be slower than
 /// the task.
 #[derive(Debug)]
-pub struct Pieces(Chunks);
+pub struct RawChunks(Chunks);
 
-impl Pieces {
+impl RawChunks {
     /// Opens the output of a task, `None` while it has none.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Pieces {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn written(&self) -> io::Result<u64> {
+    pub fn written_bytes(&self) -> io::Result<u64> {
         self.0.len()
     }
 
@@ -76,7 +76,7 @@ impl Pieces {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn take(
+    pub fn read_chunk(
         &mut self,
         from: u64,
         to: u64,
@@ -84,12 +84,12 @@ impl Pieces {
     ) -> io::Result<Option<OutputGap>> {
         let mut gone = None;
         piece.clear();
-        self.0.each(from, to, |found| {
+        self.0.for_each_chunk(from, to, |found| {
             match found {
-                Piece::Bytes(_, bytes) => piece.extend_from_slice(bytes),
-                Piece::Gone(gap) => gone = Some(gap),
+                Chunk::Bytes(_, bytes) => piece.extend_from_slice(bytes),
+                Chunk::Hole(gap) => gone = Some(gap),
             }
-            Ok(Flow::Enough)
+            Ok(SinkFlow::Stop)
         })?;
         Ok(gone)
     }

@@ -9,40 +9,45 @@ use siding_model::record::OutputGap;
 use siding_model::text::{RenderOptions, RepeatMode, make_visible, render_output};
 
 use super::*;
-use crate::store::{Root, TaskDir};
+use crate::store::{StateDir, TaskDir};
 use crate::sys::file;
 
-struct Stage {
+struct OutputFixture {
     dir: TaskDir,
-    _root: Root,
+    _root: StateDir,
     _temporary: tempfile::TempDir,
 }
 
-impl Stage {
+impl OutputFixture {
     fn new(output: &[u8]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let root = Root::open(&temporary.path().join("state")).unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
         let dir = root.create_task(root.new_id(TaskKind::LocalBash).unwrap()).unwrap();
-        std::fs::write(dir.path().join(FILE), output).unwrap();
+        std::fs::write(dir.path().join(OUTPUT_FILE), output).unwrap();
         Self { dir, _root: root, _temporary: temporary }
     }
 
     fn punch(&self, gap: OutputGap) {
-        let fd = file::open_at(&self.dir, FILE, file::Open::ReadWrite).unwrap();
+        let fd = file::open_at(&self.dir, OUTPUT_FILE, file::OpenMode::ReadWrite).unwrap();
         file::punch_hole(fd.as_fd(), gap.from, gap.len()).unwrap();
     }
 
     fn append(&self, bytes: &[u8]) {
         use std::io::Write;
-        let path = self.dir.path().join(FILE);
+        let path = self.dir.path().join(OUTPUT_FILE);
         std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(bytes).unwrap();
     }
 
-    fn read(&self, keep_head: u64, query: &Query) -> (String, Reading) {
-        self.look(keep_head, Stream::Finished, query)
+    fn read(&self, keep_head: u64, query: &OutputQuery) -> (String, ReadSummary) {
+        self.read_stream(keep_head, StreamState::Finished, query)
     }
 
-    fn look(&self, keep_head: u64, stream: Stream, query: &Query) -> (String, Reading) {
+    fn read_stream(
+        &self,
+        keep_head: u64,
+        stream: StreamState,
+        query: &OutputQuery,
+    ) -> (String, ReadSummary) {
         let mut text = String::new();
         let reading = read(&self.dir, keep_head, stream, query, |part| {
             text.push_str(part);
@@ -52,40 +57,45 @@ impl Stage {
     }
 }
 
-const HEAD: u64 = 8 << 20;
+const KEEP_HEAD_BYTES: u64 = 8 << 20;
 
-fn whole() -> Query {
-    Query { from: 0, choose: Choose::Everything, last: None, size: Size::Whole }
+fn whole_output_query() -> OutputQuery {
+    OutputQuery {
+        from: 0,
+        filter: LineFilter::Everything,
+        last_lines: None,
+        limit: TextLimit::Unlimited,
+    }
 }
 
-fn sized(size: Size) -> Query {
-    Query { size, ..whole() }
+fn query_with_limit(size: TextLimit) -> OutputQuery {
+    OutputQuery { limit: size, ..whole_output_query() }
 }
 
-fn numbered(lines: std::ops::Range<u32>) -> String {
+fn numbered_lines(lines: std::ops::Range<u32>) -> String {
     lines.map(|line| format!("line {line}\n")).collect()
 }
 
 #[test]
-fn small_output_is_shown_as_it_is() {
-    let stage = Stage::new(b"one\ntw\x1b[31mo\x1b[m\n10%\r100%\nlast");
-    let excerpt = excerpt(&stage.dir, HEAD, 1000).unwrap();
+fn small_output_is_shown_unchanged() {
+    let stage = OutputFixture::new(b"one\ntw\x1b[31mo\x1b[m\n10%\r100%\nlast");
+    let excerpt = excerpt(&stage.dir, KEEP_HEAD_BYTES, 1000).unwrap();
     assert_eq!(excerpt, Excerpt { text: "one\ntwo\n100%\nlast".to_owned(), truncated: false });
 }
 
 #[test]
 fn a_task_without_output_has_an_empty_text() {
-    let stage = Stage::new(b"");
-    assert_eq!(excerpt(&stage.dir, HEAD, 1000).unwrap(), Excerpt::default());
-    std::fs::remove_file(stage.dir.path().join(FILE)).unwrap();
-    assert_eq!(excerpt(&stage.dir, HEAD, 1000).unwrap(), Excerpt::default());
+    let stage = OutputFixture::new(b"");
+    assert_eq!(excerpt(&stage.dir, KEEP_HEAD_BYTES, 1000).unwrap(), Excerpt::default());
+    std::fs::remove_file(stage.dir.path().join(OUTPUT_FILE)).unwrap();
+    assert_eq!(excerpt(&stage.dir, KEEP_HEAD_BYTES, 1000).unwrap(), Excerpt::default());
 }
 
 #[test]
-fn what_is_left_out_is_named_by_its_offsets() {
-    let output = numbered(0..10_000);
-    let stage = Stage::new(output.as_bytes());
-    let excerpt = excerpt(&stage.dir, HEAD, 2000).unwrap();
+fn omitted_text_is_named_by_its_offsets() {
+    let output = numbered_lines(0..10_000);
+    let stage = OutputFixture::new(output.as_bytes());
+    let excerpt = excerpt(&stage.dir, KEEP_HEAD_BYTES, 2000).unwrap();
     assert!(excerpt.truncated && excerpt.text.len() <= 2000, "{}", excerpt.text.len());
     let marker = excerpt.text.lines().find(|line| line.starts_with('…')).unwrap();
     let (head, tail) = excerpt.text.split_once(&format!("{marker}\n")).unwrap();
@@ -104,28 +114,36 @@ fn what_is_left_out_is_named_by_its_offsets() {
 }
 
 #[test]
-fn what_goes_on_is_shown_whole_or_with_its_errors_first() {
-    let small = Stage::new(b"one\nerror: two\n\x1b[31mthree\x1b[m\n10%\r20%\r30%\n");
-    let shown = so_far(&small.dir, HEAD, 4096).unwrap();
+fn handover_shows_all_or_puts_the_errors_first() {
+    let small = OutputFixture::new(b"one\nerror: two\n\x1b[31mthree\x1b[m\n10%\r20%\r30%\n");
+    let shown = handover_excerpt(&small.dir, KEEP_HEAD_BYTES, 4096).unwrap();
     assert_eq!((&*shown.text, shown.truncated), ("one\nerror: two\nthree\n30%\n", false));
     let text = |from: &str| {
-        numbered(0..900) + from + &numbered(900..2000) + "error: at the end\n" + &numbered(0..3)
+        numbered_lines(0..900)
+            + from
+            + &numbered_lines(900..2000)
+            + "error: at the end\n"
+            + &numbered_lines(0..3)
     };
-    let quiet = Stage::new(text("").as_bytes());
-    let shown = so_far(&quiet.dir, HEAD, 2000).unwrap();
-    assert_eq!(shown, excerpt(&quiet.dir, HEAD, 2000).unwrap(), "its errors are in the end");
+    let quiet = OutputFixture::new(text("").as_bytes());
+    let shown = handover_excerpt(&quiet.dir, KEEP_HEAD_BYTES, 2000).unwrap();
+    assert_eq!(
+        shown,
+        excerpt(&quiet.dir, KEEP_HEAD_BYTES, 2000).unwrap(),
+        "its errors are in the end"
+    );
     let errors = "error: early\nsrc/a.c:3: error: x\nerror: early\n";
-    let loud = Stage::new(text(errors).as_bytes());
-    let shown = so_far(&loud.dir, HEAD, 2000).unwrap();
+    let loud = OutputFixture::new(text(errors).as_bytes());
+    let shown = handover_excerpt(&loud.dir, KEEP_HEAD_BYTES, 2000).unwrap();
     assert!(shown.truncated && shown.text.len() <= 2000, "{}", shown.text.len());
     let first =
         "error: early\nsrc/a.c:3: error: x\n… these looked like errors; the output follows …\n";
     let rest = shown.text.strip_prefix(first).unwrap_or_else(|| panic!("{}", shown.text));
-    assert_eq!(rest, excerpt(&loud.dir, HEAD, 1500).unwrap().text);
+    assert_eq!(rest, excerpt(&loud.dir, KEEP_HEAD_BYTES, 1500).unwrap().text);
     assert!(rest.contains("bytes left out, from offset"), "{rest}");
     let many: String = (0..500).map(|n| format!("error: number {n}\n")).collect();
-    let many = Stage::new((many + &numbered(0..2000)).as_bytes());
-    let shown = so_far(&many.dir, HEAD, 1000).unwrap();
+    let many = OutputFixture::new((many + &numbered_lines(0..2000)).as_bytes());
+    let shown = handover_excerpt(&many.dir, KEEP_HEAD_BYTES, 1000).unwrap();
     assert!(shown.text.len() <= 1000, "{}", shown.text.len());
     assert!(shown.text.starts_with("error: number "), "{}", shown.text);
 }
@@ -133,19 +151,19 @@ fn what_goes_on_is_shown_whole_or_with_its_errors_first() {
 /// SPEC 4.3: what hides or turns the direction of writing is shown as what it is; letters of every
 /// script stay, and the raw bytes too.
 #[test]
-fn nothing_hides_in_what_is_shown() {
+fn invisible_and_bidi_characters_are_shown_escaped() {
     let text = "a\u{202e}b\u{200b}c\u{2066}d\u{feff}\nüñ 漢字 שלום\ntail\u{ad}";
-    let stage = Stage::new(text.as_bytes());
+    let stage = OutputFixture::new(text.as_bytes());
     let seen = "a\\u{202e}b\\u{200b}c\\u{2066}d\\u{feff}\nüñ 漢字 שלום\ntail\\u{ad}";
-    assert_eq!(stage.read(HEAD, &whole()).0, seen);
-    assert_eq!(stage.read(HEAD, &sized(Size::Ends(1000))).0, seen);
-    assert_eq!(stage.read(HEAD, &sized(Size::Page(1000))).0, seen);
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &whole_output_query()).0, seen);
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::HeadTail(1000))).0, seen);
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::Page(1000))).0, seen);
     let mut followed = String::new();
-    let mut following = Following::new(0, &Choose::Everything, |part: &str| {
+    let mut following = TailFollower::new(0, &LineFilter::Everything, |part: &str| {
         followed.push_str(part);
         Ok(())
     });
-    following.more(&stage.dir).unwrap();
+    following.emit_new(&stage.dir).unwrap();
     following.finish().unwrap();
     assert_eq!(followed, seen);
     let mut raw = Vec::new();
@@ -156,11 +174,11 @@ fn nothing_hides_in_what_is_shown() {
     .unwrap();
     assert_eq!(raw, text.as_bytes());
     // A line longer than a page loses nothing, however much longer its text is than its bytes.
-    let stage = Stage::new("\u{34f}".repeat(500).as_bytes());
+    let stage = OutputFixture::new("\u{34f}".repeat(500).as_bytes());
     let (mut from, mut pages) = (0, String::new());
     while from < 1000 {
-        let query = Query { from, ..sized(Size::Page(64)) };
-        let (text, reading) = stage.read(HEAD, &query);
+        let query = OutputQuery { from, ..query_with_limit(TextLimit::Page(64)) };
+        let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query);
         pages.push_str(&text);
         assert!(reading.next > from && text.len() <= 64);
         from = reading.next;
@@ -169,10 +187,10 @@ fn nothing_hides_in_what_is_shown() {
 }
 
 #[test]
-fn the_middle_of_a_large_output_is_not_even_read() {
-    let output = numbered(0..400_000);
-    let stage = Stage::new(output.as_bytes());
-    let excerpt = excerpt(&stage.dir, HEAD, 4000).unwrap();
+fn the_middle_of_a_large_output_is_not_read() {
+    let output = numbered_lines(0..400_000);
+    let stage = OutputFixture::new(output.as_bytes());
+    let excerpt = excerpt(&stage.dir, KEEP_HEAD_BYTES, 4000).unwrap();
     let marker = excerpt.text.lines().find(|line| line.starts_with('…')).unwrap();
     let (head, tail) = excerpt.text.split_once(&format!("{marker}\n")).unwrap();
     let bytes = output.len() - head.len() - tail.len();
@@ -181,33 +199,33 @@ fn the_middle_of_a_large_output_is_not_even_read() {
 }
 
 #[test]
-fn a_hole_is_told_apart_from_zeros() {
+fn a_hole_is_distinguished_from_written_zeros() {
     let mut output = vec![0; 20_000];
-    output.extend(numbered(0..2000).bytes());
+    output.extend(numbered_lines(0..2000).bytes());
     let zeros = render_output(&output, RenderOptions::default());
-    let stage = Stage::new(&output);
-    assert_eq!(stage.read(4096, &whole()).0, zeros);
+    let stage = OutputFixture::new(&output);
+    assert_eq!(stage.read(4096, &whole_output_query()).0, zeros);
     stage.punch(OutputGap { from: 4096, to: 16_384 });
-    let (text, reading) = stage.read(4096, &whole());
+    let (text, reading) = stage.read(4096, &whole_output_query());
     assert_eq!(reading.gap, Some(OutputGap { from: 4096, to: 16_384 }));
     assert!(reading.truncated);
     let marker = "\n… 12288 bytes are gone for good, from offset 4096 to 16384 …\n";
     let pictures = |count: usize| "␀".repeat(count);
-    let numbers = numbered(0..2000);
+    let numbers = numbered_lines(0..2000);
     assert_eq!(text, format!("{}{marker}{}{numbers}", pictures(4096), pictures(3616)));
 }
 
 #[test]
-fn a_head_that_is_no_whole_block_has_its_gap_found() {
-    let stage = Stage::new(&vec![b'x'; 40_960]);
+fn the_gap_is_found_after_a_head_that_is_no_block_multiple() {
+    let stage = OutputFixture::new(&vec![b'x'; 40_960]);
     stage.punch(OutputGap { from: 4096, to: 8192 });
-    assert_eq!(Extent::measure(&stage.dir, 1000).gap, Some(OutputGap { from: 4096, to: 8192 }));
-    assert_eq!(Extent::measure(&stage.dir, 4096).gap, Some(OutputGap { from: 4096, to: 8192 }));
+    assert_eq!(OutputSize::measure(&stage.dir, 1000).gap, Some(OutputGap { from: 4096, to: 8192 }));
+    assert_eq!(OutputSize::measure(&stage.dir, 4096).gap, Some(OutputGap { from: 4096, to: 8192 }));
 }
 
 #[test]
-fn gone_and_left_out_are_told_in_one_line() {
-    let stage = Stage::new(numbered(0..900_000).as_bytes());
+fn released_and_omitted_bytes_are_reported_in_one_line() {
+    let stage = OutputFixture::new(numbered_lines(0..900_000).as_bytes());
     stage.punch(OutputGap { from: 1 << 20, to: 3 << 20 });
     let excerpt = excerpt(&stage.dir, 1 << 20, 4000).unwrap();
     let markers: Vec<&str> = excerpt.text.lines().filter(|line| line.starts_with('…')).collect();
@@ -216,18 +234,18 @@ fn gone_and_left_out_are_told_in_one_line() {
 }
 
 #[test]
-fn a_look_that_begins_in_the_gap_says_so_first() {
-    let stage = Stage::new(numbered(0..10_000).as_bytes());
+fn a_read_that_starts_in_the_gap_reports_it_first() {
+    let stage = OutputFixture::new(numbered_lines(0..10_000).as_bytes());
     stage.punch(OutputGap { from: 4096, to: 8192 });
-    let query = Query { from: 5000, ..sized(Size::Page(500)) };
+    let query = OutputQuery { from: 5000, ..query_with_limit(TextLimit::Page(500)) };
     let (text, reading) = stage.read(4096, &query);
     assert!(text.starts_with("… 3192 bytes are gone for good, from offset 5000 to 8192 …\n"));
     assert!(text.len() <= 500 && reading.truncated);
 }
 
 #[test]
-fn the_last_lines_are_found_from_the_end() {
-    let query = |last| Query { last: Some(last), ..whole() };
+fn the_last_lines_are_found_by_scanning_backwards() {
+    let query = |last| OutputQuery { last_lines: Some(last), ..whole_output_query() };
     for (output, last, expected) in [
         ("a\nb\nc\n", 2, "b\nc\n"),
         ("a\nb\nc", 2, "b\nc"),
@@ -235,90 +253,99 @@ fn the_last_lines_are_found_from_the_end() {
         ("\n\n\n", 1, "\n"),
         ("", 3, ""),
     ] {
-        let stage = Stage::new(output.as_bytes());
-        assert_eq!(stage.read(HEAD, &query(last)).0, expected, "{output:?}");
+        let stage = OutputFixture::new(output.as_bytes());
+        assert_eq!(stage.read(KEEP_HEAD_BYTES, &query(last)).0, expected, "{output:?}");
     }
-    let stage = Stage::new(numbered(0..100_000).as_bytes());
-    let (text, reading) = stage.read(HEAD, &query(40_000));
-    assert_eq!(text, numbered(60_000..100_000));
+    let stage = OutputFixture::new(numbered_lines(0..100_000).as_bytes());
+    let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query(40_000));
+    assert_eq!(text, numbered_lines(60_000..100_000));
     assert_eq!(reading.next - reading.from, text.len() as u64);
 }
 
 #[test]
-fn lines_are_chosen_from_readable_text() {
-    let stage = Stage::new(b"ok\n\x1b[1mbad\x1b[m 1\n10%\rbad 2\nok\nbad");
-    let matching = Choose::Matching(Regex::new("^bad( |$)").unwrap());
-    let query = Query { choose: matching, ..whole() };
-    assert_eq!(stage.read(HEAD, &query).0, "bad 1\nbad 2\nbad\n");
-    assert_eq!(stage.read(HEAD, &Query { last: Some(1), ..query }).0, "bad\n");
+fn lines_are_matched_against_readable_text() {
+    let stage = OutputFixture::new(b"ok\n\x1b[1mbad\x1b[m 1\n10%\rbad 2\nok\nbad");
+    let matching = LineFilter::Matching(Regex::new("^bad( |$)").unwrap());
+    let query = OutputQuery { filter: matching, ..whole_output_query() };
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query).0, "bad 1\nbad 2\nbad\n");
+    assert_eq!(
+        stage.read(KEEP_HEAD_BYTES, &OutputQuery { last_lines: Some(1), ..query }).0,
+        "bad\n"
+    );
 }
 
 #[test]
-fn errors_come_with_the_lines_around_them() {
-    let mut output = numbered(0..10);
+fn error_lines_come_with_their_context() {
+    let mut output = numbered_lines(0..10);
     output.push_str("error: one\n");
-    output.push_str(&numbered(10..20));
+    output.push_str(&numbered_lines(10..20));
     output.push_str("error: two\nline x\nerror: three\n");
-    output.push_str(&numbered(20..22));
-    let stage = Stage::new(output.as_bytes());
-    let query = Query { choose: Choose::Errors, ..whole() };
+    output.push_str(&numbered_lines(20..22));
+    let stage = OutputFixture::new(output.as_bytes());
+    let query = OutputQuery { filter: LineFilter::Errors, ..whole_output_query() };
     assert_eq!(
-        stage.read(HEAD, &query).0,
+        stage.read(KEEP_HEAD_BYTES, &query).0,
         "line 8\nline 9\nerror: one\nline 10\nline 11\n--\n\
          line 18\nline 19\nerror: two\nline x\nerror: three\nline 20\nline 21\n"
     );
-    let (text, reading) = stage.read(HEAD, &Query { size: Size::Ends(400), ..query.clone() });
+    let (text, reading) = stage
+        .read(KEEP_HEAD_BYTES, &OutputQuery { limit: TextLimit::HeadTail(400), ..query.clone() });
     assert!(!reading.truncated, "{text}");
     let many = "error: of many\nnot\nthis\n".repeat(1000);
-    let stage = Stage::new(many.as_bytes());
-    let (text, reading) = stage.read(HEAD, &Query { size: Size::Ends(600), ..query });
+    let stage = OutputFixture::new(many.as_bytes());
+    let (text, reading) =
+        stage.read(KEEP_HEAD_BYTES, &OutputQuery { limit: TextLimit::HeadTail(600), ..query });
     assert!(reading.truncated && text.contains(" lines left out …\n"), "{text}");
 }
 
 #[test]
 fn repeated_lines_are_counted() {
-    let stage = Stage::new("again\n".repeat(50_000).as_bytes());
-    assert_eq!(stage.read(HEAD, &whole()).0, "again\n… repeated 49999 times\n");
-    let (text, reading) = stage.read(HEAD, &sized(Size::Page(100)));
+    let stage = OutputFixture::new("again\n".repeat(50_000).as_bytes());
+    assert_eq!(
+        stage.read(KEEP_HEAD_BYTES, &whole_output_query()).0,
+        "again\n… repeated 49999 times\n"
+    );
+    let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::Page(100)));
     assert_eq!(text, "again\n… repeated 49999 times\n");
     assert_eq!((reading.next, reading.truncated), (300_000, false));
 }
 
 #[test]
-fn what_is_not_complete_waits_while_the_task_runs() {
-    let stage = Stage::new(b"Grund: \xc3");
-    let (text, reading) = stage.look(HEAD, Stream::Growing, &whole());
+fn incomplete_text_is_held_back_while_the_task_runs() {
+    let stage = OutputFixture::new(b"Grund: \xc3");
+    let (text, reading) =
+        stage.read_stream(KEEP_HEAD_BYTES, StreamState::Growing, &whole_output_query());
     assert_eq!((text.as_str(), reading.next), ("Grund: ", 7));
     stage.append(b"\xa4\n");
-    let on = Query { from: reading.next, ..whole() };
-    assert_eq!(stage.look(HEAD, Stream::Growing, &on).0, "ä\n");
+    let on = OutputQuery { from: reading.next, ..whole_output_query() };
+    assert_eq!(stage.read_stream(KEEP_HEAD_BYTES, StreamState::Growing, &on).0, "ä\n");
 }
 
 #[test]
-fn growing_output_is_followed_by_whole_lines() {
-    let stage = Stage::new(b"one\n10%\r");
+fn growing_output_is_followed_in_complete_lines() {
+    let stage = OutputFixture::new(b"one\n10%\r");
     let text = std::cell::RefCell::new(String::new());
-    let mut following = Following::new(0, &Choose::Everything, |part: &str| {
+    let mut following = TailFollower::new(0, &LineFilter::Everything, |part: &str| {
         text.borrow_mut().push_str(part);
         Ok(())
     });
-    following.more(&stage.dir).unwrap();
+    following.emit_new(&stage.dir).unwrap();
     assert_eq!(text.take(), "one\n");
     stage.append(b"50%\r100%\nPassword: ");
-    following.more(&stage.dir).unwrap();
+    following.emit_new(&stage.dir).unwrap();
     assert_eq!(text.take(), "100%\n");
-    following.settle().unwrap();
+    following.flush_partial_line().unwrap();
     assert_eq!(text.take(), "Password: ");
     stage.append(b"\nlast");
-    following.more(&stage.dir).unwrap();
+    following.emit_new(&stage.dir).unwrap();
     let next = following.finish().unwrap();
     assert_eq!((text.take().as_str(), next), ("\nlast", 32));
 }
 
 #[test]
-fn raw_bytes_are_copied_without_the_gap() {
+fn a_raw_copy_skips_the_gap() {
     let mut output: Vec<u8> = (0..=255).cycle().take(20_000).collect();
-    let stage = Stage::new(&output);
+    let stage = OutputFixture::new(&output);
     stage.punch(OutputGap { from: 4096, to: 12_288 });
     let mut bytes = Vec::new();
     let copied = copy(&stage.dir, 100, |part| {
@@ -326,33 +353,33 @@ fn raw_bytes_are_copied_without_the_gap() {
         Ok(())
     });
     let copied = copied.unwrap();
-    assert_eq!((copied.next, copied.gone, copied.bytes), (20_000, 8192, 11_708));
+    assert_eq!((copied.next, copied.released, copied.bytes), (20_000, 8192, 11_708));
     output.drain(4096..12_288);
     assert_eq!(bytes, output[100..]);
 }
 
 #[test]
-fn each_consumer_has_its_own_place() {
-    let stage = Stage::new(b"");
+fn each_consumer_has_its_own_read_cursor() {
+    let stage = OutputFixture::new(b"");
     let (cli, other) = ("cli".parse().unwrap(), "other.session".parse().unwrap());
-    assert_eq!(seen(&stage.dir, &cli).unwrap(), 0);
+    assert_eq!(load_read_cursor(&stage.dir, &cli).unwrap(), 0);
     for offset in [7, 7, 12_345_678_901, 3] {
-        mark_seen(&stage.dir, &cli, offset).unwrap();
-        assert_eq!(seen(&stage.dir, &cli).unwrap(), offset);
+        advance_read_cursor(&stage.dir, &cli, offset).unwrap();
+        assert_eq!(load_read_cursor(&stage.dir, &cli).unwrap(), offset);
     }
-    assert_eq!(seen(&stage.dir, &other).unwrap(), 0);
+    assert_eq!(load_read_cursor(&stage.dir, &other).unwrap(), 0);
     let path = stage.dir.path().join("seen.cli");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "7\n12345678901\n3\n");
     // A crash in the middle of a line.
     std::fs::write(&path, "7\n12").unwrap();
-    assert_eq!(seen(&stage.dir, &cli).unwrap(), 7);
-    mark_seen(&stage.dir, &cli, 20).unwrap();
+    assert_eq!(load_read_cursor(&stage.dir, &cli).unwrap(), 7);
+    advance_read_cursor(&stage.dir, &cli, 20).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "7\n12\n20\n");
     std::fs::write(&path, "nonsense\n").unwrap();
-    assert_eq!(seen(&stage.dir, &cli).unwrap(), 0);
+    assert_eq!(load_read_cursor(&stage.dir, &cli).unwrap(), 0);
 }
 
-fn some_output() -> impl Strategy<Value = Vec<u8>> {
+fn any_output() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[a-z ]{0,30}\n".prop_map(String::into_bytes),
         2 => "[a-zä€]{0,300}".prop_map(String::into_bytes),
@@ -369,29 +396,29 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_whole_is_what_the_model_makes_of_it(output in some_output()) {
-        let stage = Stage::new(&output);
-        let (text, reading) = stage.read(HEAD, &whole());
+    fn unlimited_text_equals_the_folded_output_of_the_model(output in any_output()) {
+        let stage = OutputFixture::new(&output);
+        let (text, reading) = stage.read(KEEP_HEAD_BYTES, &whole_output_query());
         prop_assert_eq!(text, make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count })));
         prop_assert_eq!(reading.next, output.len() as u64);
     }
 
     #[test]
-    fn ends_keep_their_size_and_say_what_they_lack(output in some_output(), max in 1_usize..3000) {
-        let stage = Stage::new(&output);
-        let (text, reading) = stage.read(HEAD, &sized(Size::Ends(max)));
+    fn head_and_tail_stay_within_the_limit_and_report_omissions(output in any_output(), max in 1_usize..3000) {
+        let stage = OutputFixture::new(&output);
+        let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::HeadTail(max)));
         let all = make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count }));
         prop_assert!(text.len() <= max);
         prop_assert_eq!(!reading.truncated, text == all);
     }
 
     #[test]
-    fn pages_show_everything_once(output in some_output(), max in PAGE_MIN..400) {
-        let stage = Stage::new(&output);
+    fn pages_cover_the_output_exactly_once(output in any_output(), max in MIN_PAGE_BYTES..400) {
+        let stage = OutputFixture::new(&output);
         let (mut from, mut raw) = (0, Vec::new());
         while from < output.len() as u64 {
-            let query = Query { from, ..sized(Size::Page(max)) };
-            let (text, reading) = stage.read(HEAD, &query);
+            let query = OutputQuery { from, ..query_with_limit(TextLimit::Page(max)) };
+            let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query);
             prop_assert!(text.len() <= max && reading.next > from, "{} of {max} bytes, {from} to {}: {text:?}", text.len(), reading.next);
             let part = &output[usize::try_from(from).unwrap()..usize::try_from(reading.next).unwrap()];
             let part_text = render_output(part, RenderOptions { repeats: RepeatMode::Count });

@@ -6,28 +6,28 @@ use siding_model::evidence::{
 };
 use siding_model::text;
 
-use crate::sys::threads::{self, Place};
-use crate::sys::{foreign, procfs};
+use crate::sys::threads::{self, ThreadLocation};
+use crate::sys::{inspect_process, procfs};
 use crate::tree;
 
 /// Columns of a name or a detail.
-const COLUMNS: usize = 160;
+const TEXT_COLUMNS: usize = 160;
 /// Processes that are told one by one, from both ends of a long chain.
-const MOST: usize = 12;
+const MAX_CHAIN_LINKS: usize = 12;
 /// Processes at the other end of a pipe, or with a lock, that are named.
-const ENDS: usize = 3;
+const MAX_NAMED_HOLDERS: usize = 3;
 
 /// Returns the chain of a judgement, from the topmost process to the one that explains it.
 /// `command` names a process.
 #[must_use]
-pub fn links(
+pub fn explain_chain(
     sample: &TaskSample,
     judged: &Diagnosis,
     command: &dyn Fn(i32) -> String,
 ) -> Vec<ChainLink> {
     let mut pids = judged.process_path.clone();
-    if pids.len() > MOST {
-        let _between = pids.drain(MOST / 2..pids.len() - MOST / 2);
+    if pids.len() > MAX_CHAIN_LINKS {
+        let _between = pids.drain(MAX_CHAIN_LINKS / 2..pids.len() - MAX_CHAIN_LINKS / 2);
     }
     let last = pids.last().copied();
     // Who reads beside the work is told too, behind it.
@@ -37,25 +37,26 @@ pub fn links(
         .map(|process| {
             let is_last = Some(process.process.pid) == last;
             let wanted = judged.thread.filter(|_| is_last);
-            Explained { sample, process, thread: thread(process, wanted), command }.link(judged)
+            ProcessExplainer { sample, process, thread: find_thread(process, wanted), command }
+                .chain_link(judged)
         })
         .collect()
 }
 
-fn thread(process: &ProcessFacts, wanted: Option<i32>) -> Option<&ThreadFacts> {
+fn find_thread(process: &ProcessFacts, wanted: Option<i32>) -> Option<&ThreadFacts> {
     let found = process.threads.iter().find(|thread| Some(thread.tid) == wanted);
     found.or_else(|| process.threads.first())
 }
 
-struct Explained<'s> {
+struct ProcessExplainer<'s> {
     sample: &'s TaskSample,
     process: &'s ProcessFacts,
     thread: Option<&'s ThreadFacts>,
     command: &'s dyn Fn(i32) -> String,
 }
 
-impl Explained<'_> {
-    fn link(&self, judged: &Diagnosis) -> ChainLink {
+impl ProcessExplainer<'_> {
+    fn chain_link(&self, judged: &Diagnosis) -> ChainLink {
         let pid = self.process.process.pid;
         let mut link = ChainLink {
             pid,
@@ -67,10 +68,10 @@ impl Explained<'_> {
         };
         let stopped = matches!(self.process.state, 'T' | 't');
         match self.thread.map(|thread| &thread.state) {
-            _ if stopped => link.detail = Some(self.stopped(judged).to_owned()),
+            _ if stopped => link.detail = Some(self.stop_reason(judged).to_owned()),
             Some(ThreadState::Blocked(asleep)) => {
                 link.syscall = (!asleep.name.is_empty()).then(|| asleep.name.to_owned());
-                (link.object, link.detail) = self.wait(asleep);
+                (link.object, link.detail) = self.describe_wait(asleep);
                 if judged.concurrent_reader == Some(pid) {
                     link.detail = Some("would read input while the others work".to_owned());
                 }
@@ -83,12 +84,12 @@ impl Explained<'_> {
             }
             Some(ThreadState::Running) | None => {}
         }
-        link.object = link.object.map(|text| text::one_line(&text, COLUMNS));
-        link.detail = link.detail.map(|text| text::one_line(&text, COLUMNS));
+        link.object = link.object.map(|text| text::one_line(&text, TEXT_COLUMNS));
+        link.detail = link.detail.map(|text| text::one_line(&text, TEXT_COLUMNS));
         link
     }
 
-    const fn stopped(&self, judged: &Diagnosis) -> &'static str {
+    const fn stop_reason(&self, judged: &Diagnosis) -> &'static str {
         if self.process.state == 't' {
             "held by a debugger"
         } else if matches!(judged.verdict, WhyVerdict::TtyStopped) {
@@ -99,7 +100,7 @@ impl Explained<'_> {
     }
 
     /// Returns what is waited for, and who could end the wait.
-    fn wait(&self, asleep: &BlockedSyscall) -> (Option<String>, Option<String>) {
+    fn describe_wait(&self, asleep: &BlockedSyscall) -> (Option<String>, Option<String>) {
         let pid = self.process.process.pid;
         match asleep.call {
             BlockingCall::Child | BlockingCall::Vfork => (Some("a child".to_owned()), None),
@@ -108,11 +109,14 @@ impl Explained<'_> {
             BlockingCall::Signal => (Some("a signal".to_owned()), None),
             BlockingCall::Open => {
                 let nobody = "nobody has opened its other end".to_owned();
-                (self.opened(), Some(nobody))
+                (self.path_being_opened(), Some(nobody))
             }
             BlockingCall::Lock => {
                 let fd = asleep.blocked_on.first().map(|waited| waited.fd);
-                (fd.and_then(|fd| foreign::name(pid, fd)), fd.and_then(|fd| self.holder(fd)))
+                (
+                    fd.and_then(|fd| inspect_process::fd_path(pid, fd)),
+                    fd.and_then(|fd| self.lock_holder_name(fd)),
+                )
             }
             BlockingCall::Read
             | BlockingCall::Write
@@ -121,17 +125,17 @@ impl Explained<'_> {
             | BlockingCall::Connect
             | BlockingCall::Transfer
             | BlockingCall::Sync
-            | BlockingCall::Other => match most_telling(&asleep.blocked_on) {
-                Some(waited) => self.descriptor(waited),
+            | BlockingCall::Other => match most_informative(&asleep.blocked_on) {
+                Some(waited) => self.describe_descriptor(waited),
                 None if !asleep.has_no_timeout => (Some("timer".to_owned()), None),
                 None => (None, None),
             },
         }
     }
 
-    fn descriptor(&self, waited: &BlockedOn) -> (Option<String>, Option<String>) {
+    fn describe_descriptor(&self, waited: &BlockedOn) -> (Option<String>, Option<String>) {
         let pid = self.process.process.pid;
-        let name = foreign::name(pid, waited.fd);
+        let name = inspect_process::fd_path(pid, waited.fd);
         let by_fd = || Some(format!("descriptor {}", waited.fd));
         match waited.object {
             FdObject::TaskStdin => (Some("the task's standard input".to_owned()), by_fd()),
@@ -139,8 +143,8 @@ impl Explained<'_> {
                 (Some("the task's own output pipe".to_owned()), by_fd())
             }
             FdObject::OutputPipe => (Some("the task's own output pipe".to_owned()), None),
-            FdObject::Pipe(inode) => (name, self.other_end(inode, waited.for_reading)),
-            FdObject::Listener | FdObject::Socket => self.socket(waited.fd),
+            FdObject::Pipe(inode) => (name, self.pipe_peer_name(inode, waited.for_reading)),
+            FdObject::Listener | FdObject::Socket => self.describe_socket(waited.fd),
             FdObject::FileWatch => (Some("changes of files".to_owned()), None),
             FdObject::Timer => (Some("timer".to_owned()), None),
             FdObject::WakeupFd => (Some("its own events".to_owned()), None),
@@ -149,13 +153,13 @@ impl Explained<'_> {
         }
     }
 
-    fn socket(&self, fd: i32) -> (Option<String>, Option<String>) {
-        let Ok(socket) = foreign::socket(self.process.process.pid, fd) else {
+    fn describe_socket(&self, fd: i32) -> (Option<String>, Option<String>) {
+        let Ok(socket) = inspect_process::socket_info(self.process.process.pid, fd) else {
             return (Some("a socket".to_owned()), None);
         };
         let local = socket.local.unwrap_or_else(|| "a socket without a name".to_owned());
         match socket.remote {
-            _ if socket.listens => (Some(format!("connections to {local}")), None),
+            _ if socket.is_listening => (Some(format!("connections to {local}")), None),
             Some(remote) => (
                 Some(format!("a socket to {remote}")),
                 Some(format!("remote {remote}, local {local}")),
@@ -165,18 +169,18 @@ impl Explained<'_> {
     }
 
     /// Returns who holds the other end of a pipe, among the task's own processes.
-    fn other_end(&self, inode: u64, to_read: bool) -> Option<String> {
+    fn pipe_peer_name(&self, inode: u64, to_read: bool) -> Option<String> {
         let name = format!("pipe:[{inode}]");
         let holds = |pid: i32| {
-            foreign::descriptors(pid).into_iter().any(|(fd, reads, writes)| {
+            inspect_process::open_fds(pid).into_iter().any(|(fd, reads, writes)| {
                 let is_other = if to_read { writes } else { reads };
-                is_other && foreign::name(pid, fd).as_deref() == Some(&name)
+                is_other && inspect_process::fd_path(pid, fd).as_deref() == Some(&name)
             })
         };
         let others = self.sample.processes.iter().map(|one| one.process.pid);
         let holders: Vec<String> = others
             .filter(|pid| *pid != self.process.process.pid && holds(*pid))
-            .take(ENDS)
+            .take(MAX_NAMED_HOLDERS)
             .map(|pid| format!("{pid} ({})", text::one_line(&(self.command)(pid), 40)))
             .collect();
         Some(match (to_read, holders.is_empty()) {
@@ -188,46 +192,50 @@ impl Explained<'_> {
     }
 
     /// Returns who holds the lock of a file.
-    fn holder(&self, fd: i32) -> Option<String> {
-        let target = foreign::descriptor(self.process.process.pid, fd)?;
+    fn lock_holder_name(&self, fd: i32) -> Option<String> {
+        let target = inspect_process::fd_target(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
-        let holder = table.lines().find_map(|line| holder_of(line, target.inode))?;
+        let holder = table.lines().find_map(|line| parse_lock_holder(line, target.inode))?;
         // `exec 9>file; flock 9`: whoever took it is gone, and the shell and its children have the
         // file open through which it was taken.
-        let has = |pid: i32| has_locked(pid, target.inode);
+        let has = |pid: i32| holds_lock(pid, target.inode);
         let is_there = holder > 0
             && procfs::identify(holder).is_some()
             // Another user's cannot be looked into.
-            && (has(holder) || foreign::descriptors(holder).is_empty());
+            && (has(holder) || inspect_process::open_fds(holder).is_empty());
         let holders = if is_there {
             vec![holder]
         } else {
-            procfs::all_pids().into_iter().filter(|pid| has(*pid)).take(ENDS).collect()
+            procfs::all_pids().into_iter().filter(|pid| has(*pid)).take(MAX_NAMED_HOLDERS).collect()
         };
         if holders.is_empty() {
             return Some("held through an open file; the kernel does not say by whom".to_owned());
         }
         let named = holders
             .iter()
-            .map(|pid| format!("{pid} ({})", text::one_line(&tree::command_of(*pid), 60)));
+            .map(|pid| format!("{pid} ({})", text::one_line(&tree::command_for_report(*pid), 60)));
         Some(format!("held by {}", named.collect::<Vec<_>>().join(", ")))
     }
 
     /// Returns the path that the thread is about to open.
-    fn opened(&self) -> Option<String> {
+    fn path_being_opened(&self) -> Option<String> {
         let (pid, tid) = (self.process.process.pid, self.thread?.tid);
-        let Ok(Place::Call { arguments, .. }) = threads::place(pid, tid) else { return None };
+        let Ok(ThreadLocation::Syscall { arguments, .. }) = threads::thread_location(pid, tid)
+        else {
+            return None;
+        };
         let is_at =
             matches!(&self.thread?.state, ThreadState::Blocked(asleep) if asleep.name == "openat");
         let mut bytes = [0; 256];
-        let count = foreign::read_memory(pid, arguments[usize::from(is_at)], &mut bytes).ok()?;
+        let count =
+            inspect_process::read_memory(pid, arguments[usize::from(is_at)], &mut bytes).ok()?;
         let path = bytes[..count].split(|&byte| byte == 0).next()?;
         (!path.is_empty()).then(|| String::from_utf8_lossy(path).into_owned())
     }
 }
 
 /// Returns the holder that a line of `/proc/locks` names for a file (proc_locks(5)).
-fn holder_of(line: &str, inode: u64) -> Option<i32> {
+fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; those who wait have `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);
     if words.next()? == "->" {
@@ -240,17 +248,17 @@ fn holder_of(line: &str, inode: u64) -> Option<i32> {
 
 /// Whether a process has a file open with a lock on it: the kernel shows that with the descriptor
 /// (proc_pid_fdinfo(5)).
-fn has_locked(pid: i32, inode: u64) -> bool {
+fn holds_lock(pid: i32, inode: u64) -> bool {
     let is_locked = |fd: i32| {
         let shown = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
         let mut locks = shown.lines().filter_map(|line| line.strip_prefix("lock:"));
-        locks.any(|lock| holder_of(lock, inode).is_some())
+        locks.any(|lock| parse_lock_holder(lock, inode).is_some())
     };
-    foreign::descriptors(pid).iter().any(|(fd, ..)| is_locked(*fd))
+    inspect_process::open_fds(pid).iter().any(|(fd, ..)| is_locked(*fd))
 }
 
 /// Returns what of a set explains the wait best.
-fn most_telling(on: &[BlockedOn]) -> Option<&BlockedOn> {
+fn most_informative(on: &[BlockedOn]) -> Option<&BlockedOn> {
     on.iter().min_by_key(|waited| match waited.object {
         FdObject::TaskStdin | FdObject::OutputPipe | FdObject::Terminal => 0,
         FdObject::Listener => 1,
@@ -269,14 +277,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_names_its_holder_and_not_those_who_wait() {
+    fn a_lock_line_names_its_holder_and_not_its_waiters() {
         let held = "12: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF";
         let waits = "12: -> FLOCK  ADVISORY  WRITE 4712 fe:01:1234 0 EOF";
         let open_file = "13: OFDLCK ADVISORY  WRITE -1 fe:01:1234 0 EOF";
-        assert_eq!(holder_of(held, 1234), Some(4711));
-        assert_eq!(holder_of(held, 234), None);
-        assert_eq!(holder_of(waits, 1234), None);
-        assert_eq!(holder_of(open_file, 1234), Some(-1));
-        assert_eq!(holder_of("", 1), None);
+        assert_eq!(parse_lock_holder(held, 1234), Some(4711));
+        assert_eq!(parse_lock_holder(held, 234), None);
+        assert_eq!(parse_lock_holder(waits, 1234), None);
+        assert_eq!(parse_lock_holder(open_file, 1234), Some(-1));
+        assert_eq!(parse_lock_holder("", 1), None);
     }
 }

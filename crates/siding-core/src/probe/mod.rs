@@ -16,10 +16,10 @@ mod objects;
 mod sample;
 mod usage;
 
-pub use explain::links;
-pub use objects::Given;
-pub use sample::{below, of_processes, unmoved};
+pub use explain::explain_chain;
+pub use objects::KnownFds;
+pub use sample::{reuse_if_unchanged, sample_descendants, sample_processes};
 pub use usage::{
-    Wanted, connections, count_descriptors, shared_once, uses_below, uses_in, uses_of,
-    written_bytes,
+    UsageFields, connections, count_descriptors, proportional_memory, usage_from_sample,
+    usage_of_descendants, usage_of_processes, written_bytes,
 };

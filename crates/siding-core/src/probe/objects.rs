@@ -5,56 +5,63 @@ use std::os::fd::AsFd;
 use siding_model::evidence::{BlockedOn, FdObject};
 
 use crate::output;
-use crate::sys::calls::Shape;
-use crate::sys::foreign::{self, Kind, Target};
+use crate::sys::blocking_syscalls::ArgumentLayout;
+use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 
 /// Descriptors of one wait that are looked at. More than a person could wait for.
-const MOST: usize = 128;
+const MAX_WAIT_DESCRIPTORS: usize = 128;
 /// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, and the same of epoll (poll(2), epoll_ctl(2)).
-const TO_READ: u32 = 0x1 | 0x2 | 0x40 | 0x80;
+const READ_EVENTS: u32 = 0x1 | 0x2 | 0x40 | 0x80;
 /// `POLLOUT | POLLWRNORM | POLLWRBAND`.
-const TO_WRITE: u32 = 0x4 | 0x100 | 0x200;
+const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
-const LOCKING: [u64; 2] = [7, 38];
+const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
 /// The objects that siding gave a task: who waits for exactly these waits for input. That, and no
 /// name of a kernel function, tells a prompt from a pipeline.
 #[derive(Debug, Clone, Copy)]
-pub struct Given {
-    input: Option<Target>,
-    capture: Option<Target>,
+pub struct KnownFds {
+    input: Option<FdTarget>,
+    capture: Option<FdTarget>,
 }
 
-impl Given {
+impl KnownFds {
     /// Looks at the task's directory.
     #[must_use]
-    pub fn of(dir: impl AsFd) -> Self {
+    pub fn from_task_dir(dir: impl AsFd) -> Self {
         Self {
-            input: foreign::below(&dir, output::INPUT_FIFO),
-            capture: foreign::below(&dir, output::FIFO),
+            input: inspect_process::target_at(&dir, output::INPUT_FIFO),
+            capture: inspect_process::target_at(&dir, output::OUTPUT_FIFO),
         }
     }
 
     /// Returns what a descriptor of a process is.
-    pub(super) fn object(&self, pid: i32, fd: i32) -> FdObject {
-        let Some(target) = foreign::descriptor(pid, fd) else { return FdObject::Other };
-        let is = |given: Option<Target>| {
-            given.is_some_and(|given| (given.device, given.inode) == (target.device, target.inode))
+    pub(super) fn classify(&self, pid: i32, fd: i32) -> FdObject {
+        let Some(target) = inspect_process::fd_target(pid, fd) else { return FdObject::Other };
+        let is = |known: Option<FdTarget>| {
+            known.is_some_and(|given| (given.device, given.inode) == (target.device, target.inode))
         };
         match target.kind {
-            Kind::Fifo if is(self.input) => FdObject::TaskStdin,
-            Kind::Fifo if is(self.capture) => FdObject::OutputPipe,
+            TargetKind::Fifo if is(self.input) => FdObject::TaskStdin,
+            TargetKind::Fifo if is(self.capture) => FdObject::OutputPipe,
             // A pipe has no name, and so no name of its own in the file system.
-            Kind::Fifo if foreign::name(pid, fd).is_some_and(|name| name.starts_with("pipe:")) => {
+            TargetKind::Fifo
+                if inspect_process::fd_path(pid, fd)
+                    .is_some_and(|name| name.starts_with("pipe:")) =>
+            {
                 FdObject::Pipe(target.inode)
             }
-            Kind::Fifo => FdObject::Fifo,
-            Kind::Socket if foreign::listens(pid, fd).unwrap_or(false) => FdObject::Listener,
-            Kind::Socket => FdObject::Socket,
-            Kind::Device if is_terminal(target) => FdObject::Terminal,
-            Kind::Device => FdObject::Other,
-            Kind::File => FdObject::File,
-            Kind::Nameless => nameless(&foreign::name(pid, fd).unwrap_or_default()),
+            TargetKind::Fifo => FdObject::Fifo,
+            TargetKind::Socket if inspect_process::is_listening(pid, fd).unwrap_or(false) => {
+                FdObject::Listener
+            }
+            TargetKind::Socket => FdObject::Socket,
+            TargetKind::Device if is_terminal(target) => FdObject::Terminal,
+            TargetKind::Device => FdObject::Other,
+            TargetKind::File => FdObject::File,
+            TargetKind::AnonymousInode => {
+                anonymous_object(&inspect_process::fd_path(pid, fd).unwrap_or_default())
+            }
         }
     }
 }
@@ -62,11 +69,11 @@ impl Given {
 /// Virtual consoles and serial lines (4), `/dev/tty` and `/dev/console` (5), the ends of pseudo
 /// terminals that programs sit at (136 to 143); not the other end, `/dev/ptmx` (5:2)
 /// (Documentation/admin-guide/devices.txt).
-const fn is_terminal(target: Target) -> bool {
-    matches!(target.special, (4, _) | (5, 0 | 1) | (136..=143, _))
+const fn is_terminal(target: FdTarget) -> bool {
+    matches!(target.device_numbers, (4, _) | (5, 0 | 1) | (136..=143, _))
 }
 
-fn nameless(name: &str) -> FdObject {
+fn anonymous_object(name: &str) -> FdObject {
     if name.contains("notify") {
         FdObject::FileWatch
     } else if name.contains("timerfd") {
@@ -80,19 +87,24 @@ fn nameless(name: &str) -> FdObject {
 
 /// What a system call's arguments say.
 #[derive(Debug, Default)]
-pub(super) struct Set {
-    pub(super) on: Vec<BlockedOn>,
+pub(super) struct WaitSet {
+    pub(super) objects: Vec<BlockedOn>,
     pub(super) is_endless: bool,
     /// Whether the call takes a lock: not every `fcntl` does.
     pub(super) is_lock: bool,
 }
 
 /// Returns what a thread of a process waits for.
-pub(super) fn set(given: &Given, pid: i32, shape: Shape, arguments: &[u64; 6]) -> Set {
+pub(super) fn read_wait_set(
+    known_fds: &KnownFds,
+    pid: i32,
+    shape: ArgumentLayout,
+    arguments: &[u64; 6],
+) -> WaitSet {
     let waited =
-        |(fd, to_read)| BlockedOn { fd, object: given.object(pid, fd), for_reading: to_read };
-    let of = |fds: Vec<(i32, bool)>, is_endless| Set {
-        on: fds.into_iter().take(MOST).map(waited).collect(),
+        |(fd, to_read)| BlockedOn { fd, object: known_fds.classify(pid, fd), for_reading: to_read };
+    let of = |fds: Vec<(i32, bool)>, is_endless| WaitSet {
+        objects: fds.into_iter().take(MAX_WAIT_DESCRIPTORS).map(waited).collect(),
         is_endless,
         is_lock: false,
     };
@@ -100,51 +112,54 @@ pub(super) fn set(given: &Given, pid: i32, shape: Shape, arguments: &[u64; 6]) -
     let int = |at: usize| i32::from_ne_bytes((arguments[at] as u32).to_ne_bytes());
     let limit = |by_pointer, at: usize| if by_pointer { arguments[at] == 0 } else { int(at) < 0 };
     match shape {
-        Shape::Plain | Shape::Restart => of(Vec::new(), true),
-        Shape::Descriptor { at, to_read } => of(vec![(int(at), to_read)], true),
-        Shape::PollArray { by_pointer } => {
-            of(polled(pid, arguments[0], arguments[1]), limit(by_pointer, 2))
+        ArgumentLayout::Plain | ArgumentLayout::Restart => of(Vec::new(), true),
+        ArgumentLayout::Descriptor { at, to_read } => of(vec![(int(at), to_read)], true),
+        ArgumentLayout::PollArray { by_pointer } => {
+            of(read_pollfds(pid, arguments[0], arguments[1]), limit(by_pointer, 2))
         }
-        Shape::Sets => {
-            let mut fds = selected(pid, arguments[1], arguments[0], true);
-            fds.extend(selected(pid, arguments[2], arguments[0], false));
+        ArgumentLayout::FdSets => {
+            let mut fds = read_fd_set(pid, arguments[1], arguments[0], true);
+            fds.extend(read_fd_set(pid, arguments[2], arguments[0], false));
             of(fds, arguments[4] == 0)
         }
-        Shape::Epoll { by_pointer } => of(registered(pid, int(0)), limit(by_pointer, 3)),
-        Shape::Timeout(at) => of(Vec::new(), arguments[at] == 0),
-        Shape::Fcntl if LOCKING.contains(&arguments[1]) => {
-            Set { is_lock: true, ..of(vec![(int(0), true)], true) }
+        ArgumentLayout::Epoll { by_pointer } => {
+            of(read_epoll_interests(pid, int(0)), limit(by_pointer, 3))
         }
-        Shape::Fcntl => of(Vec::new(), true),
+        ArgumentLayout::Timeout(at) => of(Vec::new(), arguments[at] == 0),
+        ArgumentLayout::Fcntl if BLOCKING_LOCK_COMMANDS.contains(&arguments[1]) => {
+            WaitSet { is_lock: true, ..of(vec![(int(0), true)], true) }
+        }
+        ArgumentLayout::Fcntl => of(Vec::new(), true),
     }
 }
 
 /// Reads an array of `struct pollfd` (poll(2)): a descriptor, then two halves of events.
-fn polled(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
-    let mut bytes = [0; MOST * 8];
-    let wanted = usize::try_from(count).unwrap_or(MOST).min(MOST) * 8;
-    let read = foreign::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
+fn read_pollfds(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
+    let mut bytes = [0; MAX_WAIT_DESCRIPTORS * 8];
+    let wanted =
+        usize::try_from(count).unwrap_or(MAX_WAIT_DESCRIPTORS).min(MAX_WAIT_DESCRIPTORS) * 8;
+    let read = inspect_process::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
     let mut fds = Vec::new();
     for entry in bytes[..read].chunks_exact(8) {
         let fd = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
         let events = u32::from(u16::from_ne_bytes([entry[4], entry[5]]));
         if fd >= 0 {
-            interests(&mut fds, fd, events);
+            push_interests(&mut fds, fd, events);
         }
     }
     fds
 }
 
 /// Reads an `fd_set`: one bit a descriptor, in words of the machine (select(2)).
-fn selected(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, bool)> {
-    const MOST_BITS: usize = 1024;
-    let mut bytes = [0; MOST_BITS / 8];
-    let bits = usize::try_from(count).unwrap_or(MOST_BITS).min(MOST_BITS);
+fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, bool)> {
+    const MAX_FD_SET_BITS: usize = 1024;
+    let mut bytes = [0; MAX_FD_SET_BITS / 8];
+    let bits = usize::try_from(count).unwrap_or(MAX_FD_SET_BITS).min(MAX_FD_SET_BITS);
     if address == 0 {
         return Vec::new();
     }
     let wanted = bits.div_ceil(64) * 8;
-    let read = foreign::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
+    let read = inspect_process::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
     // Little endian, as are all machines that siding runs on: bit n is in byte n / 8.
     let is_set =
         |bit: &usize| bytes[..read].get(bit / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0);
@@ -153,7 +168,7 @@ fn selected(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, bool
 }
 
 /// Reads what is registered with an epoll descriptor (proc_pid_fdinfo(5)).
-fn registered(pid: i32, epoll: i32) -> Vec<(i32, bool)> {
+fn read_epoll_interests(pid: i32, epoll: i32) -> Vec<(i32, bool)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).unwrap_or_default();
     let mut fds = Vec::new();
     for line in text.lines() {
@@ -164,20 +179,20 @@ fn registered(pid: i32, epoll: i32) -> Vec<(i32, bool)> {
         let fd = words.next().and_then(|word| word.parse().ok());
         let events = words.nth(1).and_then(|word| u32::from_str_radix(word, 16).ok());
         if let (Some(fd), Some(events)) = (fd, events) {
-            interests(&mut fds, fd, events);
+            push_interests(&mut fds, fd, events);
         }
-        if fds.len() >= MOST {
+        if fds.len() >= MAX_WAIT_DESCRIPTORS {
             break;
         }
     }
     fds
 }
 
-fn interests(fds: &mut Vec<(i32, bool)>, fd: i32, events: u32) {
-    if events & TO_READ != 0 {
+fn push_interests(fds: &mut Vec<(i32, bool)>, fd: i32, events: u32) {
+    if events & READ_EVENTS != 0 {
         fds.push((fd, true));
     }
-    if events & TO_WRITE != 0 {
+    if events & WRITE_EVENTS != 0 {
         fds.push((fd, false));
     }
 }

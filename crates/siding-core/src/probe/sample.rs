@@ -7,40 +7,44 @@ use siding_model::evidence::{
 };
 use siding_model::process::ProcRef;
 
-use super::objects::{self, Given};
-use crate::sys::calls::{self, Known, Shape};
-use crate::sys::threads::{self, Place, Status};
-use crate::sys::{clock, foreign};
+use super::objects::{self, KnownFds};
+use crate::sys::blocking_syscalls::{self, ArgumentLayout, BlockingSyscall};
+use crate::sys::threads::{self, ProcessStatus, ThreadLocation};
+use crate::sys::{clock, inspect_process};
 
 /// Processes of one sample, and threads of one process. A storm must not make a shim work for
 /// seconds; what lies beyond is not looked at.
-pub(super) const MOST: usize = 512;
+pub(super) const MAX_SAMPLED: usize = 512;
 
 /// Looks at everything below a process of one thread, without itself. `skip` is asked about each;
 /// those it names are left out with everything below them.
 #[must_use]
-pub fn below(given: &Given, root: i32, skip: impl FnMut(i32, &Status) -> bool) -> TaskSample {
-    let mut processes = walk(root, skip, |pid, glance| {
-        let process = look(given, pid, glance);
+pub fn sample_descendants(
+    known_fds: &KnownFds,
+    root: i32,
+    skip: impl FnMut(i32, &ProcessStatus) -> bool,
+) -> TaskSample {
+    let mut processes = walk_tree(root, skip, |pid, glance| {
+        let process = sample_process(known_fds, pid, glance);
         let tids = process.threads.iter().map(|thread| thread.tid).collect();
         (process, tids)
     });
     processes.sort_by_key(|one| one.process.start_ticks);
-    TaskSample { taken_at: clock::mono(), processes }
+    TaskSample { taken_at: clock::monotonic_now(), processes }
 }
 
 /// What is asked of a process first.
 #[derive(Debug)]
-pub(super) struct Glance {
+pub(super) struct ProcessGlance {
     /// Before the status: what runs after this is seen by the next look.
     cpu_ns: Option<u64>,
-    pub(super) status: Status,
+    pub(super) status: ProcessStatus,
 }
 
-impl Glance {
+impl ProcessGlance {
     /// Looks at a process, `None` when it has ended.
-    pub(super) fn at(pid: i32) -> Option<Self> {
-        let cpu_ns = clock::cpu_ns(pid);
+    pub(super) fn read(pid: i32) -> Option<Self> {
+        let cpu_ns = clock::process_cpu_ns(pid);
         let status = threads::status(pid)?;
         let has_ended = matches!(status.state, 'Z' | 'X') && status.threads < 2;
         (!has_ended).then_some(Self { cpu_ns, status })
@@ -49,23 +53,24 @@ impl Glance {
 
 /// Looks at everything below a process of one thread. `look` gives what it found and the threads
 /// whose children come next.
-pub(super) fn walk<T>(
+pub(super) fn walk_tree<T>(
     root: i32,
-    mut skip: impl FnMut(i32, &Status) -> bool,
-    mut look: impl FnMut(i32, &Glance) -> (T, Vec<i32>),
+    mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
+    mut look: impl FnMut(i32, &ProcessGlance) -> (T, Vec<i32>),
 ) -> Vec<T> {
     let mut found = Vec::new();
     let mut known: Vec<i32> = Vec::new();
-    let mut next = threads::children(root, root);
+    let mut next = threads::thread_children(root, root);
     while let Some(pid) = next.pop() {
-        if known.contains(&pid) || known.len() >= MOST {
+        if known.contains(&pid) || known.len() >= MAX_SAMPLED {
             continue;
         }
-        let Some(glance) = Glance::at(pid).filter(|glance| !skip(pid, &glance.status)) else {
+        let Some(glance) = ProcessGlance::read(pid).filter(|glance| !skip(pid, &glance.status))
+        else {
             continue;
         };
         let (one, tids) = look(pid, &glance);
-        next.extend(tids.into_iter().flat_map(|tid| threads::children(pid, tid)));
+        next.extend(tids.into_iter().flat_map(|tid| threads::thread_children(pid, tid)));
         known.push(pid);
         found.push(one);
     }
@@ -74,16 +79,18 @@ pub(super) fn walk<T>(
 
 /// Looks at these processes.
 #[must_use]
-pub fn of_processes(given: &Given, pids: &[i32]) -> TaskSample {
-    let one = |pid: &i32| Glance::at(*pid).map(|glance| look(given, *pid, &glance));
-    let mut processes: Vec<_> = pids.iter().take(MOST).filter_map(one).collect();
+pub fn sample_processes(known_fds: &KnownFds, pids: &[i32]) -> TaskSample {
+    let one = |pid: &i32| {
+        ProcessGlance::read(*pid).map(|glance| sample_process(known_fds, *pid, &glance))
+    };
+    let mut processes: Vec<_> = pids.iter().take(MAX_SAMPLED).filter_map(one).collect();
     processes.sort_by_key(|one| one.process.start_ticks);
-    TaskSample { taken_at: clock::mono(), processes }
+    TaskSample { taken_at: clock::monotonic_now(), processes }
 }
 
 /// Returns the threads of a process.
-pub(super) fn tids(pid: i32, status: &Status) -> Vec<i32> {
-    if status.threads < 2 { vec![pid] } else { threads::of(pid) }
+pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
+    if status.threads < 2 { vec![pid] } else { threads::list_threads(pid) }
 }
 
 /// Returns what a look at these processes would find, without one, if that is known: nothing has run
@@ -92,28 +99,28 @@ pub(super) fn tids(pid: i32, status: &Status) -> Vec<i32> {
 /// A process that begins, ends, stops or goes on has run, or its parent has. What somebody from
 /// outside may change, a terminal, is looked at each time, and so is what was not to be seen.
 #[must_use]
-pub fn unmoved(before: &TaskSample) -> Option<TaskSample> {
-    if before.processes.is_empty() || before.processes.len() >= MOST {
+pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
+    if before.processes.is_empty() || before.processes.len() >= MAX_SAMPLED {
         return None;
     }
-    let at = clock::mono();
+    let at = clock::monotonic_now();
     let stands_still = |one: &ProcessFacts| {
         let is_plain = !one.has_terminal
             && one.threads.iter().all(|thread| matches!(thread.state, ThreadState::Blocked(_)));
-        is_plain && one.cpu_ns.is_some() && clock::cpu_ns(one.process.pid) == one.cpu_ns
+        is_plain && one.cpu_ns.is_some() && clock::process_cpu_ns(one.process.pid) == one.cpu_ns
     };
     let all = before.processes.iter().all(stands_still);
     all.then(|| TaskSample { taken_at: at, processes: before.processes.clone() })
 }
 
 /// Looks at one process.
-fn look(given: &Given, pid: i32, glance: &Glance) -> ProcessFacts {
-    let Glance { cpu_ns, status } = glance;
-    let tids = tids(pid, status);
+fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> ProcessFacts {
+    let ProcessGlance { cpu_ns, status } = glance;
+    let tids = thread_ids(pid, status);
     let threads: Vec<ThreadFacts> = tids
         .into_iter()
-        .take(MOST)
-        .map(|tid| ThreadFacts { tid, state: doing(given, pid, tid, status) })
+        .take(MAX_SAMPLED)
+        .map(|tid| ThreadFacts { tid, state: thread_state(known_fds, pid, tid, status) })
         .collect();
     let hides = threads.iter().any(|thread| thread.state == ThreadState::Denied);
     ProcessFacts {
@@ -121,43 +128,52 @@ fn look(given: &Given, pid: i32, glance: &Glance) -> ProcessFacts {
         parent: status.parent,
         state: status.state,
         cpu_ns: *cpu_ns,
-        self_ticks: status.own_ticks,
-        reaped_children_ticks: status.reaped_ticks,
+        self_ticks: status.self_ticks,
+        reaped_children_ticks: status.children_ticks,
         resident_bytes: status.resident_bytes,
         has_terminal: status.terminal != 0,
         is_in_terminal_background: status.group != status.foreground,
         // Opening a terminal is not for free, and needed only where nothing better is to be had.
-        terminal_echo: hides.then(|| foreign::echoes(status.terminal)).flatten(),
+        terminal_echo: hides.then(|| inspect_process::terminal_echoes(status.terminal)).flatten(),
         threads,
     }
 }
 
-fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> ThreadState {
+fn thread_state(known_fds: &KnownFds, pid: i32, tid: i32, status: &ProcessStatus) -> ThreadState {
     let is_first = tid == pid;
     if is_first && status.state == 'R' {
         return ThreadState::Running;
     }
     let in_disk = is_first && status.state == 'D';
-    match threads::place(pid, tid) {
-        Ok(Place::Running) => ThreadState::Running,
-        Ok(Place::Elsewhere) => asleep_without(in_disk),
-        Ok(Place::Call { number, arguments }) => {
-            let known = match calls::of_number(number) {
-                Some(Known { shape: Shape::Restart, .. }) => {
-                    calls::of_wait(&threads::wait_channel(pid, tid))
+    match threads::thread_location(pid, tid) {
+        Ok(ThreadLocation::Running) => ThreadState::Running,
+        Ok(ThreadLocation::InKernel) => blocked_on_unknown(in_disk),
+        Ok(ThreadLocation::Syscall { number, arguments }) => {
+            let known = match blocking_syscalls::by_number(number) {
+                Some(BlockingSyscall { layout: ArgumentLayout::Restart, .. }) => {
+                    blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid))
                 }
                 known => known,
             };
             known.map_or_else(
-                || asleep_without(in_disk),
-                |known| ThreadState::Blocked(asleep(given, (pid, tid), known, &arguments, in_disk)),
+                || blocked_on_unknown(in_disk),
+                |known| {
+                    ThreadState::Blocked(blocked_state(
+                        known_fds,
+                        (pid, tid),
+                        known,
+                        &arguments,
+                        in_disk,
+                    ))
+                },
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
         // Masked, or not there in this kernel: its own name of the wait is all there is.
-        Err(_) => {
-            calls::of_wait(&threads::wait_channel(pid, tid)).map_or(ThreadState::Hidden, |known| {
-                let Known { name, call, .. } = known;
+        Err(_) => blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid)).map_or(
+            ThreadState::Hidden,
+            |known| {
+                let BlockingSyscall { name, call, .. } = known;
                 let on = Vec::new();
                 ThreadState::Blocked(BlockedSyscall {
                     name,
@@ -167,12 +183,12 @@ fn doing(given: &Given, pid: i32, tid: i32, status: &Status) -> ThreadState {
                     has_no_timeout: true,
                     thread_cpu_ns: None,
                 })
-            })
-        }
+            },
+        ),
     }
 }
 
-fn asleep_without(in_disk: bool) -> ThreadState {
+fn blocked_on_unknown(in_disk: bool) -> ThreadState {
     let (name, call, on) = ("", BlockingCall::Other, Vec::new());
     ThreadState::Blocked(BlockedSyscall {
         name,
@@ -184,25 +200,28 @@ fn asleep_without(in_disk: bool) -> ThreadState {
     })
 }
 
-fn asleep(
-    given: &Given,
+fn blocked_state(
+    known_fds: &KnownFds,
     (pid, tid): (i32, i32),
-    known: Known,
+    known: BlockingSyscall,
     arguments: &[u64; 6],
     in_disk: bool,
 ) -> BlockedSyscall {
-    let set = objects::set(given, pid, known.shape, arguments);
-    let call =
-        if known.shape == Shape::Fcntl && !set.is_lock { BlockingCall::Other } else { known.call };
+    let set = objects::read_wait_set(known_fds, pid, known.layout, arguments);
+    let call = if known.layout == ArgumentLayout::Fcntl && !set.is_lock {
+        BlockingCall::Other
+    } else {
+        known.call
+    };
     // Only this tells a wait with a time limit from a loop of short ones.
     let takes_input =
-        set.on.iter().any(|waited| waited.for_reading && waited.object.accepts_typed_input());
-    let ran_ns = (takes_input && !set.is_endless).then(|| threads::ran_ns(pid, tid)).flatten();
+        set.objects.iter().any(|waited| waited.for_reading && waited.object.accepts_typed_input());
+    let ran_ns = (takes_input && !set.is_endless).then(|| threads::run_ns(pid, tid)).flatten();
     BlockedSyscall {
         name: known.name,
         call,
         is_uninterruptible: in_disk,
-        blocked_on: set.on,
+        blocked_on: set.objects,
         has_no_timeout: set.is_endless,
         thread_cpu_ns: ran_ns,
     }
@@ -217,11 +236,12 @@ mod tests {
     use super::*;
 
     /// Looks until the process sleeps, and has done so for two looks.
-    fn asleep(given: &Given, pid: i32) -> TaskSample {
+    fn sample_when_asleep(known_fds: &KnownFds, pid: i32) -> TaskSample {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until {
-            let sample = of_processes(given, &[pid]);
-            if unmoved(&sample).is_some_and(|again| again.processes == sample.processes) {
+            let sample = sample_processes(known_fds, &[pid]);
+            if reuse_if_unchanged(&sample).is_some_and(|again| again.processes == sample.processes)
+            {
                 return sample;
             }
             std::thread::yield_now();
@@ -230,22 +250,25 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_run_is_not_looked_at_again() {
+    fn a_process_that_has_not_run_is_not_sampled_again() {
         let dir = tempfile::tempdir().expect("a directory");
-        let given = Given::of(std::fs::File::open(dir.path()).expect("opened"));
+        let given = KnownFds::from_task_dir(std::fs::File::open(dir.path()).expect("opened"));
         let pipes = || Stdio::piped();
         let mut cat = Command::new("cat").stdin(pipes()).stdout(pipes()).spawn().expect("started");
         let pid = i32::try_from(cat.id()).expect("small");
-        let before = asleep(&given, pid);
+        let before = sample_when_asleep(&given, pid);
         assert_eq!(before.processes.len(), 1);
         let (mut to, mut from) = (cat.stdin.take().expect("piped"), cat.stdout.take());
         to.write_all(b"x").expect("it reads");
         from.as_mut().expect("piped").read_exact(&mut [0]).expect("it has run");
-        assert_eq!(unmoved(&before), None, "it sleeps where it slept, but has run");
-        let again = asleep(&given, pid);
+        assert_eq!(reuse_if_unchanged(&before), None, "it sleeps where it slept, but has run");
+        let again = sample_when_asleep(&given, pid);
         drop(to);
         cat.wait().expect("it ends");
-        assert_eq!(unmoved(&again), None, "it has ended");
-        assert_eq!(unmoved(&TaskSample { taken_at: again.taken_at, processes: Vec::new() }), None);
+        assert_eq!(reuse_if_unchanged(&again), None, "it has ended");
+        assert_eq!(
+            reuse_if_unchanged(&TaskSample { taken_at: again.taken_at, processes: Vec::new() }),
+            None
+        );
     }
 }

@@ -6,16 +6,16 @@ use siding_model::evidence::{ProcessFacts, TaskSample};
 use siding_model::limits::{Connection, ProcessUsage};
 use siding_model::process::ProcRef;
 
-use super::sample::{self, Glance, MOST};
-use crate::sys::threads::{self, Status};
-use crate::sys::{diag, procfs, sockets};
+use super::sample::{self, MAX_SAMPLED, ProcessGlance};
+use crate::sys::threads::{self, ProcessStatus};
+use crate::sys::{procfs, sock_diag, tcp_sockets};
 
 /// Milliseconds of a clock tick.
 const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 
 /// What is worth asking for beside what costs nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct UsageFields {
     /// For how long each could have run.
     pub runnable: bool,
     /// How many descriptors each has open.
@@ -24,43 +24,47 @@ pub struct Wanted {
 
 /// Looks at everything below a process, as [`super::below`] does.
 #[must_use]
-pub fn uses_below(
+pub fn usage_of_descendants(
     root: i32,
-    wanted: Wanted,
-    skip: impl FnMut(i32, &Status) -> bool,
+    wanted: UsageFields,
+    skip: impl FnMut(i32, &ProcessStatus) -> bool,
 ) -> Vec<ProcessUsage> {
-    sample::walk(root, skip, |pid, glance| {
-        (of_status(pid, &glance.status, wanted), sample::tids(pid, &glance.status))
+    sample::walk_tree(root, skip, |pid, glance| {
+        (usage_from_status(pid, &glance.status, wanted), sample::thread_ids(pid, &glance.status))
     })
 }
 
 /// Looks at these processes.
 #[must_use]
-pub fn uses_of(pids: &[i32], wanted: Wanted) -> Vec<ProcessUsage> {
-    let living = pids
-        .iter()
-        .take(MOST)
-        .filter_map(|pid| Some(of_status(*pid, &Glance::at(*pid)?.status, wanted)));
+pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage> {
+    let living = pids.iter().take(MAX_SAMPLED).filter_map(|pid| {
+        Some(usage_from_status(*pid, &ProcessGlance::read(*pid)?.status, wanted))
+    });
     living.collect()
 }
 
 /// Returns what the processes of a sample use: one look at a tree is enough for both.
 #[must_use]
-pub fn uses_in(sample: &TaskSample, wanted: Wanted) -> Vec<ProcessUsage> {
+pub fn usage_from_sample(sample: &TaskSample, wanted: UsageFields) -> Vec<ProcessUsage> {
     let of = |one: &ProcessFacts| {
         let ticks = one.self_ticks.saturating_add(one.reaped_children_ticks);
-        of_numbers(one.process, one.resident_bytes, ticks, wanted)
+        usage_from_counters(one.process, one.resident_bytes, ticks, wanted)
     };
     sample.processes.iter().map(of).collect()
 }
 
-fn of_status(pid: i32, status: &Status, wanted: Wanted) -> ProcessUsage {
+fn usage_from_status(pid: i32, status: &ProcessStatus, wanted: UsageFields) -> ProcessUsage {
     let process = ProcRef { pid, start_ticks: status.start_ticks };
-    let ticks = status.own_ticks.saturating_add(status.reaped_ticks);
-    of_numbers(process, status.resident_bytes, ticks, wanted)
+    let ticks = status.self_ticks.saturating_add(status.children_ticks);
+    usage_from_counters(process, status.resident_bytes, ticks, wanted)
 }
 
-fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted) -> ProcessUsage {
+fn usage_from_counters(
+    process: ProcRef,
+    resident_bytes: u64,
+    ticks: u64,
+    wanted: UsageFields,
+) -> ProcessUsage {
     let pid = process.pid;
     let runnable = wanted.runnable.then(|| threads::runnable_ns(pid, pid)).flatten();
     ProcessUsage {
@@ -68,7 +72,7 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
         resident_bytes,
         cpu_ms: ticks.saturating_mul(TICK_MS),
         runnable_ms: runnable.unwrap_or(0) / 1_000_000,
-        fds: if wanted.fds { procfs::open_descriptors(pid) } else { 0 },
+        fds: if wanted.fds { procfs::count_open_descriptors(pid) } else { 0 },
     }
 }
 
@@ -79,17 +83,15 @@ fn of_numbers(process: ProcRef, resident_bytes: u64, ticks: u64, wanted: Wanted)
 /// A task with a control group that counts memory has a better answer: see
 /// [`Memory::used`](crate::cgroup::Memory::used).
 #[must_use]
-pub fn shared_once(uses: &[ProcessUsage]) -> u64 {
-    let of = |one: &ProcessUsage| {
-        procfs::proportional_bytes(one.process.pid).unwrap_or(one.resident_bytes)
-    };
+pub fn proportional_memory(uses: &[ProcessUsage]) -> u64 {
+    let of = |one: &ProcessUsage| procfs::pss_bytes(one.process.pid).unwrap_or(one.resident_bytes);
     uses.iter().map(of).sum()
 }
 
 /// Counts the open descriptors of these processes.
 pub fn count_descriptors(uses: &mut [ProcessUsage]) {
     for one in uses {
-        one.fds = procfs::open_descriptors(one.process.pid);
+        one.fds = procfs::count_open_descriptors(one.process.pid);
     }
 }
 
@@ -97,7 +99,7 @@ pub fn count_descriptors(uses: &mut [ProcessUsage]) {
 /// them. `None` where that may not be read.
 #[must_use]
 pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
-    let count = if anywhere { procfs::written_bytes } else { procfs::stored_bytes };
+    let count = if anywhere { procfs::write_bytes_total } else { procfs::disk_write_bytes };
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
 
@@ -109,17 +111,17 @@ pub fn connections(
     is_known: impl Fn(u64) -> bool,
 ) -> Option<Vec<Connection>> {
     let (listening, all): (Vec<_>, Vec<_>) =
-        diag::connections().ok()?.into_iter().partition(|one| one.is_listening);
+        sock_diag::tcp_connections().ok()?.into_iter().partition(|one| one.is_listening);
     if all.is_empty() {
         return Some(Vec::new());
     }
     let pids: Vec<i32> = uses.iter().map(|one| one.process.pid).collect();
-    let held = sockets::held(&pids);
+    let socket_holders = tcp_sockets::sockets_by_inode(&pids);
     let ports: HashSet<u16> = listening.iter().map(|one| one.local.port()).collect();
-    let is_held = |one: &&diag::Connection| held.contains_key(&one.inode);
+    let is_held = |one: &&sock_diag::TcpConnection| socket_holders.contains_key(&one.inode);
     let ends: HashSet<_> = all.iter().filter(is_held).map(|one| (one.local, one.remote)).collect();
     let of_task = all.iter().filter_map(|one| {
-        let holder = held.get(&one.inode).copied();
+        let holder = socket_holders.get(&one.inode).copied();
         let pid = holder.or_else(|| is_known(one.cookie).then_some(0))?;
         Some(Connection {
             cookie: one.cookie,
@@ -141,36 +143,36 @@ mod tests {
 
     use super::*;
 
-    fn of_this_process() -> Vec<Connection> {
+    fn own_connections() -> Vec<Connection> {
         let pid = i32::try_from(std::process::id()).expect("a pid is small");
-        let uses = uses_of(&[pid], Wanted { runnable: false, fds: false });
+        let uses = usage_of_processes(&[pid], UsageFields { runnable: false, fds: false });
         connections(&uses, |_| false).expect("the kernel tells")
     }
 
     #[test]
-    fn who_began_a_connection_is_known_and_whether_it_stays_within_the_task() {
+    fn the_initiator_and_the_scope_of_a_connection_are_known() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let mut ours =
             TcpStream::connect(listener.local_addr().expect("it has one")).expect("connects");
         let (mut theirs, _) = listener.accept().expect("it comes");
         ours.write_all(b"some bytes").expect("they are sent");
-        let found = of_this_process();
-        let (accepted, begun): (Vec<_>, Vec<_>) = found.iter().partition(|one| one.is_accepted);
-        assert!(begun.iter().any(|one| one.is_internal && one.sent >= 10), "{found:?}");
+        let found = own_connections();
+        let (accepted, initiated): (Vec<_>, Vec<_>) = found.iter().partition(|one| one.is_accepted);
+        assert!(initiated.iter().any(|one| one.is_internal && one.sent >= 10), "{found:?}");
         assert!(accepted.iter().any(|one| one.is_internal && one.received == 10), "{found:?}");
         assert!(found.iter().all(|one| one.remote == "127.0.0.1"), "{found:?}");
         // What is not read would have it reset.
         theirs.read_exact(&mut [0; 10]).expect("they come");
         drop(theirs);
-        let open = of_this_process();
+        let open = own_connections();
         assert!(open.iter().all(|one| !one.is_accepted), "nobody holds it: {open:?}");
         assert!(open.iter().any(|one| !one.is_internal && one.pid > 0), "{open:?}");
     }
 
     #[test]
-    fn what_is_written_to_a_pipe_is_not_stored() {
+    fn bytes_written_to_a_pipe_do_not_count_as_disk_writes() {
         let pid = i32::try_from(std::process::id()).expect("a pid is small");
-        let uses = uses_of(&[pid], Wanted { runnable: false, fds: false });
+        let uses = usage_of_processes(&[pid], UsageFields { runnable: false, fds: false });
         let (_read, mut write) = std::io::pipe().expect("a pipe");
         let before = (written_bytes(&uses, true), written_bytes(&uses, false));
         write.write_all(&[0; 4_096]).expect("it has room");

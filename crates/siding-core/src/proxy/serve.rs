@@ -12,39 +12,39 @@ use siding_model::net::{MAX_DENIED_HOST_BYTES, MAX_RECORDED_DENIALS, RemoteHosts
 use siding_model::text::cut_head;
 
 use super::tunnel;
-use crate::sys::{poll, socket};
+use crate::sys::{poll, unix_socket};
 
 /// Most connections at once. Each takes two threads; who has more waits in the listener's queue.
-const CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 /// How long to wait for a connection to end when there are too many, in milliseconds.
 const FULL_PAUSE_MS: u64 = 50;
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct ProxyState {
     hosts: RemoteHosts,
     control: OwnedFd,
-    told: Mutex<BTreeSet<String>>,
-    open: AtomicUsize,
+    reported: Mutex<BTreeSet<String>>,
+    open_connections: AtomicUsize,
 }
 
-impl Gate {
+impl ProxyState {
     /// Whether a task may reach this host. One that it may not is told of, once.
-    pub(super) fn admits(&self, host: &str, port: u16) -> bool {
+    pub(super) fn allows(&self, host: &str, port: u16) -> bool {
         if self.hosts.admits(host, port) {
             return true;
         }
-        self.tell(&format!("{}:{port}", host.to_ascii_lowercase()));
+        self.report_refused(&format!("{}:{port}", host.to_ascii_lowercase()));
         false
     }
 
     /// Tells the shim of a host that was refused, unless it was told or there were too many.
-    pub(super) fn tell(&self, host: &str) {
+    pub(super) fn report_refused(&self, host: &str) {
         let host = cut_head(host, MAX_DENIED_HOST_BYTES);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MAX_RECORDED_DENIALS && told.insert(host.to_owned()) {
             // A shim that is behind reads it later; one that is gone ends this process.
-            let _shim_is_gone = socket::send(&self.control, host.as_bytes(), true);
+            let _peer_gone = unix_socket::send(&self.control, host.as_bytes(), true);
         }
     }
 }
@@ -52,17 +52,24 @@ impl Gate {
 /// Serves until nobody holds the other end of `control`.
 pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
     let mut listener = TcpListener::from(listener);
-    let gate = Gate { hosts, control, told: Mutex::default(), open: AtomicUsize::new(0) };
+    let gate = ProxyState {
+        hosts,
+        control,
+        reported: Mutex::default(),
+        open_connections: AtomicUsize::new(0),
+    };
     let gate = Arc::new(gate);
     loop {
-        let is_full = gate.open.load(Ordering::SeqCst) >= CONNECTIONS;
+        let is_full = gate.open_connections.load(Ordering::SeqCst) >= MAX_CONNECTIONS;
         let mut sources = vec![gate.control.as_fd()];
         sources.extend((!is_full).then(|| listener.as_fd()));
-        let Ok(ready) = poll::wait(&sources, is_full.then_some(FULL_PAUSE_MS)) else { continue };
+        let Ok(ready) = poll::wait_readable(&sources, is_full.then_some(FULL_PAUSE_MS)) else {
+            continue;
+        };
         if ready[0] {
             // A leader whose first program could not be executed begins anew, in another namespace.
             // Else it is the end. Threads end with the process.
-            match socket::receive_with(&gate.control, 1) {
+            match unix_socket::receive_with_fds(&gate.control, 1) {
                 Ok(Some((_, mut descriptors))) => match descriptors.pop() {
                     Some(next) => listener = TcpListener::from(next),
                     None => return,
@@ -76,15 +83,15 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
                 thread::sleep(Duration::from_millis(FULL_PAUSE_MS));
                 continue;
             };
-            gate.open.fetch_add(1, Ordering::SeqCst);
+            gate.open_connections.fetch_add(1, Ordering::SeqCst);
             let shared = Arc::clone(&gate);
             let attend = move || {
-                tunnel::attend(client, &shared);
-                shared.open.fetch_sub(1, Ordering::SeqCst);
+                tunnel::handle_client(client, &shared);
+                shared.open_connections.fetch_sub(1, Ordering::SeqCst);
             };
             if thread::Builder::new().spawn(attend).is_err() {
                 // The client is dropped, which tells it.
-                gate.open.fetch_sub(1, Ordering::SeqCst);
+                gate.open_connections.fetch_sub(1, Ordering::SeqCst);
             }
         }
     }

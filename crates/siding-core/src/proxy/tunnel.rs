@@ -7,38 +7,41 @@ use std::time::{Duration, Instant};
 use siding_model::net::{MAX_DENIED_HOST_BYTES, MAX_HEADER_BYTES, ProxyRequest, ProxyRequestKind};
 use siding_model::text::one_line;
 
-use super::reach::{addresses, connect};
-use super::relay::{SILENCE, join};
-use super::serve::Gate;
+use super::relay::{HALF_CLOSED_TIMEOUT, relay};
+use super::resolve::{connect, resolve_addresses};
+use super::serve::ProxyState;
 
 /// How long a client may take to say what it wants.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Attends to a client until it or its host has left.
-pub(super) fn attend(mut client: TcpStream, gate: &Gate) {
-    let answer = match open(&mut client, gate) {
+pub(super) fn handle_client(mut client: TcpStream, gate: &ProxyState) {
+    let answer = match open_upstream(&mut client, gate) {
         Ok((host, rest)) => {
-            let _either_has_left = join(client, host, &rest, SILENCE);
+            let _peer_gone = relay(client, host, &rest, HALF_CLOSED_TIMEOUT);
             return;
         }
         Err(answer) => answer,
     };
-    let Refusal(status, why) = answer;
+    let ProxyRefusal(status, why) = answer;
     let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{why}",
         why.len()
     );
-    let _client_has_left = client.write_all(text.as_bytes());
+    let _peer_gone = client.write_all(text.as_bytes());
 }
 
 /// What a client is answered instead of its host.
-struct Refusal(&'static str, String);
+struct ProxyRefusal(&'static str, String);
 
 /// Hears what a client wants and connects to its host. Returns what is to be sent there first.
-fn open(client: &mut TcpStream, gate: &Gate) -> Result<(TcpStream, Vec<u8>), Refusal> {
-    let bad = |why: &str| Refusal("400 Bad Request", format!("siding: {why}\n"));
-    let (head, mut rest) = head(client).map_err(|error| bad(&error.to_string()))?;
+fn open_upstream(
+    client: &mut TcpStream,
+    gate: &ProxyState,
+) -> Result<(TcpStream, Vec<u8>), ProxyRefusal> {
+    let bad = |why: &str| ProxyRefusal("400 Bad Request", format!("siding: {why}\n"));
+    let (head, mut rest) = read_request_head(client).map_err(|error| bad(&error.to_string()))?;
     let request =
         ProxyRequest::parse_header(&head).ok_or_else(|| bad("not a request for a proxy"))?;
     let ProxyRequest { host, port, kind } = request;
@@ -46,16 +49,17 @@ fn open(client: &mut TcpStream, gate: &Gate) -> Result<(TcpStream, Vec<u8>), Ref
     let shown = one_line(&host, MAX_DENIED_HOST_BYTES);
     let denied = |why: &str| {
         let why = format!("siding: {shown}:{port} {why} this task's network policy\n");
-        Refusal("403 Forbidden", why)
+        ProxyRefusal("403 Forbidden", why)
     };
-    if !gate.admits(&host, port) {
+    if !gate.allows(&host, port) {
         return Err(denied("is not in"));
     }
-    let failed =
-        |error: io::Error| Refusal("502 Bad Gateway", format!("siding: {shown}:{port}: {error}\n"));
-    let addresses = addresses(&host, port).map_err(failed)?;
+    let failed = |error: io::Error| {
+        ProxyRefusal("502 Bad Gateway", format!("siding: {shown}:{port}: {error}\n"))
+    };
+    let addresses = resolve_addresses(&host, port).map_err(failed)?;
     if addresses.is_empty() {
-        gate.tell(&format!("{host}:{port} (an address of this machine)"));
+        gate.report_refused(&format!("{host}:{port} (an address of this machine)"));
         return Err(denied("leads to this machine itself, which is not named in"));
     }
     let stream = connect(&addresses).map_err(failed)?;
@@ -72,9 +76,9 @@ fn open(client: &mut TcpStream, gate: &Gate) -> Result<(TcpStream, Vec<u8>), Ref
 }
 
 /// Reads the header of a request, and what came behind it.
-fn head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
+fn read_request_head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     client.set_nonblocking(false)?;
-    let until = Instant::now() + HEAD_PATIENCE;
+    let until = Instant::now() + REQUEST_TIMEOUT;
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     while bytes.len() <= MAX_HEADER_BYTES {

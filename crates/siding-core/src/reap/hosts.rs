@@ -12,42 +12,42 @@ use siding_model::process::ProcRef;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 
-use super::Step;
-use super::log::{Line, Log};
-use super::strays::{GIVE_UP_MS, GRACE_MS, PAUSE, why_it_lives};
-use crate::host::{HostFiles, is_unkept, marked};
-use crate::store::Root;
+use super::ReapStep;
+use super::orphan_processes::{KILL_TIMEOUT_MS, SWEEP_PAUSE, TERM_GRACE_MS, survival_reason};
+use super::reap_log::{ReapLog, ReapLogLine};
+use crate::host::{HostFiles, is_unsupervised, processes_with_mark};
+use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
 use crate::sys::procfs::{self, TICKS_PER_SECOND};
-use crate::sys::{clock, file, poll, process, socket};
+use crate::sys::{clock, file, poll, process, unix_socket};
 use crate::tree;
 
 /// Name of the rule in `reaped.log`.
-const RULE: &str = "host-ended";
+const HOST_ENDED_RULE: &str = "host-ended";
 /// Processes above one that are looked at for a program that is spared.
-const ABOVE_MOST: usize = 64;
+const MAX_ANCESTORS: usize = 64;
 /// How a relay's words name the socket file on which it listens.
-const LISTENS: &str = "UNIX-LISTEN:";
+const LISTEN_ARGUMENT_PREFIX: &str = "UNIX-LISTEN:";
 /// Where a host has socket files of its own, and what stands before and behind the number of its process
 /// in their names (Claude Code 2.1.330).
-const SOCKETS_OF_HOST: [(&str, &str, &str); 2] =
+const HOST_SOCKET_PATTERNS: [(&str, &str, &str); 2] =
     [("/tmp", "srt-mux-", "-"), ("/tmp/cc-socks", "", ".sock")];
 
 /// Ends what hosts have left whose supervisors were killed too, and returns what was done.
 #[must_use]
-pub fn hosts(root: &Root) -> Vec<Step> {
-    let Ok(marks) = root.hosts() else { return Vec::new() };
-    marks.into_iter().flat_map(|mark| one_host(root, mark, false)).collect()
+pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
+    let Ok(marks) = root.host_marks() else { return Vec::new() };
+    marks.into_iter().flat_map(|mark| reap_host(root, mark, false)).collect()
 }
 
 /// Returns what [`hosts`] would do.
 #[must_use]
-pub fn hosts_foreseen(root: &Root) -> Vec<Step> {
-    let Ok(marks) = root.hosts() else { return Vec::new() };
-    marks.into_iter().flat_map(|mark| one_host(root, mark, true)).collect()
+pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
+    let Ok(marks) = root.host_marks() else { return Vec::new() };
+    marks.into_iter().flat_map(|mark| reap_host(root, mark, true)).collect()
 }
 
-fn one_host(root: &Root, mark: HostMark, dry_run: bool) -> Vec<Step> {
+fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     let Ok(files) = HostFiles::open(root, mark) else { return Vec::new() };
     // A supervisor that lives, or is being started, sees to it.
     let Ok(Some(_lock)) = files.try_lock() else { return Vec::new() };
@@ -55,55 +55,55 @@ fn one_host(root: &Root, mark: HostMark, dry_run: bool) -> Vec<Step> {
         Ok(record) => record,
         // It was not written any more: then nothing was marked either.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !dry_run => {
-            let _removed_next_time = root.remove_host(mark);
+            let _best_effort = root.remove_host(mark);
             return Vec::new();
         }
         Err(error) => {
-            return vec![Step::HostFailed { host: mark.to_string(), why: error.to_string() }];
+            return vec![ReapStep::HostFailed { host: mark.to_string(), why: error.to_string() }];
         }
     };
-    match standing(root, &record) {
-        Standing::Ended => {}
-        Standing::Lives => return Vec::new(),
-        Standing::OfAnotherBoot => {
+    match read_host_state(root, &record) {
+        HostState::Ended => {}
+        HostState::Alive => return Vec::new(),
+        HostState::OtherBoot => {
             if !dry_run {
-                let _removed_next_time = root.remove_host(mark);
+                let _best_effort = root.remove_host(mark);
             }
             return Vec::new();
         }
     }
-    let spare = spare_programs(&files);
+    let spare = excluded_programs(&files);
     if dry_run {
-        return Sweep::new(root, &files, &record, &spare).foreseen();
+        return HostSweep::new(root, &files, &record, &spare).into_planned_steps();
     }
     let steps = end_host(root, &files, &record, &|| {});
-    let _removed_next_time = root.remove_host(mark);
+    let _best_effort = root.remove_host(mark);
     steps
 }
 
 /// Whether a host may have left anything.
-enum Standing {
+enum HostState {
     Ended,
-    Lives,
-    OfAnotherBoot,
+    Alive,
+    OtherBoot,
 }
 
-fn standing(root: &Root, record: &HostRecord) -> Standing {
+fn read_host_state(root: &StateDir, record: &HostRecord) -> HostState {
     let is_this_boot = procfs::boot_id().is_ok_and(|boot| boot == record.boot);
     let is_elsewhere =
         record.pid_namespace.is_some() && record.pid_namespace != procfs::pid_namespace();
-    if !is_this_boot && root.runtime().is_none() {
-        Standing::OfAnotherBoot
-    } else if !is_this_boot || is_elsewhere || tree::lives(record.host) {
-        Standing::Lives
+    if !is_this_boot && root.runtime_base().is_none() {
+        HostState::OtherBoot
+    } else if !is_this_boot || is_elsewhere || tree::is_alive(record.host) {
+        HostState::Alive
     } else {
-        Standing::Ended
+        HostState::Ended
     }
 }
 
 /// Returns which programs are spared: what the settings said when the host was last heard of.
-fn spare_programs(files: &HostFiles) -> Vec<String> {
-    match files.current() {
+fn excluded_programs(files: &HostFiles) -> Vec<String> {
+    match files.context() {
         Ok(current) => current.terms.spare_programs,
         Err(_) => Settings::default().spare_programs,
     }
@@ -112,65 +112,74 @@ fn spare_programs(files: &HostFiles) -> Vec<String> {
 /// Ends what a host has left that has ended, and removes the socket files of its sandbox. `between` is
 /// called after the polite signal. Returns what was done.
 pub fn end_host(
-    root: &Root,
+    root: &StateDir,
     files: &HostFiles,
     record: &HostRecord,
     between: &dyn Fn(),
-) -> Vec<Step> {
-    let spare = spare_programs(files);
-    let mut sweep = Sweep::new(root, files, record, &spare);
-    let first = sweep.look();
-    let mut sockets: Vec<String> = first.iter().filter_map(listened_on).collect();
-    sweep.ask(&first);
+) -> Vec<ReapStep> {
+    let spare = excluded_programs(files);
+    let mut sweep = HostSweep::new(root, files, record, &spare);
+    let first = sweep.find_remaining();
+    let mut sockets: Vec<String> = first.iter().filter_map(listen_socket_path).collect();
+    sweep.terminate_all(&first);
     between();
-    sweep.wait();
-    let left = sweep.kill();
-    let mut steps = sweep.steps(&left);
-    sockets.extend(sockets_of(record));
-    steps.extend(sockets.iter().filter_map(|path| remove_socket(Path::new(path))));
+    sweep.wait_for_exit();
+    let left = sweep.kill_remaining();
+    let mut steps = sweep.into_steps(&left);
+    sockets.extend(host_sockets(record));
+    steps.extend(sockets.iter().filter_map(|path| remove_dead_socket(Path::new(path))));
     steps
 }
 
 /// The work on what one host has left.
-struct Sweep<'a> {
-    root: &'a Root,
+struct HostSweep<'a> {
+    root: &'a StateDir,
     files: &'a HostFiles,
     record: &'a HostRecord,
-    spare: &'a [String],
+    excluded_programs: &'a [String],
     /// `None` where it cannot be written: what is left must go all the same.
-    log: Option<Log>,
+    log: Option<ReapLog>,
     /// Who was sent a signal, with its command line and the last one.
-    done: BTreeMap<(i32, u64), Touched>,
-    spared: BTreeMap<(i32, u64), String>,
+    signaled: BTreeMap<(i32, u64), SignaledProcess>,
+    excluded: BTreeMap<(i32, u64), String>,
 }
 
-struct Touched {
-    held: PidFd,
+struct SignaledProcess {
+    pidfd: PidFd,
     command: String,
     signal: Signal,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> HostSweep<'a> {
     fn new(
-        root: &'a Root,
+        root: &'a StateDir,
         files: &'a HostFiles,
         record: &'a HostRecord,
         spare: &'a [String],
     ) -> Self {
         let (done, spared) = (BTreeMap::new(), BTreeMap::new());
-        Self { root, files, record, spare, log: None, done, spared }
+        Self {
+            root,
+            files,
+            record,
+            excluded_programs: spare,
+            log: None,
+            signaled: done,
+            excluded: spared,
+        }
     }
 
     /// Returns what the host has left now and is not spared.
-    fn look(&mut self) -> Vec<MarkedProcess> {
+    fn find_remaining(&mut self) -> Vec<MarkedProcess> {
         let mut found: Vec<MarkedProcess> =
-            self.marks().into_iter().flat_map(|mark| marked(mark, 0)).collect();
-        let spared = spared(&found, |one| {
-            is_excluded_program(&one.program, &one.words, self.spare) || self.is_another_host(one)
+            self.host_marks().into_iter().flat_map(|mark| processes_with_mark(mark, 0)).collect();
+        let spared = excluded_pids(&found, |one| {
+            is_excluded_program(&one.program, &one.words, self.excluded_programs)
+                || self.is_separate_host(one)
         });
         for one in found.iter().filter(|one| spared.contains(&one.process.pid)) {
             let key = (one.process.pid, one.process.start_ticks);
-            self.spared.entry(key).or_insert_with(|| tree::command_of(one.process.pid));
+            self.excluded.entry(key).or_insert_with(|| tree::command_for_report(one.process.pid));
         }
         found.retain(|one| !spared.contains(&one.process.pid));
         found
@@ -178,86 +187,86 @@ impl<'a> Sweep<'a> {
 
     /// Returns the marks of what is the host's: its own, and those of commands that were marked and
     /// that nobody keeps.
-    fn marks(&self) -> Vec<Birthmark> {
-        let claims = self.files.claims().into_iter();
-        let unkept = claims.filter(|task| is_unkept(self.root, *task));
+    fn host_marks(&self) -> Vec<Birthmark> {
+        let claims = self.files.list_claims().into_iter();
+        let unkept = claims.filter(|task| is_unsupervised(self.root, *task));
         unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
     }
 
     /// Whether a process is a host of its own: the same program, which the host has put into a session
     /// of the kernel (setsid) to outlive it, as Claude Code does with conversations in the background.
-    fn is_another_host(&self, one: &MarkedProcess) -> bool {
+    fn is_separate_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
         let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
         let is_same =
-            || self.record.program.is_some() && procfs::program(pid) == self.record.program;
+            || self.record.program.is_some() && procfs::executable_path(pid) == self.record.program;
         !is_interpreter(&one.program) && is_apart() && is_same()
     }
 
     /// Asks everything to end.
-    fn ask(&mut self, found: &[MarkedProcess]) {
+    fn terminate_all(&mut self, found: &[MarkedProcess]) {
         if !found.is_empty() {
-            self.log = Log::open(self.root).ok();
+            self.log = ReapLog::open(self.root).ok();
         }
         for one in found {
-            self.send(one.process, Signal::TERM);
+            self.send_signal(one.process, Signal::TERM);
         }
     }
 
     /// Gives what was asked time to end.
-    fn wait(&self) {
-        let until = clock::mono().plus_ms(GRACE_MS);
+    fn wait_for_exit(&self) {
+        let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {
-            let living = self.done.values().map(|touched| &touched.held);
+            let living = self.signaled.values().map(|touched| &touched.pidfd);
             let fds: Vec<_> =
                 living.filter(|held| !held.is_dead()).map(std::os::fd::AsFd::as_fd).collect();
-            let left = until.ms_since(clock::mono());
+            let left = until.ms_since(clock::monotonic_now());
             if fds.is_empty() || left == 0 {
                 return;
             }
-            if poll::wait(&fds, Some(left)).is_err() {
-                std::thread::sleep(PAUSE);
+            if poll::wait_readable(&fds, Some(left)).is_err() {
+                std::thread::sleep(SWEEP_PAUSE);
             }
         }
     }
 
     /// Kills what is left, and what that has started. Returns what could not be ended.
-    fn kill(&mut self) -> HashSet<ProcRef> {
-        let started = clock::mono();
+    fn kill_remaining(&mut self) -> HashSet<ProcRef> {
+        let started = clock::monotonic_now();
         loop {
-            let left: Vec<ProcRef> = self.look().iter().map(|one| one.process).collect();
-            if left.is_empty() || clock::mono().ms_since(started) > GIVE_UP_MS {
+            let left: Vec<ProcRef> = self.find_remaining().iter().map(|one| one.process).collect();
+            if left.is_empty() || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
                 return left.into_iter().collect();
             }
             let mut is_mortal = false;
             for process in &left {
-                is_mortal |= self.send(*process, Signal::KILL);
+                is_mortal |= self.send_signal(*process, Signal::KILL);
             }
             // Those that could not be signalled may have ended since they were looked at.
-            let immortal = || left.iter().copied().filter(|process| tree::lives(*process));
+            let immortal = || left.iter().copied().filter(|process| tree::is_alive(*process));
             if !is_mortal && immortal().next().is_some() {
                 return immortal().collect();
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(SWEEP_PAUSE);
         }
     }
 
     /// Sends a signal to a process that still carries one of the marks, the line in the log first.
     /// Returns whether it could be sent.
-    fn send(&mut self, process: ProcRef, signal: Signal) -> bool {
+    fn send_signal(&mut self, process: ProcRef, signal: Signal) -> bool {
         let Ok(held) = PidFd::open(process) else { return false };
-        let marks = self.marks();
+        let marks = self.host_marks();
         let is_marked = procfs::birthmark(process.pid).is_some_and(|mark| marks.contains(&mark));
         if held.is_dead() || !is_marked {
             return false;
         }
         let key = (process.pid, process.start_ticks);
-        let is_new = self.done.get(&key).is_none_or(|touched| touched.signal != signal);
-        let command = tree::command_of(process.pid);
+        let is_new = self.signaled.get(&key).is_none_or(|touched| touched.signal != signal);
+        let command = tree::command_for_report(process.pid);
         if is_new && let Some(log) = &self.log {
-            let _gone_all_the_same = log.add(&Line {
-                at: clock::wall().rfc3339(),
-                rule: RULE,
+            let _best_effort = log.append(&ReapLogLine {
+                at: clock::unix_now().rfc3339(),
+                rule: HOST_ENDED_RULE,
                 pid: process.pid,
                 start_ticks: process.start_ticks,
                 top_pid: self.record.host.pid,
@@ -266,29 +275,29 @@ impl<'a> Sweep<'a> {
                 command: &command,
             });
         }
-        let is_sent = held.send(signal).is_ok();
-        let _wakes_the_stopped = held.send(Signal::CONT);
-        self.done.insert(key, Touched { held, command, signal });
+        let is_sent = held.send_signal(signal).is_ok();
+        let _already_ended = held.send_signal(Signal::CONT);
+        self.signaled.insert(key, SignaledProcess { pidfd: held, command, signal });
         is_sent
     }
 
-    fn steps(self, left: &HashSet<ProcRef>) -> Vec<Step> {
-        let host = || host_name(self.record);
-        let touched = self.done.into_iter().map(|((pid, start_ticks), touched)| {
-            let Touched { command, signal, .. } = touched;
+    fn into_steps(self, left: &HashSet<ProcRef>) -> Vec<ReapStep> {
+        let host = || host_label(self.record);
+        let touched = self.signaled.into_iter().map(|((pid, start_ticks), touched)| {
+            let SignaledProcess { command, signal, .. } = touched;
             if left.contains(&ProcRef { pid, start_ticks }) {
-                return Step::HostProcessLeft {
+                return ReapStep::HostProcessLeft {
                     host: host(),
                     pid,
                     command,
-                    why: why_it_lives(pid),
+                    why: survival_reason(pid),
                 };
             }
             let signal = Some(signal.to_string());
-            Step::HostProcessEnded { host: host(), pid, command, signal }
+            ReapStep::HostProcessEnded { host: host(), pid, command, signal }
         });
-        let spared = self.spared.into_iter();
-        let spared = spared.map(|((pid, _), command)| Step::HostProcessSpared {
+        let spared = self.excluded.into_iter();
+        let spared = spared.map(|((pid, _), command)| ReapStep::HostProcessSpared {
             host: host(),
             pid,
             command,
@@ -296,20 +305,20 @@ impl<'a> Sweep<'a> {
         touched.chain(spared).collect()
     }
 
-    fn foreseen(mut self) -> Vec<Step> {
-        let host = || host_name(self.record);
-        let found = self.look();
-        let ended = found.iter().map(|one| Step::HostProcessEnded {
+    fn into_planned_steps(mut self) -> Vec<ReapStep> {
+        let host = || host_label(self.record);
+        let found = self.find_remaining();
+        let ended = found.iter().map(|one| ReapStep::HostProcessEnded {
             host: host(),
             pid: one.process.pid,
-            command: tree::command_of(one.process.pid),
+            command: tree::command_for_report(one.process.pid),
             signal: None,
         });
         ended.collect()
     }
 }
 
-fn host_name(record: &HostRecord) -> String {
+fn host_label(record: &HostRecord) -> String {
     format!("{} ({})", siding_model::text::one_line(&record.name, 40), record.host.pid)
 }
 
@@ -319,53 +328,56 @@ fn age_ms(process: ProcRef) -> u64 {
 }
 
 /// Returns who is spared: whoever `is_wanted`, and what is below.
-fn spared(found: &[MarkedProcess], is_wanted: impl Fn(&MarkedProcess) -> bool) -> HashSet<i32> {
+fn excluded_pids(
+    found: &[MarkedProcess],
+    is_wanted: impl Fn(&MarkedProcess) -> bool,
+) -> HashSet<i32> {
     let parents: HashMap<i32, i32> =
         found.iter().map(|one| (one.process.pid, one.parent)).collect();
     let wanted = found.iter().filter(|one| is_wanted(one));
     let tops: HashSet<i32> = wanted.map(|one| one.process.pid).collect();
     let is_below = |pid: i32| {
         std::iter::successors(Some(pid), |at| parents.get(at).copied())
-            .take(ABOVE_MOST)
+            .take(MAX_ANCESTORS)
             .any(|at| tops.contains(&at))
     };
     found.iter().map(|one| one.process.pid).filter(|pid| is_below(*pid)).collect()
 }
 
 /// Returns the socket file on which a relay listens, as its words say.
-fn listened_on(one: &MarkedProcess) -> Option<String> {
-    let address = one.words.iter().find_map(|word| word.strip_prefix(LISTENS))?;
+fn listen_socket_path(one: &MarkedProcess) -> Option<String> {
+    let address = one.words.iter().find_map(|word| word.strip_prefix(LISTEN_ARGUMENT_PREFIX))?;
     let path = address.split(',').next()?;
     path.starts_with('/').then(|| path.to_owned())
 }
 
 /// Returns the socket files that a host has named after its process.
-fn sockets_of(record: &HostRecord) -> Vec<String> {
+fn host_sockets(record: &HostRecord) -> Vec<String> {
     let in_place = |(directory, before, behind): (&str, &str, &str)| {
         let begin = format!("{before}{}{behind}", record.host.pid);
-        let names = file::open_directory(Path::new(directory)).and_then(file::names);
+        let names = file::open_directory(Path::new(directory)).and_then(file::list_names);
         let mut names = names.unwrap_or_default();
         names.retain(|name| name.starts_with(&begin) && name.ends_with(".sock"));
         names.into_iter().map(move |name| format!("{directory}/{name}")).collect::<Vec<_>>()
     };
-    SOCKETS_OF_HOST.into_iter().flat_map(in_place).collect()
+    HOST_SOCKET_PATTERNS.into_iter().flat_map(in_place).collect()
 }
 
 /// Removes a socket file of this user's that nobody holds any more. `None` when there is none.
-fn remove_socket(path: &Path) -> Option<Step> {
+fn remove_dead_socket(path: &Path) -> Option<ReapStep> {
     let name = path.file_name()?.to_str()?;
     let directory = file::open_directory(path.parent()?).ok()?;
-    let facts = file::facts_at(&directory, name).ok()?;
+    let facts = file::metadata_at(&directory, name).ok()?;
     let is_dead = facts.is_socket
         && facts.uid == process::effective_uid()
-        && socket::is_held(&directory, name).is_ok_and(|held| !held)
-        && file::facts_at(&directory, name).is_ok_and(|now| now.identity == facts.identity);
+        && unix_socket::is_bound(&directory, name).is_ok_and(|held| !held)
+        && file::metadata_at(&directory, name).is_ok_and(|now| now.identity == facts.identity);
     if !is_dead {
         return None;
     }
     let path = path.display().to_string();
     Some(match file::remove(&directory, name) {
-        Ok(()) => Step::SocketRemoved { path },
-        Err(error) => Step::SocketLeft { path, why: error.to_string() },
+        Ok(()) => ReapStep::SocketRemoved { path },
+        Err(error) => ReapStep::SocketLeft { path, why: error.to_string() },
     })
 }

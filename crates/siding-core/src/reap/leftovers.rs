@@ -7,62 +7,65 @@ use siding_model::notice::{Consumer, NoticeId};
 use siding_model::retention::{self, EndedTask, RetentionLimits, UnreadNotices};
 use siding_model::size::Bytes;
 
-use super::{ReapError, Standing, Step, Survey};
-use crate::cgroup::Group;
+use super::{ReapError, ReapStep, RecordedState, TaskSurvey};
+use crate::cgroup::TaskGroup;
 use crate::notices::Acks;
-use crate::recover::is_being_made;
+use crate::recover::is_being_created;
 use crate::session;
-use crate::store::{Root, StoreError};
+use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, file, procfs};
 
 /// Directories of the root (`docs/format.md`) that are read here entry by entry.
-pub(super) const ASIDE: &str = "aside";
-const SAME: &str = "same";
+pub(super) const ASIDE_DIR: &str = "aside";
+const SAME_DIR: &str = "same";
 
 /// Removes the control groups that ended tasks have left.
-pub(super) fn groups(root: &Root, survey: &Survey) -> Vec<Step> {
-    let left = left_groups(root, survey).into_iter();
+pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
+    let left = leftover_groups(root, survey).into_iter();
     let gone = left.filter(|(_, group)| group.remove());
-    gone.map(|(task_id, _)| Step::Cleared { task_id }).collect()
+    gone.map(|(task_id, _)| ReapStep::Cleared { task_id }).collect()
 }
 
 /// Returns the control groups of ended tasks in which nothing lives. Where a live mark is left too
 /// they go with it, and a shim that is just leaving takes its task's away itself.
-pub(super) fn left_groups<'s>(root: &Root, survey: &'s Survey) -> Vec<(TaskId, &'s Group)> {
-    let left = |(id, standing): (&TaskId, &'s Standing)| match standing {
-        Standing::Ended { shim, group: Some(group), .. } => {
+pub(super) fn leftover_groups<'s>(
+    root: &StateDir,
+    survey: &'s TaskSurvey,
+) -> Vec<(TaskId, &'s TaskGroup)> {
+    let left = |(id, standing): (&TaskId, &'s RecordedState)| match standing {
+        RecordedState::Ended { shim, group: Some(group), .. } => {
             let is_left = !root.is_marked_live(*id) && !procfs::is_running(*shim);
             (is_left && !group.is_populated()).then_some((*id, group))
         }
-        Standing::Ended { .. }
-        | Standing::Live { .. }
-        | Standing::Unborn
-        | Standing::Damaged { .. }
-        | Standing::TooNew { .. }
-        | Standing::Unreadable { .. } => None,
+        RecordedState::Ended { .. }
+        | RecordedState::Live { .. }
+        | RecordedState::NeverRecorded
+        | RecordedState::Damaged { .. }
+        | RecordedState::TooNew { .. }
+        | RecordedState::Unreadable { .. } => None,
     };
     survey.tasks.iter().filter_map(left).collect()
 }
 
 /// Removes ended tasks that have outlived their retention, after `before` where there are any.
 /// Those in `kept` still have processes.
-pub(super) fn expired(
-    root: &Root,
-    survey: &Survey,
+pub(super) fn remove_expired_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
     kept: &HashSet<TaskId>,
     limits: &RetentionLimits,
     before: impl FnOnce(),
-) -> Vec<Step> {
-    let remove = |step: Step| {
-        let Step::Expired { task_id, .. } = step else { return Some(step) };
-        match remove(root, task_id, |_| true) {
+) -> Vec<ReapStep> {
+    let remove = |step: ReapStep| {
+        let ReapStep::Expired { task_id, .. } = step else { return Some(step) };
+        match remove_task_if(root, task_id, |_| true) {
             Ok(true) => Some(step),
             // Its shim is just leaving; the next time will do.
             Ok(false) | Err(StoreError::NoSuchTask { .. }) => None,
-            Err(error) => Some(failed(task_id, &error)),
+            Err(error) => Some(failed_step(task_id, &error)),
         }
     };
-    let expiring = would_expire(root, survey, kept, limits);
+    let expiring = plan_expired_tasks(root, survey, kept, limits);
     if !expiring.is_empty() {
         before();
     }
@@ -70,58 +73,62 @@ pub(super) fn expired(
 }
 
 /// Returns what [`expired`] would remove, the oldest first.
-pub(super) fn would_expire(
-    root: &Root,
-    survey: &Survey,
+pub(super) fn plan_expired_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
     kept: &HashSet<TaskId>,
     limits: &RetentionLimits,
-) -> Vec<Step> {
-    let ended = ended(root, survey, kept);
+) -> Vec<ReapStep> {
+    let ended = ended_tasks(root, survey, kept);
     let by_id: HashMap<TaskId, &EndedTask<TaskId>> =
         ended.iter().map(|task| (task.id, task)).collect();
-    let expired = retention::expired_tasks(&ended, limits, clock::wall());
+    let expired = retention::expired_tasks(&ended, limits, clock::unix_now());
     expired.iter().filter_map(|id| by_id.get(id)).map(|task| expired_step(task)).collect()
 }
 
-fn ended(root: &Root, survey: &Survey, kept: &HashSet<TaskId>) -> Vec<EndedTask<TaskId>> {
-    let mut sessions = Sessions { root, survey, known: HashMap::new() };
-    let task = |(id, standing): (&TaskId, &Standing)| match standing {
-        Standing::Ended { at, session, news, .. } => Some(EndedTask {
+fn ended_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    kept: &HashSet<TaskId>,
+) -> Vec<EndedTask<TaskId>> {
+    let mut sessions = SessionCache { root, survey, known: HashMap::new() };
+    let task = |(id, standing): (&TaskId, &RecordedState)| match standing {
+        RecordedState::Ended { at, session, notices: news, .. } => Some(EndedTask {
             id: *id,
             ended_at: *at,
             bytes: Bytes(stored_bytes(root, *id)),
             has_live_owner: kept.contains(id),
-            unread_notices: sessions.untold(session, news),
+            unread_notices: sessions.undelivered_to(session, news),
         }),
-        Standing::Live { .. }
-        | Standing::Unborn
-        | Standing::Damaged { .. }
-        | Standing::TooNew { .. }
-        | Standing::Unreadable { .. } => None,
+        RecordedState::Live { .. }
+        | RecordedState::NeverRecorded
+        | RecordedState::Damaged { .. }
+        | RecordedState::TooNew { .. }
+        | RecordedState::Unreadable { .. } => None,
     };
     survey.tasks.iter().filter_map(task).collect()
 }
 
 /// What the sessions were told, and whether they live, each looked at once.
-struct Sessions<'s> {
-    root: &'s Root,
-    survey: &'s Survey,
+struct SessionCache<'s> {
+    root: &'s StateDir,
+    survey: &'s TaskSurvey,
     known: HashMap<SessionId, (Acks, bool)>,
 }
 
-impl Sessions<'_> {
+impl SessionCache<'_> {
     /// Returns who may still ask for the news of a task.
-    fn untold(&mut self, session: &SessionId, news: &[NoticeId]) -> UnreadNotices {
+    fn undelivered_to(&mut self, session: &SessionId, news: &[NoticeId]) -> UnreadNotices {
         let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
             let read = session::read(self.root, session).ok().flatten();
             let boot = &self.survey.boot;
             let is_elsewhere = read.is_some_and(|it| it.may_live_elsewhere(boot));
-            let lives = is_elsewhere || !session::is_over(self.root, session, boot);
+            let lives = is_elsewhere || !session::is_ended(self.root, session, boot);
             // Without its acks everything counts as untold, which only keeps it longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });
         let agent = Consumer::agent();
-        match (news.iter().all(|id| acks.has(&agent, *id)), lives) {
+        match (news.iter().all(|id| acks.is_acknowledged(&agent, *id)), lives) {
             (true, _) => UnreadNotices::NoNotices,
             (false, true) => UnreadNotices::ForLiveSession,
             (false, false) => UnreadNotices::ForSession,
@@ -130,23 +137,27 @@ impl Sessions<'_> {
 }
 
 /// Returns what the files of a task take on the disk.
-pub(crate) fn stored_bytes(root: &Root, id: TaskId) -> u64 {
-    let Ok(dir) = root.task(id) else { return 0 };
-    let names = file::entries(&dir).unwrap_or_default();
-    names.iter().filter_map(|name| file::facts_at(&dir, name).ok()).map(|facts| facts.stored).sum()
+pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
+    let Ok(dir) = root.task_dir(id) else { return 0 };
+    let names = file::list_entries(&dir).unwrap_or_default();
+    names
+        .iter()
+        .filter_map(|name| file::metadata_at(&dir, name).ok())
+        .map(|facts| facts.allocated_bytes)
+        .sum()
 }
 
-fn expired_step(task: &EndedTask<TaskId>) -> Step {
-    Step::Expired { task_id: task.id, ended_at: task.ended_at.rfc3339(), bytes: task.bytes.0 }
+fn expired_step(task: &EndedTask<TaskId>) -> ReapStep {
+    ReapStep::Expired { task_id: task.id, ended_at: task.ended_at.rfc3339(), bytes: task.bytes.0 }
 }
 
 /// Removes a task that nobody holds and of which `still` is true under its lock.
-fn remove(
-    root: &Root,
+fn remove_task_if(
+    root: &StateDir,
     id: TaskId,
     still: impl Fn(&crate::store::TaskDir) -> bool,
 ) -> Result<bool, StoreError> {
-    let dir = root.task(id)?;
+    let dir = root.task_dir(id)?;
     let path = dir.path().to_owned();
     let io = |source| StoreError::Io { doing: "lock", path, source };
     let Some(locked) = dir.try_lock().map_err(io)? else { return Ok(false) };
@@ -158,47 +169,50 @@ fn remove(
 }
 
 /// Removes directories of tasks that were never recorded.
-pub(super) fn unborn(root: &Root, survey: &Survey) -> Vec<Step> {
+pub(super) fn remove_unrecorded(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
     let mut steps = Vec::new();
-    for task_id in unborn_ids(root, survey) {
-        match remove(root, task_id, crate::store::TaskDir::is_unborn) {
-            Ok(true) => steps.push(Step::NeverStarted { task_id }),
+    for task_id in unrecorded_tasks(root, survey) {
+        match remove_task_if(root, task_id, crate::store::TaskDir::is_unrecorded) {
+            Ok(true) => steps.push(ReapStep::NeverStarted { task_id }),
             Ok(false) | Err(StoreError::NoSuchTask { .. }) => {}
-            Err(error) => steps.push(failed(task_id, &error)),
+            Err(error) => steps.push(failed_step(task_id, &error)),
         }
     }
     steps
 }
 
 /// Returns the tasks that were never recorded, are not marked live, and are not just being made.
-pub(super) fn unborn_ids(root: &Root, survey: &Survey) -> Vec<TaskId> {
+pub(super) fn unrecorded_tasks(root: &StateDir, survey: &TaskSurvey) -> Vec<TaskId> {
     // One that cannot be opened is not removed either.
-    let is_left = |id: &TaskId| root.task(*id).is_ok_and(|dir| !is_being_made(root, &dir));
-    let unborn = survey.tasks.iter().filter(|(_, standing)| matches!(standing, Standing::Unborn));
+    let is_left = |id: &TaskId| root.task_dir(*id).is_ok_and(|dir| !is_being_created(root, &dir));
+    let unborn = survey
+        .tasks
+        .iter()
+        .filter(|(_, standing)| matches!(standing, RecordedState::NeverRecorded));
     let unmarked = unborn.map(|(id, _)| *id).filter(|id| !root.is_marked_live(*id));
     unmarked.filter(is_left).collect()
 }
 
 /// Removes claims on commands whose task does not run.
-pub(super) fn unclaimed(root: &Root) -> Result<Vec<Step>, ReapError> {
+pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, ReapError> {
     let mut steps = Vec::new();
     for (name, task) in stale_claims(root)? {
-        let path = format!("{SAME}/{name}");
+        let path = format!("{SAME_DIR}/{name}");
         // Read again: somebody who launches the same command may just have taken it over.
         if file::read_link(root, &path).is_ok_and(|now| now == task)
             && file::remove(root, &path).is_ok()
         {
-            steps.push(Step::Unclaimed { name, task });
+            steps.push(ReapStep::Unclaimed { name, task });
         }
     }
     Ok(steps)
 }
 
 /// Returns the claims whose task is not marked live, with that task.
-pub(super) fn stale_claims(root: &Root) -> Result<Vec<(String, String)>, ReapError> {
-    let names = names_in(root, SAME)?;
+pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<(String, String)>, ReapError> {
+    let names = names_in(root, SAME_DIR)?;
     let claim = |name: String| {
-        let task = file::read_link(root, &format!("{SAME}/{name}")).ok()?;
+        let task = file::read_link(root, &format!("{SAME_DIR}/{name}")).ok()?;
         let runs = task.parse().is_ok_and(|id| root.is_marked_live(id));
         (!runs).then_some((name, task))
     };
@@ -206,19 +220,19 @@ pub(super) fn stale_claims(root: &Root) -> Result<Vec<(String, String)>, ReapErr
 }
 
 /// Returns the tasks that were set aside, with their path below the root.
-pub(super) fn set_aside(root: &Root) -> Vec<(TaskId, String)> {
+pub(super) fn tasks_set_aside(root: &StateDir) -> Vec<(TaskId, String)> {
     // `ID.MILLISECONDS`
     let parse = |name: &String| name.split('.').next().and_then(|id| id.parse().ok());
-    let names = names_in(root, ASIDE).unwrap_or_default();
-    names.iter().filter_map(|name| Some((parse(name)?, format!("{ASIDE}/{name}")))).collect()
+    let names = names_in(root, ASIDE_DIR).unwrap_or_default();
+    names.iter().filter_map(|name| Some((parse(name)?, format!("{ASIDE_DIR}/{name}")))).collect()
 }
 
-pub(super) fn names_in(root: &Root, directory: &str) -> Result<Vec<String>, StoreError> {
-    file::open_at(root, directory, file::Open::Directory).and_then(file::names).map_err(|source| {
-        StoreError::Io { doing: "list", path: root.path().join(directory), source }
-    })
+pub(super) fn names_in(root: &StateDir, directory: &str) -> Result<Vec<String>, StoreError> {
+    file::open_at(root, directory, file::OpenMode::Directory).and_then(file::list_names).map_err(
+        |source| StoreError::Io { doing: "list", path: root.path().join(directory), source },
+    )
 }
 
-fn failed(task_id: TaskId, error: &StoreError) -> Step {
-    Step::Failed { task_id, why: error.to_string() }
+fn failed_step(task_id: TaskId, error: &StoreError) -> ReapStep {
+    ReapStep::Failed { task_id, why: error.to_string() }
 }

@@ -10,71 +10,94 @@ use std::sync::mpsc;
 
 use siding_model::id::TaskId;
 
-use super::{ReapError, Standing, Step, Survey, outcome_of};
-use crate::lanes;
-use crate::recover::{Crowd, Found, RecoverError, Recovery};
-use crate::store::Root;
+use super::{ReapError, ReapStep, RecordedState, TaskSurvey, task_outcome};
+use crate::parallel;
+use crate::recover::{BatchRecovery, RecoverError, Recovery, RecoveryOutcome};
+use crate::store::StateDir;
 use crate::sys::procfs;
 
 /// Threads for a crowd, and the tasks from which on they are worth it.
-const THREADS: usize = 8;
-const CROWD: usize = 32;
+const RECOVERY_THREADS: usize = 8;
+const MIN_PARALLEL_TASKS: usize = 32;
 
 /// Recovers every task that is marked live.
-pub(super) fn live_marked(root: &Root, program: &CStr) -> Result<Vec<Step>, ReapError> {
-    recover(root, program, &root.live_tasks()?)
+pub(super) fn recover_live_marked(
+    root: &StateDir,
+    program: &CStr,
+) -> Result<Vec<ReapStep>, ReapError> {
+    recover_tasks(root, program, &root.live_tasks()?)
 }
 
 /// Recovers tasks that have not ended, whose shim is dead, and whose live mark is lost.
-pub(super) fn unmarked(
-    root: &Root,
+pub(super) fn recover_unmarked(
+    root: &StateDir,
     program: &CStr,
-    survey: &Survey,
-) -> Result<Vec<Step>, ReapError> {
-    let is_orphan = |id: TaskId, standing: &Standing| match standing {
-        Standing::Live { shim, .. } => !procfs::is_running(*shim) && !root.is_marked_live(id),
-        Standing::Damaged { .. } => !root.is_marked_live(id),
-        Standing::Ended { .. }
-        | Standing::Unborn
-        | Standing::TooNew { .. }
-        | Standing::Unreadable { .. } => false,
+    survey: &TaskSurvey,
+) -> Result<Vec<ReapStep>, ReapError> {
+    let is_orphan = |id: TaskId, standing: &RecordedState| match standing {
+        RecordedState::Live { shim, .. } => !procfs::is_running(*shim) && !root.is_marked_live(id),
+        RecordedState::Damaged { .. } => !root.is_marked_live(id),
+        RecordedState::Ended { .. }
+        | RecordedState::NeverRecorded
+        | RecordedState::TooNew { .. }
+        | RecordedState::Unreadable { .. } => false,
     };
     let orphans = survey.tasks.iter().filter(|(id, standing)| is_orphan(**id, standing));
-    recover(root, program, &orphans.map(|(id, _)| *id).collect::<Vec<_>>())
+    recover_tasks(root, program, &orphans.map(|(id, _)| *id).collect::<Vec<_>>())
 }
 
-fn recover(root: &Root, program: &CStr, ids: &[TaskId]) -> Result<Vec<Step>, ReapError> {
+fn recover_tasks(
+    root: &StateDir,
+    program: &CStr,
+    ids: &[TaskId],
+) -> Result<Vec<ReapStep>, ReapError> {
     let recovery = Recovery::new(root, program)?;
     let next = AtomicUsize::new(0);
     let (tell, told) = mpsc::channel();
-    lanes::run(if ids.len() < CROWD { 1 } else { THREADS }, || {
-        let mut crowd = Crowd::new(&recovery);
-        let mut each = |(id, found)| {
-            let _receiver_outlives_us = step(root, id, found).map(|step| tell.send(step));
-        };
-        while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
-            crowd.task(*id, &mut each);
-        }
-        crowd.rest(&mut each);
-    });
+    parallel::run_in_threads(
+        if ids.len() < MIN_PARALLEL_TASKS { 1 } else { RECOVERY_THREADS },
+        || {
+            let mut crowd = BatchRecovery::new(&recovery);
+            let mut each = |(id, found)| {
+                let _receiver_dropped = recovery_step(root, id, found).map(|step| tell.send(step));
+            };
+            while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+                crowd.recover_task(*id, &mut each);
+            }
+            crowd.flush(&mut each);
+        },
+    );
     drop(tell);
     Ok(told.into_iter().collect())
 }
 
 /// Returns what recovery did as a step, `None` when nothing had to be done.
-fn step(root: &Root, task_id: TaskId, found: Result<Found, RecoverError>) -> Option<Step> {
+fn recovery_step(
+    root: &StateDir,
+    task_id: TaskId,
+    found: Result<RecoveryOutcome, RecoverError>,
+) -> Option<ReapStep> {
     Some(match found {
-        Ok(Found::Continued) => Step::Continued { task_id },
-        Ok(Found::Rescued) => Step::Rescued { task_id },
-        Ok(Found::Closed) => Step::Closed { task_id, outcome: outcome_of(root, task_id) },
-        Ok(Found::Unborn) => Step::NeverStarted { task_id },
-        Ok(Found::SetAside { path, why }) => {
-            Step::SetAside { task_id, path: Some(path), why: why.to_string() }
+        Ok(RecoveryOutcome::Continued) => ReapStep::Continued { task_id },
+        Ok(RecoveryOutcome::TakenOver) => ReapStep::Rescued { task_id },
+        Ok(RecoveryOutcome::EndRecorded) => {
+            ReapStep::Closed { task_id, outcome: task_outcome(root, task_id) }
         }
-        Ok(Found::TooNew { why }) => Step::TooNew { task_id, why: why.to_string() },
-        Ok(Found::Ended) if !root.is_marked_live(task_id) => Step::Cleared { task_id },
+        Ok(RecoveryOutcome::NeverRecorded) => ReapStep::NeverStarted { task_id },
+        Ok(RecoveryOutcome::SetAside { path, why }) => {
+            ReapStep::SetAside { task_id, path: Some(path), why: why.to_string() }
+        }
+        Ok(RecoveryOutcome::TooNew { why }) => ReapStep::TooNew { task_id, why: why.to_string() },
+        Ok(RecoveryOutcome::Ended) if !root.is_marked_live(task_id) => {
+            ReapStep::Cleared { task_id }
+        }
         // Its shim is just leaving, or somebody else is at work, maybe on another machine.
-        Ok(Found::Ended | Found::Kept | Found::Busy | Found::Elsewhere { .. }) => return None,
-        Err(error) => Step::Failed { task_id, why: error.to_string() },
+        Ok(
+            RecoveryOutcome::Ended
+            | RecoveryOutcome::Supervised
+            | RecoveryOutcome::Busy
+            | RecoveryOutcome::OtherMachine { .. },
+        ) => return None,
+        Err(error) => ReapStep::Failed { task_id, why: error.to_string() },
     })
 }

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use siding_model::socket_patterns::SocketPattern;
 
-use super::Step;
-use crate::sys::file::{self, Open};
-use crate::sys::socket::{self, BoundPaths};
+use super::ReapStep;
+use crate::sys::file::{self, OpenMode};
+use crate::sys::unix_socket::{self, BoundPaths};
 use crate::sys::{clock, process};
 
 /// Age in milliseconds from which on a file may be a leftover: one that is younger may be about
 /// to be used, or be handed from one program to the next.
-const MIN_AGE_MS: i64 = 60_000;
+const MIN_SOCKET_AGE_MS: i64 = 60_000;
 
 /// Removes the socket files that match a pattern, are this user's, older than a minute, and held
 /// by no living process. With `dry_run` only says which.
@@ -23,35 +23,35 @@ const MIN_AGE_MS: i64 = 60_000;
 /// No link is followed, neither on the way nor at the end, and nothing else is touched. A place
 /// that cannot be looked at has nothing to remove.
 #[must_use]
-pub fn sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
+    let mut steps: Vec<ReapStep> = Vec::new();
     for pattern in watched {
-        let Some(directory) = open(pattern) else { continue };
-        let mut names = file::names(&directory).unwrap_or_default();
+        let Some(directory) = open_parent_dir(pattern) else { continue };
+        let mut names = file::list_names(&directory).unwrap_or_default();
         names.retain(|name| pattern.matches(name));
         names.sort();
         // The table of bound paths is long on a busy machine, and mostly not needed.
-        let mut dead: Vec<_> = names.iter().filter(|name| is_dead(&directory, name)).collect();
+        let mut dead: Vec<_> =
+            names.iter().filter(|name| is_unheld_socket(&directory, name)).collect();
         let bound = if dead.is_empty() { None } else { BoundPaths::read().ok() };
-        dead.retain(|name| bound.as_ref().is_some_and(|bound| !bound.has(name)));
+        dead.retain(|name| bound.as_ref().is_some_and(|bound| !bound.contains_name(name)));
         for name in dead {
             let path = pattern.path_in_directory(name);
             // Two patterns may mean the same file.
-            let is_known =
-                |step: &Step| matches!(step, Step::SocketRemoved { path: known } if *known == path);
+            let is_known = |step: &ReapStep| matches!(step, ReapStep::SocketRemoved { path: known } if *known == path);
             if dry_run {
                 if !steps.iter().any(is_known) {
-                    steps.push(Step::SocketRemoved { path });
+                    steps.push(ReapStep::SocketRemoved { path });
                 }
                 continue;
             }
             // Asked again: whatever is there now, it is this that goes.
-            if !is_dead(&directory, name) {
+            if !is_unheld_socket(&directory, name) {
                 continue;
             }
             steps.push(match file::remove(&directory, name) {
-                Ok(()) => Step::SocketRemoved { path },
-                Err(error) => Step::SocketLeft { path, why: error.to_string() },
+                Ok(()) => ReapStep::SocketRemoved { path },
+                Err(error) => ReapStep::SocketLeft { path, why: error.to_string() },
             });
         }
     }
@@ -59,26 +59,26 @@ pub fn sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<Step> {
 }
 
 /// Opens the directory of a pattern, following no link.
-fn open(pattern: &SocketPattern) -> Option<OwnedFd> {
+fn open_parent_dir(pattern: &SocketPattern) -> Option<OwnedFd> {
     let root = file::open_directory(Path::new("/")).ok()?;
     pattern
         .directories()
-        .try_fold(root, |above, name| file::open_at(&above, name, Open::Directory))
+        .try_fold(root, |above, name| file::open_at(&above, name, OpenMode::Directory))
         .ok()
 }
 
 /// Whether this is a socket file of this user's that is not new and that nobody holds.
-fn is_dead(directory: &OwnedFd, name: &str) -> bool {
-    let Ok(facts) = file::facts_at(directory, name) else { return false };
+fn is_unheld_socket(directory: &OwnedFd, name: &str) -> bool {
+    let Ok(facts) = file::metadata_at(directory, name) else { return false };
     let is_old = || {
-        let written = file::written_at(directory, name);
-        written.is_ok_and(|at| clock::wall().0.saturating_sub(at) >= MIN_AGE_MS)
+        let written = file::modified_ms(directory, name);
+        written.is_ok_and(|at| clock::unix_now().0.saturating_sub(at) >= MIN_SOCKET_AGE_MS)
     };
     facts.is_socket
         && facts.uid == process::effective_uid()
         && is_old()
         // Where nothing can be found out nothing is removed.
-        && socket::is_held(directory, name).is_ok_and(|held| !held)
+        && unix_socket::is_bound(directory, name).is_ok_and(|held| !held)
         // The question went by name: it must have been about this file.
-        && file::facts_at(directory, name).is_ok_and(|now| now.identity == facts.identity)
+        && file::metadata_at(directory, name).is_ok_and(|now| now.identity == facts.identity)
 }

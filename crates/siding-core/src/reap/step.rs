@@ -11,7 +11,7 @@ use siding_model::outcome::Outcome;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum Step {
+pub enum ReapStep {
     /// A task's shim had been stopped by a signal and was continued.
     Continued {
         /// The task.
@@ -236,7 +236,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl ReapStep {
     /// Returns the word for its kind, the same as in its serialized form.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -272,7 +272,7 @@ impl Step {
     }
 
     /// Turns the end of a foreign process into the report of it.
-    pub(super) fn into_found(self) -> Self {
+    pub(super) fn into_report(self) -> Self {
         let Self::ForeignEnded { rule, pid, top_pid, age_ms, command, signal: _ } = self else {
             return self;
         };
@@ -298,7 +298,7 @@ impl Step {
 
 /// Returns how many steps of each kind there are.
 #[must_use]
-pub fn counts(steps: &[Step]) -> BTreeMap<&'static str, usize> {
+pub fn count_by_kind(steps: &[ReapStep]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for step in steps {
         *counts.entry(step.kind()).or_default() += 1;

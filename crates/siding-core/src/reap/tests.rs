@@ -1,4 +1,4 @@
-mod forgotten;
+mod expired;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -17,21 +17,21 @@ use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::*;
 use crate::journal_file::JournalFile;
-use crate::recover::{Found, Recovery};
-use crate::sys::{clock, limit};
+use crate::recover::{Recovery, RecoveryOutcome};
+use crate::sys::{birthmark, clock};
 
 /// Never executed: no test here has anything to rescue.
-const PROGRAM: &CStr = c"/nonexistent";
+const UNUSED_PROGRAM: &CStr = c"/nonexistent";
 
-struct Place {
-    root: Root,
+struct ReapFixture {
+    root: StateDir,
     _dir: tempfile::TempDir,
 }
 
-impl Place {
+impl ReapFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&dir.path().join("state")).expect("opens");
+        let root = StateDir::open(&dir.path().join("state")).expect("opens");
         Self { root, _dir: dir }
     }
 
@@ -39,25 +39,25 @@ impl Place {
         self.root.path().join(name)
     }
 
-    fn act(&self) -> Vec<Step> {
-        act(&self.root, PROGRAM, &RetentionLimits::default(), || ()).expect("works")
+    fn reap_all(&self) -> Vec<ReapStep> {
+        reap_all(&self.root, UNUSED_PROGRAM, &RetentionLimits::default(), || ()).expect("works")
     }
 
-    fn foresee(&self) -> Vec<Step> {
-        foresee(&self.root, &RetentionLimits::default()).expect("works")
+    fn plan_all(&self) -> Vec<ReapStep> {
+        plan_all(&self.root, &RetentionLimits::default()).expect("works")
     }
 
     /// Records a task whose shim is `shim`, ended if `ended`, and marks it live.
-    fn task(&self, shim: ProcRef, ended: Option<UnixMs>, session: &str) -> TaskId {
+    fn add_task(&self, shim: ProcRef, ended: Option<UnixMs>, session: &str) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).expect("an id");
-        self.record(id, shim, ended, session);
+        self.record_task(id, shim, ended, session);
         id
     }
 
-    fn record(&self, id: TaskId, shim: ProcRef, ended: Option<UnixMs>, session: &str) {
+    fn record_task(&self, id: TaskId, shim: ProcRef, ended: Option<UnixMs>, session: &str) {
         let dir = self.root.create_task(id).expect("a directory");
         let mut journal = JournalFile::create(&dir).expect("a journal");
-        let mut records = vec![accepted(id, shim, session)];
+        let mut records = vec![accepted_record(id, shim, session)];
         if let Some(wall) = ended {
             let event = TaskEvent::LeaderEnded {
                 end: LeaderEnd::Exited { code: 0 },
@@ -67,7 +67,7 @@ impl Place {
             };
             records.push(Record::Event {
                 at: MonotonicMs(1),
-                event: TaskEvent::Spawned { leader: GONE.into() },
+                event: TaskEvent::Spawned { leader: DEAD_PROCESS.into() },
             });
             records.push(Record::Event { at: MonotonicMs(2), event });
             records
@@ -81,9 +81,9 @@ impl Place {
 }
 
 /// A process that has gone: the number of the first one, with a start time it cannot have.
-const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
+const DEAD_PROCESS: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
-fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
+fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
     let spec = TaskSpec {
         task_id: id,
         session_id: session.parse().expect("a name"),
@@ -116,7 +116,7 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
         format: BASE_FORMAT,
         boot: procfs::boot_id().expect("is there"),
         at: MonotonicMs(0),
-        wall: clock::wall(),
+        wall: clock::unix_now(),
         shim,
         cgroup: None,
         adopted: None,
@@ -124,20 +124,20 @@ fn accepted(id: TaskId, shim: ProcRef, session: &str) -> Record {
     }))
 }
 
-fn kinds(steps: &[Step]) -> Vec<&'static str> {
-    let mut kinds: Vec<_> = steps.iter().map(Step::kind).collect();
+fn step_kinds(steps: &[ReapStep]) -> Vec<&'static str> {
+    let mut kinds: Vec<_> = steps.iter().map(ReapStep::kind).collect();
     kinds.sort_unstable();
     kinds
 }
 
 /// Everything below a directory, with its content.
-fn contents(path: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+fn directory_contents(path: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).expect("is there") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             found.push((path.clone(), Vec::new()));
-            found.extend(contents(&path));
+            found.extend(directory_contents(&path));
         } else {
             let content = std::fs::read(&path).unwrap_or_default();
             found.push((path, content));
@@ -153,80 +153,86 @@ fn make_old(path: &Path) {
 }
 
 #[test]
-fn orphans_are_closed_once_and_truthfully() {
-    let place = Place::new();
-    let ids: Vec<_> = (0..40).map(|_| place.task(GONE, None, "cli")).collect();
-    assert_eq!(counts(&place.foresee()), BTreeMap::from([("closed", 40)]));
-    let steps = place.act();
-    assert_eq!(counts(&steps), BTreeMap::from([("closed", 40)]));
-    let lost =
-        |step: &Step| matches!(step, Step::Closed { outcome: Some(Outcome::Lost { .. }), .. });
+fn the_end_of_a_task_without_processes_is_recorded_once() {
+    let place = ReapFixture::new();
+    let ids: Vec<_> = (0..40).map(|_| place.add_task(DEAD_PROCESS, None, "cli")).collect();
+    assert_eq!(count_by_kind(&place.plan_all()), BTreeMap::from([("closed", 40)]));
+    let steps = place.reap_all();
+    assert_eq!(count_by_kind(&steps), BTreeMap::from([("closed", 40)]));
+    let lost = |step: &ReapStep| {
+        matches!(step, ReapStep::Closed { outcome: Some(Outcome::Lost { .. }), .. })
+    };
     assert!(steps.iter().all(lost), "{steps:?}");
     for id in ids {
         assert!(!place.root.is_marked_live(id));
-        let state = place.root.task(id).expect("is there").read().expect("reads").state;
+        let state = place.root.task_dir(id).expect("is there").read().expect("reads").state;
         assert_eq!(state.closed.expect("closed").output.bytes, 7);
     }
-    assert_eq!(place.act(), []);
+    assert_eq!(place.reap_all(), []);
 }
 
 #[test]
-fn foreseeing_changes_nothing() {
-    let place = Place::new();
-    place.task(GONE, None, "cli");
-    place.task(GONE, Some(UnixMs(0)), "cli");
-    let damaged = place.task(GONE, None, "cli");
+fn a_dry_run_changes_nothing() {
+    let place = ReapFixture::new();
+    place.add_task(DEAD_PROCESS, None, "cli");
+    place.add_task(DEAD_PROCESS, Some(UnixMs(0)), "cli");
+    let damaged = place.add_task(DEAD_PROCESS, None, "cli");
     std::fs::write(place.path(&format!("tasks/{damaged}/journal")), "nonsense\n").expect("written");
     let unborn = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(unborn));
     make_old(&place.path(&format!("tasks/{unborn}")));
     std::os::unix::fs::symlink(unborn.to_string(), place.path("same/abc")).expect("linked");
-    let before = contents(place.root.path());
-    let foreseen = place.foresee();
-    assert_eq!(contents(place.root.path()), before);
-    assert_eq!(kinds(&foreseen), ["closed", "expired", "never_started", "set_aside", "unclaimed"]);
-    assert_eq!(kinds(&place.act()), kinds(&foreseen));
-    assert_eq!(place.foresee(), []);
+    let before = directory_contents(place.root.path());
+    let foreseen = place.plan_all();
+    assert_eq!(directory_contents(place.root.path()), before);
+    assert_eq!(
+        step_kinds(&foreseen),
+        ["closed", "expired", "never_started", "set_aside", "unclaimed"]
+    );
+    assert_eq!(step_kinds(&place.reap_all()), step_kinds(&foreseen));
+    assert_eq!(place.plan_all(), []);
 }
 
 #[test]
-fn what_is_just_being_made_is_left_alone() {
-    let place = Place::new();
+fn a_task_that_is_being_created_is_not_touched() {
+    let place = ReapFixture::new();
     let young = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(young));
     // Nor by a command that lists tasks meanwhile: whoever makes it has not taken its lock yet.
     let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
-    let found = recovery.task(young).expect("works");
-    assert!(matches!(found, Found::Busy), "{found:?}");
+    let found = recovery.recover_task(young).expect("works");
+    assert!(matches!(found, RecoveryOutcome::Busy), "{found:?}");
     let locked = place.root.new_id(TaskKind::LocalBash).expect("an id");
-    let _held = place.root.create_task(locked).expect("a directory");
+    let _keeps_alive = place.root.create_task(locked).expect("a directory");
     make_old(&place.path(&format!("tasks/{locked}")));
-    assert_eq!(place.act(), []);
+    assert_eq!(place.reap_all(), []);
     assert_eq!(place.root.all_tasks().expect("lists").len(), 2);
     make_old(&place.path(&format!("tasks/{young}")));
-    let found = recovery.task(young).expect("works");
-    assert!(matches!(found, Found::Unborn), "{found:?}");
+    let found = recovery.recover_task(young).expect("works");
+    assert!(matches!(found, RecoveryOutcome::NeverRecorded), "{found:?}");
     assert_eq!(place.root.all_tasks().expect("lists"), [locked]);
 }
 
 #[test]
-fn retention_takes_the_oldest_and_nothing_that_is_held() {
-    let place = Place::new();
-    let now = clock::wall();
-    let ids: Vec<_> = (0..5).map(|age| place.task(GONE, Some(now.plus_ms(-age)), "cli")).collect();
+fn retention_removes_the_oldest_tasks_and_no_locked_one() {
+    let place = ReapFixture::new();
+    let now = clock::unix_now();
+    let ids: Vec<_> =
+        (0..5).map(|age| place.add_task(DEAD_PROCESS, Some(now.plus_ms(-age)), "cli")).collect();
     for id in &ids {
-        let (session, news) = crate::notices::notices_of(&place.root, *id).expect("readable");
-        crate::notices::returned(&place.root, &session, &news).expect("noted");
+        let (session, news) = crate::notices::caller_notices(&place.root, *id).expect("readable");
+        crate::notices::ack_returned(&place.root, &session, &news).expect("noted");
     }
-    let _held = place.root.task(ids[4]).expect("is there").try_lock().expect("works");
+    let _keeps_alive = place.root.task_dir(ids[4]).expect("is there").try_lock().expect("works");
     let limits = RetentionLimits { tasks: 2, ..RetentionLimits::default() };
     let mut before = None;
-    let steps = act(&place.root, PROGRAM, &limits, || before = place.root.all_tasks().ok());
+    let steps =
+        reap_all(&place.root, UNUSED_PROGRAM, &limits, || before = place.root.all_tasks().ok());
     let steps = steps.expect("works");
     let gone: Vec<_> = steps
         .iter()
         .map(|step| {
-            let Step::Expired { task_id, bytes, .. } = step else { panic!("{step:?}") };
+            let ReapStep::Expired { task_id, bytes, .. } = step else { panic!("{step:?}") };
             assert!(*bytes >= 4096, "{bytes}");
             *task_id
         })
@@ -242,54 +248,54 @@ fn retention_takes_the_oldest_and_nothing_that_is_held() {
 
 /// A task may put anything into its directory, and nothing of that keeps it, or a session, for ever.
 #[test]
-fn a_task_with_names_that_are_no_text_is_removed() {
-    let place = Place::new();
-    let id = place.task(GONE, Some(clock::wall()), "cli");
+fn a_task_directory_with_names_that_are_not_utf8_is_removed() {
+    let place = ReapFixture::new();
+    let id = place.add_task(DEAD_PROCESS, Some(clock::unix_now()), "cli");
     let dir = place.path(&format!("tasks/{id}"));
     let odd = OsStr::from_bytes(b"\xff");
     std::fs::create_dir(dir.join(odd)).expect("made");
     std::fs::write(dir.join(odd).join(odd), "x").expect("written");
-    let (session, news) = crate::notices::notices_of(&place.root, id).expect("readable");
-    crate::notices::returned(&place.root, &session, &news).expect("noted");
+    let (session, news) = crate::notices::caller_notices(&place.root, id).expect("readable");
+    crate::notices::ack_returned(&place.root, &session, &news).expect("noted");
     let limits = RetentionLimits { tasks: 0, ..RetentionLimits::default() };
-    let steps = act(&place.root, PROGRAM, &limits, || ()).expect("works");
-    assert!(matches!(&steps[..], [Step::Expired { .. }]), "{steps:?}");
+    let steps = reap_all(&place.root, UNUSED_PROGRAM, &limits, || ()).expect("works");
+    assert!(matches!(&steps[..], [ReapStep::Expired { .. }]), "{steps:?}");
     assert!(!dir.exists());
 }
 
 #[test]
-fn an_ended_task_is_no_longer_marked_live() {
-    let place = Place::new();
-    let id = place.task(GONE, Some(clock::wall()), "cli");
+fn reap_removes_the_live_marker_of_an_ended_task() {
+    let place = ReapFixture::new();
+    let id = place.add_task(DEAD_PROCESS, Some(clock::unix_now()), "cli");
     place.root.mark_live(id).expect("marked");
     std::fs::write(place.path(&format!("tasks/{id}/ctl")), "").expect("written");
-    assert_eq!(place.act(), [Step::Cleared { task_id: id }]);
+    assert_eq!(place.reap_all(), [ReapStep::Cleared { task_id: id }]);
     assert!(!place.path(&format!("tasks/{id}/ctl")).exists());
     assert!(place.path(&format!("tasks/{id}/output")).exists());
 }
 
 #[test]
-fn tasks_of_a_session_that_is_over_are_named() {
-    let place = Place::new();
+fn tasks_of_an_ended_session_are_reported() {
+    let place = ReapFixture::new();
     // This process stands for a shim that lives.
-    let shim = procfs::own().expect("runs");
-    let id = place.task(shim, None, "never-opened");
-    place.task(shim, None, "cli");
+    let shim = procfs::self_ref().expect("runs");
+    let id = place.add_task(shim, None, "never-opened");
+    place.add_task(shim, None, "cli");
     let session_id: SessionId = "never-opened".parse().expect("a name");
-    assert_eq!(place.act(), [Step::Leaving { task_id: id, session_id, outcome: None }]);
+    assert_eq!(place.reap_all(), [ReapStep::Leaving { task_id: id, session_id, outcome: None }]);
 }
 
 /// A process that carries a mark, and is gone when the test is over.
-struct Marked(Child);
+struct MarkedChild(Child);
 
-impl Drop for Marked {
+impl Drop for MarkedChild {
     fn drop(&mut self) {
-        let _already_gone = self.0.kill();
-        let _already_reaped = self.0.wait();
+        let _already_ended = self.0.kill();
+        let _already_ended = self.0.wait();
     }
 }
 
-impl Marked {
+impl MarkedChild {
     fn start(id: TaskId) -> Self {
         let mut child = Program::new(std::env::current_exe().expect("is there"))
             .args(["--exact", "reap::tests::body_of_a_marked_process", "--ignored", "--nocapture"])
@@ -318,76 +324,83 @@ impl Marked {
 fn body_of_a_marked_process() {
     let Ok(mark) = std::env::var("MARK") else { return };
     let mark = siding_model::id::Birthmark(mark.parse().expect("a number"));
-    limit::set_birthmark(mark).expect("is smaller than before");
+    birthmark::set_birthmark(mark).expect("is smaller than before");
     println!("marked");
     std::thread::sleep(Duration::from_secs(60));
 }
 
 #[test]
-fn only_strays_of_what_has_ended_here_are_ended() {
-    let place = Place::new();
-    let ended = place.task(GONE, Some(clock::wall()), "cli");
-    let stray = Marked::start(ended);
-    let elsewhere = Marked::start(place.root.new_id(TaskKind::LocalBash).expect("an id"));
+fn only_orphans_of_tasks_that_ended_here_are_ended() {
+    let place = ReapFixture::new();
+    let ended = place.add_task(DEAD_PROCESS, Some(clock::unix_now()), "cli");
+    let stray = MarkedChild::start(ended);
+    let elsewhere = MarkedChild::start(place.root.new_id(TaskKind::LocalBash).expect("an id"));
     let lives = place.root.new_id(TaskKind::LocalBash).expect("an id");
-    let shim = Marked::start(lives);
-    place.record(lives, shim.process(), None, "cli");
-    let member = Marked::start(lives);
-    assert_eq!(kinds(&place.foresee()), ["stray_ended"]);
+    let shim = MarkedChild::start(lives);
+    place.record_task(lives, shim.process(), None, "cli");
+    let member = MarkedChild::start(lives);
+    assert_eq!(step_kinds(&place.plan_all()), ["stray_ended"]);
     assert!(stray.runs());
     let pid = stray.process().pid;
-    let steps = place.act();
-    let [Step::StrayEnded { task_id, pid: found, command, signal }] = steps.as_slice() else {
+    let steps = place.reap_all();
+    let [ReapStep::StrayEnded { task_id, pid: found, command, signal }] = steps.as_slice() else {
         panic!("{steps:?}")
     };
     assert_eq!((*task_id, *found, signal.as_deref()), (ended, pid, Some("SIGTERM")));
     assert!(command.contains("body_of_a_marked_process"), "{command}");
     assert!(!stray.runs() && elsewhere.runs() && member.runs() && shim.runs());
-    assert_eq!(place.act(), []);
+    assert_eq!(place.reap_all(), []);
 }
 
 /// A process that could not be read may be a stray of any task that has ended.
 #[test]
-fn a_look_that_was_not_whole_is_told_and_forgets_no_task() {
-    let place = Place::new();
-    let (ended, aside) = (place.task(GONE, Some(UnixMs(1)), "cli"), TaskId::MIN_BITS + 9);
+fn an_incomplete_scan_is_reported_and_no_task_is_removed() {
+    let place = ReapFixture::new();
+    let (ended, aside) =
+        (place.add_task(DEAD_PROCESS, Some(UnixMs(1)), "cli"), TaskId::MIN_BITS + 9);
     let aside = TaskId::new(TaskKind::LocalBash, aside).expect("small");
     std::fs::create_dir_all(place.path(&format!("aside/{aside}.1"))).expect("own directory");
-    let survey = look(&place.root).expect("works");
-    let unseen = strays::Look { is_whole: false, ..strays::Look::default() };
-    let (steps, kept) = strays::end_found(&place.root, &survey, unseen);
-    assert_eq!(kinds(&steps), ["strays_unseen"]);
+    let survey = survey_all(&place.root).expect("works");
+    let unseen = orphan_processes::OrphanScan {
+        is_complete: false,
+        ..orphan_processes::OrphanScan::default()
+    };
+    let (steps, kept) = orphan_processes::end_found_orphans(&place.root, &survey, unseen);
+    assert_eq!(step_kinds(&steps), ["strays_unseen"]);
     assert!(steps[0].is_failure());
     assert!(kept.contains(&ended) && kept.contains(&aside), "{kept:?}");
-    let whole = strays::Look { is_whole: true, ..strays::Look::default() };
-    let (steps, kept) = strays::end_found(&place.root, &survey, whole);
+    let whole = orphan_processes::OrphanScan {
+        is_complete: true,
+        ..orphan_processes::OrphanScan::default()
+    };
+    let (steps, kept) = orphan_processes::end_found_orphans(&place.root, &survey, whole);
     assert!(steps.is_empty() && kept.is_empty());
 }
 
 #[test]
-fn a_shim_that_is_about_to_leave_is_no_stray() {
-    let place = Place::new();
+fn a_shim_that_is_about_to_exit_is_no_orphan() {
+    let place = ReapFixture::new();
     let id = place.root.new_id(TaskKind::LocalBash).expect("an id");
-    let shim = Marked::start(id);
+    let shim = MarkedChild::start(id);
     let dir = place.root.create_task(id).expect("a directory");
     let mut journal = JournalFile::create(&dir).expect("a journal");
     let event = TaskEvent::SpawnFailed { error: "no".to_owned(), errno: 2 };
     let records =
-        [accepted(id, shim.process(), "cli"), Record::Event { at: MonotonicMs(1), event }];
+        [accepted_record(id, shim.process(), "cli"), Record::Event { at: MonotonicMs(1), event }];
     journal.append(&records).expect("written");
-    assert_eq!(place.act(), [], "its lock is held, and it is its shim");
+    assert_eq!(place.reap_all(), [], "its lock is held, and it is its shim");
     drop(dir);
-    assert_eq!(place.act(), [], "it is its shim");
+    assert_eq!(place.reap_all(), [], "it is its shim");
     assert!(shim.runs());
 }
 
 #[test]
-fn strays_of_a_task_that_was_set_aside_are_ended_and_the_rest_is_kept() {
-    let place = Place::new();
-    let id = place.task(GONE, None, "cli");
-    let stray = Marked::start(id);
+fn orphans_of_a_task_set_aside_are_ended_and_its_files_kept() {
+    let place = ReapFixture::new();
+    let id = place.add_task(DEAD_PROCESS, None, "cli");
+    let stray = MarkedChild::start(id);
     std::fs::write(place.path(&format!("tasks/{id}/journal")), "nonsense\n").expect("written");
-    assert_eq!(kinds(&place.act()), ["set_aside", "stray_ended"]);
+    assert_eq!(step_kinds(&place.reap_all()), ["set_aside", "stray_ended"]);
     assert!(!stray.runs());
     let aside = std::fs::read_dir(place.path("aside")).expect("is there").count();
     assert_eq!(aside, 1);
@@ -396,15 +409,15 @@ fn strays_of_a_task_that_was_set_aside_are_ended_and_the_rest_is_kept() {
 /// The speed that is promised: 1,000 orphans in two seconds. Run it in a release build.
 #[test]
 #[ignore = "a measurement; run with --release --ignored --nocapture"]
-fn a_thousand_orphans_in_two_seconds() {
-    let place = Place::new();
+fn a_thousand_shimless_tasks_are_reaped_in_two_seconds() {
+    let place = ReapFixture::new();
     for _ in 0..1_000 {
-        place.task(GONE, None, "cli");
+        place.add_task(DEAD_PROCESS, None, "cli");
     }
     let started = Instant::now();
-    let steps = place.act();
+    let steps = place.reap_all();
     let took = started.elapsed();
     println!("1,000 orphans: {took:?}");
-    assert_eq!(counts(&steps), BTreeMap::from([("closed", 1_000)]));
+    assert_eq!(count_by_kind(&steps), BTreeMap::from([("closed", 1_000)]));
     assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use siding_model::id::BadSessionId;
 
-use crate::net::Unenforceable;
+use crate::net_policy::UnenforceablePolicy;
 use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::watch::WatchError;
@@ -27,7 +27,7 @@ pub enum RunError {
     Watch(#[from] WatchError),
     /// Its network policy cannot be enforced here.
     #[error(transparent)]
-    Net(#[from] Unenforceable),
+    Net(#[from] UnenforceablePolicy),
     /// No id could be made.
     #[error("could not make an id: {0}")]
     Id(io::Error),

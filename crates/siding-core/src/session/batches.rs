@@ -11,29 +11,29 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::reminder::ReturnedCall;
 
 use super::{SessionError, io_error};
-use crate::store::Root;
+use crate::store::StateDir;
 use crate::sys::{clock, file};
 
 /// Counts the batches: a byte for each.
-const BATCHES: &str = "batches";
+const BATCHES_FILE: &str = "batches";
 /// Shell calls that have returned, a line for each.
-const CALLS: &str = "calls";
+const CALLS_FILE: &str = "calls";
 /// Tasks that the agent was reminded of by name, a line for each.
-const NAMED: &str = "named";
+const REMINDED_TASKS_FILE: &str = "named";
 /// Longest file of lines, in bytes: about 3,000 calls.
-const LINES_MAX: u64 = 64 << 10;
+const MAX_LINES_BYTES: u64 = 64 << 10;
 
 /// Counts a batch of tool calls of the session's agent. Returns its number, counted from 1.
 ///
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn count_batch(root: &Root, id: &SessionId) -> Result<u64, SessionError> {
+pub fn count_batch(root: &StateDir, id: &SessionId) -> Result<u64, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
     let _lock = root.lock_session(&dir)?;
     let count = || {
-        let counter = file::open_or_make(&dir, BATCHES)?;
-        let before = file::facts(&counter)?.len;
+        let counter = file::open_or_create(&dir, BATCHES_FILE)?;
+        let before = file::metadata(&counter)?.len;
         file::write_all_at(&counter, b".", before)?;
         Ok(before + 1)
     };
@@ -46,18 +46,19 @@ pub fn count_batch(root: &Root, id: &SessionId) -> Result<u64, SessionError> {
 ///
 /// [`SessionError`].
 pub fn record_returned_calls<'c>(
-    root: &Root,
+    root: &StateDir,
     id: &SessionId,
     commands: impl Iterator<Item = &'c str>,
 ) -> Result<(), SessionError> {
-    let now = clock::wall();
+    let now = clock::unix_now();
     let lines: String = commands.map(|command| ReturnedCall::new(command, now).to_line()).collect();
     if lines.is_empty() {
         return Ok(());
     }
     let dir = root.session_dir(id.as_str(), false)?;
     let _lock = root.lock_session(&dir)?;
-    append(&dir, CALLS, &lines).map_err(|source| io_error(id, "record returned calls", source))
+    append_lines(&dir, CALLS_FILE, &lines)
+        .map_err(|source| io_error(id, "record returned calls", source))
 }
 
 /// Returns the shell calls of the host that have returned. A damaged line is left out.
@@ -65,9 +66,10 @@ pub fn record_returned_calls<'c>(
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn returned_calls(root: &Root, id: &SessionId) -> Result<Vec<ReturnedCall>, SessionError> {
+pub fn returned_calls(root: &StateDir, id: &SessionId) -> Result<Vec<ReturnedCall>, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
-    let text = read(&dir, CALLS).map_err(|source| io_error(id, "read returned calls", source))?;
+    let text = read_text(&dir, CALLS_FILE)
+        .map_err(|source| io_error(id, "read returned calls", source))?;
     Ok(text.lines().filter_map(ReturnedCall::parse).collect())
 }
 
@@ -76,9 +78,9 @@ pub fn returned_calls(root: &Root, id: &SessionId) -> Result<Vec<ReturnedCall>, 
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn named_tasks(root: &Root, id: &SessionId) -> Result<Vec<TaskId>, SessionError> {
+pub fn reminded_tasks(root: &StateDir, id: &SessionId) -> Result<Vec<TaskId>, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
-    named_in(&dir).map_err(|source| io_error(id, "read named tasks", source))
+    read_reminded_tasks(&dir).map_err(|source| io_error(id, "read named tasks", source))
 }
 
 /// Records that the session's agent is about to be reminded of tasks by name. Returns those of them
@@ -87,48 +89,48 @@ pub fn named_tasks(root: &Root, id: &SessionId) -> Result<Vec<TaskId>, SessionEr
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn claim_naming(
-    root: &Root,
+pub fn claim_reminders(
+    root: &StateDir,
     id: &SessionId,
     tasks: &[TaskId],
 ) -> Result<Vec<TaskId>, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
     let _lock = root.lock_session(&dir)?;
     let io = |source| io_error(id, "record named tasks", source);
-    let named = named_in(&dir).map_err(io)?;
+    let named = read_reminded_tasks(&dir).map_err(io)?;
     let new: Vec<TaskId> = tasks.iter().copied().filter(|task| !named.contains(task)).collect();
     if !new.is_empty() {
         let mut lines = String::new();
         for task in &new {
-            let _a_string_takes_all = writeln!(lines, "{task}");
+            let _writing_to_string = writeln!(lines, "{task}");
         }
-        append(&dir, NAMED, &lines).map_err(io)?;
+        append_lines(&dir, REMINDED_TASKS_FILE, &lines).map_err(io)?;
     }
     Ok(new)
 }
 
-fn named_in(dir: &OwnedFd) -> io::Result<Vec<TaskId>> {
-    Ok(read(dir, NAMED)?.lines().filter_map(|line| line.parse().ok()).collect())
+fn read_reminded_tasks(dir: &OwnedFd) -> io::Result<Vec<TaskId>> {
+    Ok(read_text(dir, REMINDED_TASKS_FILE)?.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
 /// Appends lines to a file, which begins again when it has grown long. The caller holds the lock.
-fn append(dir: &OwnedFd, name: &str, lines: &str) -> io::Result<()> {
-    let mut fd = file::open_or_make(dir, name)?;
-    let mut end = file::facts(&fd)?.len;
-    if end > LINES_MAX {
+fn append_lines(dir: &OwnedFd, name: &str, lines: &str) -> io::Result<()> {
+    let mut fd = file::open_or_create(dir, name)?;
+    let mut end = file::metadata(&fd)?.len;
+    if end > MAX_LINES_BYTES {
         file::remove(dir, name)?;
-        fd = file::open_or_make(dir, name)?;
+        fd = file::open_or_create(dir, name)?;
         end = 0;
     }
     file::write_all_at(&fd, lines.as_bytes(), end)
 }
 
 /// Returns the text of a file, empty when there is none.
-fn read(dir: &OwnedFd, name: &str) -> io::Result<String> {
-    let max = usize::try_from(LINES_MAX * 2).unwrap_or(usize::MAX);
-    let bytes = match file::open_at(dir, name, file::Open::Read) {
+fn read_text(dir: &OwnedFd, name: &str) -> io::Result<String> {
+    let max = usize::try_from(MAX_LINES_BYTES * 2).unwrap_or(usize::MAX);
+    let bytes = match file::open_at(dir, name, file::OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        opened => file::read_whole(opened?.as_fd(), max)?,
+        opened => file::read_to_end(opened?.as_fd(), max)?,
     };
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -137,9 +139,9 @@ fn read(dir: &OwnedFd, name: &str) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn session() -> (tempfile::TempDir, Root, SessionId) {
+    fn session() -> (tempfile::TempDir, StateDir, SessionId) {
         let temporary = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
         let id: SessionId = "chat".parse().expect("a name");
         super::super::open(&root, &id, i32::try_from(std::process::id()).expect("small"))
             .expect("opened");
@@ -154,22 +156,22 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_claimed_once_however_many_claim_it() {
+    fn concurrent_claims_return_each_task_once() {
         let (_temporary, root, id) = session();
         let [one, other] =
             ["b-4k7q0n2m8x5t", "b-4k7q0n2m8x5v"].map(|name| name.parse::<TaskId>().expect("an id"));
         let claims: usize = std::thread::scope(|scope| {
-            let claim = || claim_naming(&root, &id, &[one]).expect("claimed").len();
+            let claim = || claim_reminders(&root, &id, &[one]).expect("claimed").len();
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
         assert_eq!(claims, 1);
-        assert_eq!(claim_naming(&root, &id, &[one, other]).expect("claimed"), [other]);
-        assert_eq!(named_tasks(&root, &id).expect("read"), [one, other]);
+        assert_eq!(claim_reminders(&root, &id, &[one, other]).expect("claimed"), [other]);
+        assert_eq!(reminded_tasks(&root, &id).expect("read"), [one, other]);
     }
 
     #[test]
-    fn a_long_file_begins_again() {
+    fn a_file_over_its_maximum_starts_again() {
         let (_temporary, root, id) = session();
         assert_eq!(returned_calls(&root, &id).expect("none"), []);
         for _ in 0..40 {

@@ -9,28 +9,28 @@ use super::*;
 #[test]
 fn a_session_that_was_resumed_meanwhile_is_not_closed() {
     let temporary = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
     let id: SessionId = "chat".parse().expect("a name");
     let mut owner = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
     let pid = |owner: u32| i32::try_from(owner).expect("small");
-    let seen = open(&root, &id, pid(owner.id())).expect("opened");
+    let opened = open(&root, &id, pid(owner.id())).expect("opened");
     drop(owner.stdin.take());
-    let _ended = owner.wait().expect("its child");
-    assert!(live(&root, &id).is_err(), "over");
+    let _already_ended = owner.wait().expect("its child");
+    assert!(require_live(&root, &id).is_err(), "over");
     open(&root, &id, pid(std::process::id())).expect("resumed");
-    assert!(!close_over(&root, &seen).expect("asked"));
-    let seen = live(&root, &id).expect("still open");
-    assert!(close_over(&root, &seen).expect("asked"));
-    assert!(matches!(live(&root, &id), Err(SessionError::Over { .. })));
-    assert!(!close_over(&root, &seen).expect("asked"), "once");
+    assert!(!close_if_unowned(&root, &opened).expect("asked"));
+    let seen = require_live(&root, &id).expect("still open");
+    assert!(close_if_unowned(&root, &seen).expect("asked"));
+    assert!(matches!(require_live(&root, &id), Err(SessionError::Ended { .. })));
+    assert!(!close_if_unowned(&root, &seen).expect("asked"), "once");
 }
 
 #[test]
-fn every_owner_since_it_was_last_closed_counts() {
+fn every_owner_since_the_last_close_keeps_the_session_live() {
     let temporary = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
     let id: SessionId = "chat".parse().expect("a name");
-    let own = procfs::own().expect("this process");
+    let own = procfs::self_ref().expect("this process");
     let boot = procfs::boot_id().expect("this boot");
     let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
     let other_pid = i32::try_from(other.id()).expect("small");
@@ -39,22 +39,22 @@ fn every_owner_since_it_was_last_closed_counts() {
         assert_eq!(opened.owner(&boot).pid, pid, "the newest");
     }
     drop(other.stdin.take());
-    let _ended = other.wait().expect("its child");
-    let session = live(&root, &id).expect("an owner lives");
+    let _already_ended = other.wait().expect("its child");
+    let session = require_live(&root, &id).expect("an owner lives");
     assert!(session.is_owned_by(own, &boot) && session.owner(&boot) == own);
-    assert_eq!(owned_by(&root, own).expect("read"), [session]);
+    assert_eq!(list_owned_by(&root, own).expect("read"), [session]);
     close(&root, &id).expect("closed");
     let mut last = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
     let last_pid = i32::try_from(last.id()).expect("small");
     let session = open(&root, &id, last_pid).expect("opened");
     assert!(!session.is_owned_by(own, &boot), "those from before it was closed own nothing");
     drop(last.stdin.take());
-    let _ended = last.wait().expect("its child");
-    assert!(live(&root, &id).is_err());
+    let _already_ended = last.wait().expect("its child");
+    assert!(require_live(&root, &id).is_err());
 }
 
 /// A journal that says where its owner is, or not, with this process as the owner.
-fn opened_by(own: ProcRef, boot: &str, place: &str) -> Session {
+fn session_opened_by(own: ProcRef, boot: &str, place: &str) -> Session {
     let owner = serde_json::to_string(&own).expect("plain");
     let json = format!(
         r#"{{"record":"opened","format":1,"boot":"{boot}","owner":{owner},"wall":1{place}}}"#
@@ -62,15 +62,16 @@ fn opened_by(own: ProcRef, boot: &str, place: &str) -> Session {
     let record: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let mut line = Vec::new();
     write_line(&mut line, 0, &record);
-    fold(&"chat".parse().expect("a name"), &line).expect("whole").expect("opened")
+    replay(&"chat".parse().expect("a name"), &line).expect("whole").expect("opened")
 }
 
 #[test]
-fn an_owner_that_cannot_be_seen_from_here_may_live() {
-    let own = procfs::own().expect("this process");
+fn an_owner_on_another_machine_or_pid_namespace_may_live() {
+    let own = procfs::self_ref().expect("this process");
     let boot = procfs::boot_id().expect("this boot");
     let namespace = procfs::pid_namespace().expect("this namespace");
-    let here = format!(r#","machine":"{}","pid_ns":{namespace}"#, crate::sys::machine::name());
+    let here =
+        format!(r#","machine":"{}","pid_ns":{namespace}"#, crate::sys::system_info::system_id());
     let inner = format!(r#","machine":"other","pid_ns":{}"#, namespace + 1);
     for (what, of, place, is_live, may_live) in [
         ("as before it was said", &boot.0[..], "", true, false),
@@ -80,7 +81,7 @@ fn an_owner_that_cannot_be_seen_from_here_may_live() {
         ("of another machine", "theirs", &inner, false, true),
         ("in another namespace", &boot.0, &inner, false, true),
     ] {
-        let session = opened_by(own, of, place);
+        let session = session_opened_by(own, of, place);
         assert_eq!(session.is_live(&boot), is_live, "{what}");
         assert_eq!(session.is_owned_by(own, &boot), is_live, "{what}");
         assert_eq!(session.may_live_elsewhere(&boot), may_live, "{what}");
@@ -88,27 +89,27 @@ fn an_owner_that_cannot_be_seen_from_here_may_live() {
 }
 
 #[test]
-fn a_turn_began_at_its_moment_and_not_a_clock_tick_away() {
+fn a_turn_start_is_recorded_with_millisecond_precision() {
     let sandbox = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&sandbox.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&sandbox.path().join("state")).expect("a state directory");
     let id: SessionId = "agent".parse().expect("a name");
     let own = i32::try_from(std::process::id()).expect("small");
     open(&root, &id, own).expect("opened");
     for before in 0..50 {
-        let from = clock::wall();
-        let begun = begin_turn(&root, &id).expect("counted");
-        assert_eq!(begun.before, before);
-        let to = clock::wall();
+        let from = clock::unix_now();
+        let turn = start_turn(&root, &id).expect("counted");
+        assert_eq!(turn.previous_turns, before);
+        let to = clock::unix_now();
         let dir = root.session_dir(id.as_str(), false).expect("its directory");
-        let noted = UnixMs(file::written_at(&dir, "turns").expect("there"));
+        let noted = UnixMs(file::modified_ms(&dir, "turns").expect("there"));
         assert!(from <= noted && noted <= to, "{from:?} {noted:?} {to:?}");
     }
 }
 
 /// A process that ends when this is dropped.
-struct Owner(std::process::Child);
+struct OwnerProcess(std::process::Child);
 
-impl Owner {
+impl OwnerProcess {
     fn new() -> Self {
         Self(Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts"))
     }
@@ -118,25 +119,27 @@ impl Owner {
     }
 }
 
-impl Drop for Owner {
+impl Drop for OwnerProcess {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        let _ended = self.0.wait();
+        let _already_ended = self.0.wait();
     }
 }
 
-fn held_by(root: &Root, id: &SessionId) -> Option<String> {
+fn holder_of(root: &StateDir, id: &SessionId) -> Option<String> {
     let boot = procfs::boot_id().expect("this boot");
-    holder(root, id, &boot).expect("all can be read").map(|session| session.id.to_string())
+    inheriting_session(root, id, &boot)
+        .expect("all can be read")
+        .map(|session| session.id.to_string())
 }
 
-fn come_to(root: &Root, id: &SessionId) -> Vec<String> {
+fn inherited_by(root: &StateDir, id: &SessionId) -> Vec<String> {
     let boot = procfs::boot_id().expect("this boot");
-    let mut names: Vec<String> = handed_up(root, id, &boot)
+    let mut names: Vec<String> = inherited_sessions(root, id, &boot)
         .expect("listed")
         .iter()
         .map(|session| {
-            assert!(is_handed_up(root, session, id, &boot), "{session}");
+            assert!(is_inherited_by(root, session, id, &boot), "{session}");
             session.to_string()
         })
         .collect();
@@ -145,82 +148,86 @@ fn come_to(root: &Root, id: &SessionId) -> Vec<String> {
 }
 
 #[test]
-fn what_a_subagent_leaves_goes_to_the_next_above_it_that_lives() {
+fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     let temporary = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&temporary.path().join("state")).expect("a state directory");
+    let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
     let top: SessionId = "chat".parse().expect("a name");
-    let agent = || of_subagent(root.new_id(siding_model::id::TaskKind::LocalAgent).expect("an id"));
+    let agent =
+        || subagent_session_id(root.new_id(siding_model::id::TaskKind::LocalAgent).expect("an id"));
     let (middle, low) = (agent(), agent());
-    let owners = [Owner::new(), Owner::new(), Owner::new()];
+    let owners = [OwnerProcess::new(), OwnerProcess::new(), OwnerProcess::new()];
     assert!(
         matches!(
-            open_under(&root, &middle, owners[1].pid(), &top),
+            open_child(&root, &middle, owners[1].pid(), &top),
             Err(SessionError::Unknown { .. })
         ),
         "not under one that is not open"
     );
     open(&root, &top, owners[0].pid()).expect("opened");
-    open_under(&root, &middle, owners[1].pid(), &top).expect("opened");
-    open_under(&root, &low, owners[2].pid(), &middle).expect("opened");
+    open_child(&root, &middle, owners[1].pid(), &top).expect("opened");
+    open_child(&root, &low, owners[2].pid(), &middle).expect("opened");
     let name = |id: &SessionId| Some(id.to_string());
     assert_eq!((depth(&root, &top), depth(&root, &low)), (0, 2));
-    assert_eq!(topmost(&root, &low), top);
-    assert_eq!(family(&root, &top).expect("listed").len(), 3);
-    assert_eq!(family(&root, &low).expect("listed"), [low.clone()].into());
-    assert_eq!(held_by(&root, &low), name(&low));
-    assert!(come_to(&root, &top).is_empty());
+    assert_eq!(root_session(&root, &low), top);
+    assert_eq!(session_tree(&root, &top).expect("listed").len(), 3);
+    assert_eq!(session_tree(&root, &low).expect("listed"), [low.clone()].into());
+    assert_eq!(holder_of(&root, &low), name(&low));
+    assert!(inherited_by(&root, &top).is_empty());
 
     let [first, second, third] = owners;
     // The one between ends: the one below it has its own.
     drop(second);
-    assert_eq!(held_by(&root, &middle), name(&top));
+    assert_eq!(holder_of(&root, &middle), name(&top));
     assert_eq!(
-        (held_by(&root, &low), come_to(&root, &top)),
+        (holder_of(&root, &low), inherited_by(&root, &top)),
         (name(&low), vec![middle.to_string()])
     );
     drop(third);
-    assert_eq!(held_by(&root, &low), name(&top));
+    assert_eq!(holder_of(&root, &low), name(&top));
     let mut both = vec![middle.to_string(), low.to_string()];
     both.sort();
-    assert_eq!(come_to(&root, &top), both);
+    assert_eq!(inherited_by(&root, &top), both);
     assert!(share_owner(&root, &top, &low), "its agent may take the news of it");
 
     // Taken up by a person it has its own again, and stays where it was.
-    let again = Owner::new();
+    let again = OwnerProcess::new();
     open(&root, &middle, again.pid()).expect("opened");
-    assert_eq!((held_by(&root, &low), come_to(&root, &top)), (name(&middle), Vec::new()));
-    assert_eq!(come_to(&root, &middle), [low.to_string()]);
+    assert_eq!((holder_of(&root, &low), inherited_by(&root, &top)), (name(&middle), Vec::new()));
+    assert_eq!(inherited_by(&root, &middle), [low.to_string()]);
     close(&root, &middle).expect("closed");
-    assert_eq!(held_by(&root, &low), name(&top), "one that was closed is over too");
+    assert_eq!(holder_of(&root, &low), name(&top), "one that was closed is over too");
     drop(first);
     let boot = procfs::boot_id().expect("this boot");
-    assert_eq!(held_by(&root, &low), None);
-    assert!(is_over(&root, &low, &boot) && is_over(&root, &middle, &boot));
+    assert_eq!(holder_of(&root, &low), None);
+    assert!(is_ended(&root, &low, &boot) && is_ended(&root, &middle, &boot));
 
     // Who owns what is above it cannot be told.
     let newer = SessionRecord::Opened {
-        format: FORMAT + 1,
-        owner: super::Owner::here(procfs::own().expect("this process"), boot.clone()),
+        format: SESSION_FORMAT + 1,
+        owner: super::SessionOwner::for_local_process(
+            procfs::self_ref().expect("this process"),
+            boot.clone(),
+        ),
         under: None,
-        wall: clock::wall(),
+        wall: clock::unix_now(),
     };
-    append(&root, &top, &newer).expect("own directory");
-    assert!(holder(&root, &low, &boot).is_err() && !is_over(&root, &low, &boot));
+    append_record(&root, &top, &newer).expect("own directory");
+    assert!(inheriting_session(&root, &low, &boot).is_err() && !is_ended(&root, &low, &boot));
     let journal = root.path().join("sessions").join(top.as_str()).join("journal");
     std::fs::remove_file(&journal).expect("own file");
     std::fs::create_dir(&journal).expect("own directory");
-    assert!(holder(&root, &low, &boot).is_err() && !is_over(&root, &low, &boot));
+    assert!(inheriting_session(&root, &low, &boot).is_err() && !is_ended(&root, &low, &boot));
     std::fs::remove_dir(&journal).expect("own directory");
     std::fs::write(&journal, "damaged\n").expect("own directory");
-    assert!(is_over(&root, &low, &boot), "what is damaged owns nothing");
+    assert!(is_ended(&root, &low, &boot), "what is damaged owns nothing");
 }
 
 /// An earlier version leaves out what it does not know, and a later one reads what it has written.
 #[test]
-fn a_session_that_does_not_say_what_it_is_under_is_under_none() {
-    let own = procfs::own().expect("this process");
+fn a_session_record_without_a_parent_has_no_parent() {
+    let own = procfs::self_ref().expect("this process");
     let boot = procfs::boot_id().expect("this boot");
-    assert_eq!(opened_by(own, &boot.0, "").under, None);
-    let under = opened_by(own, &boot.0, r#","under":"talk""#).under;
+    assert_eq!(session_opened_by(own, &boot.0, "").parent, None);
+    let under = session_opened_by(own, &boot.0, r#","under":"talk""#).parent;
     assert_eq!(under, Some("talk".parse().expect("a name")));
 }

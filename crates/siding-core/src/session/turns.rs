@@ -9,23 +9,23 @@ use siding_model::id::SessionId;
 use siding_model::process::UnixMs;
 
 use super::{SessionError, io_error};
-use crate::store::Root;
+use crate::store::StateDir;
 use crate::sys::{clock, file};
 
 /// Counts the turns that were held in a row.
-const HOLDS: &str = "holds";
+const HOLDS_FILE: &str = "holds";
 /// Counts the turns that a person began.
-const TURNS: &str = "turns";
+const TURNS_FILE: &str = "turns";
 /// The conversation of siding's own agent, in the directory of its session.
-pub const TRANSCRIPT: &str = "transcript.jsonl";
+pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 
 /// A turn that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Begun {
+pub struct TurnStart {
     /// How many there were before it.
-    pub before: u64,
+    pub previous_turns: u64,
     /// When the one before it began.
-    pub last: Option<UnixMs>,
+    pub last_started: Option<UnixMs>,
 }
 
 /// Counts a turn of the session's agent that is held open, `anew` when the one before was not.
@@ -34,17 +34,22 @@ pub struct Begun {
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn hold(root: &Root, id: &SessionId, anew: bool, most: u64) -> Result<bool, SessionError> {
+pub fn count_hold(
+    root: &StateDir,
+    id: &SessionId,
+    is_first: bool,
+    max_in_a_row: u64,
+) -> Result<bool, SessionError> {
     let io = |source| io_error(id, "count held turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
-    if anew {
-        match file::remove(&dir, HOLDS) {
+    if is_first {
+        match file::remove(&dir, HOLDS_FILE) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             Err(_) | Ok(()) => {}
         }
     }
-    let (counter, before) = counter(&dir, HOLDS).map_err(io)?;
-    if before >= most {
+    let (counter, before) = open_counter(&dir, HOLDS_FILE).map_err(io)?;
+    if before >= max_in_a_row {
         return Ok(false);
     }
     file::write_all_at(&counter, b".", before).map_err(io)?;
@@ -56,24 +61,24 @@ pub fn hold(root: &Root, id: &SessionId, anew: bool, most: u64) -> Result<bool, 
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn note_hooks(root: &Root, id: &SessionId) -> Result<(), SessionError> {
+pub fn record_hooks(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
-    let counter = counter(&dir, TURNS);
+    let counter = open_counter(&dir, TURNS_FILE);
     counter.map(drop).map_err(|source| io_error(id, "note that hooks tell it", source))
 }
 
 /// Whether a host's hooks tell the session's agent what is new: they count its turns.
 #[must_use]
-pub fn has_hooks(root: &Root, id: &SessionId) -> bool {
-    root.session_dir(id.as_str(), false).is_ok_and(|dir| file::facts_at(dir, TURNS).is_ok())
+pub fn has_hooks(root: &StateDir, id: &SessionId) -> bool {
+    root.session_dir(id.as_str(), false).is_ok_and(|dir| file::metadata_at(dir, TURNS_FILE).is_ok())
 }
 
 /// Returns whether an agent of the session is told of its tasks without asking: by hooks of a host, or
 /// as siding's own agent, which has a transcript.
 #[must_use]
-pub fn has_notice_channel(root: &Root, id: &SessionId) -> bool {
+pub fn has_notice_channel(root: &StateDir, id: &SessionId) -> bool {
     let Ok(dir) = root.session_dir(id.as_str(), false) else { return false };
-    [TURNS, TRANSCRIPT].iter().any(|name| file::facts_at(&dir, name).is_ok())
+    [TURNS_FILE, TRANSCRIPT_FILE].iter().any(|name| file::metadata_at(&dir, name).is_ok())
 }
 
 /// Notes something that a session's agent is told once, by a name of the file that says so. Returns
@@ -82,9 +87,9 @@ pub fn has_notice_channel(root: &Root, id: &SessionId) -> bool {
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn note_once(root: &Root, id: &SessionId, name: &str) -> Result<bool, SessionError> {
+pub fn record_once(root: &StateDir, id: &SessionId, name: &str) -> Result<bool, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
-    match file::open_at(&dir, name, file::Open::CreateNew) {
+    match file::open_at(&dir, name, file::OpenMode::CreateNew) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(io_error(id, "note what its agent was told", error)),
@@ -96,9 +101,9 @@ pub fn note_once(root: &Root, id: &SessionId, name: &str) -> Result<bool, Sessio
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn turns_begun(root: &Root, id: &SessionId) -> Result<u64, SessionError> {
+pub fn count_turns(root: &StateDir, id: &SessionId) -> Result<u64, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
-    match file::facts_at(&dir, TURNS) {
+    match file::metadata_at(&dir, TURNS_FILE) {
         Ok(facts) => Ok(facts.len),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(io_error(id, "count turns", error)),
@@ -110,23 +115,23 @@ pub fn turns_begun(root: &Root, id: &SessionId) -> Result<u64, SessionError> {
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn begin_turn(root: &Root, id: &SessionId) -> Result<Begun, SessionError> {
+pub fn start_turn(root: &StateDir, id: &SessionId) -> Result<TurnStart, SessionError> {
     let io = |source| io_error(id, "count turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
-    let (counter, before) = counter(&dir, TURNS).map_err(io)?;
+    let (counter, before) = open_counter(&dir, TURNS_FILE).map_err(io)?;
     let last = match before {
         0 => None,
-        _ => Some(UnixMs(file::written_at(&dir, TURNS).map_err(io)?)),
+        _ => Some(UnixMs(file::modified_ms(&dir, TURNS_FILE).map_err(io)?)),
     };
-    let now = clock::wall();
+    let now = clock::unix_now();
     file::write_all_at(&counter, b".", before).map_err(io)?;
-    file::set_written_at(&counter, now.0).map_err(io)?;
-    Ok(Begun { before, last })
+    file::set_modified_ms(&counter, now.0).map_err(io)?;
+    Ok(TurnStart { previous_turns: before, last_started: last })
 }
 
 /// Opens a count, and returns how far it has come.
-fn counter(dir: &OwnedFd, name: &str) -> io::Result<(OwnedFd, u64)> {
-    let counter = file::open_or_make(dir, name)?;
-    let count = file::facts(&counter)?.len;
+fn open_counter(dir: &OwnedFd, name: &str) -> io::Result<(OwnedFd, u64)> {
+    let counter = file::open_or_create(dir, name)?;
+    let count = file::metadata(&counter)?.len;
     Ok((counter, count))
 }

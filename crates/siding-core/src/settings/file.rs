@@ -14,7 +14,7 @@ pub const FILE_MAX: Bytes = Bytes::mib(1);
 
 /// What a file holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     pub(super) bytes: Vec<u8>,
     /// Number of the user it belongs to.
     pub(super) owner: u32,
@@ -22,7 +22,7 @@ pub(super) struct Content {
 
 /// What to make of a file behind a directory that may not be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hidden {
+pub(super) enum UnsearchablePolicy {
     /// It counts as absent. After `sudo -u` the home may still be the caller's, closed to us.
     Absent,
     /// It is an error. The administrator's locks must not be lost by accident.
@@ -32,7 +32,10 @@ pub(super) enum Hidden {
 /// Returns what the file holds, following links, or `None` when there is none.
 ///
 /// It is looked at before it is opened, since opening a FIFO would wait for a writer.
-pub(super) fn read(path: &Path, hidden: Hidden) -> Result<Option<Content>, SettingsError> {
+pub(super) fn read(
+    path: &Path,
+    hidden: UnsearchablePolicy,
+) -> Result<Option<FileContent>, SettingsError> {
     let io_error = |source| SettingsError::Io { path: path.to_owned(), source };
     let facts = match fs::metadata(path) {
         Ok(facts) => facts,
@@ -50,11 +53,11 @@ pub(super) fn read(path: &Path, hidden: Hidden) -> Result<Option<Content>, Setti
     if bytes.len() as u64 > FILE_MAX.0 {
         return Err(SettingsError::TooLarge { path: path.to_owned() });
     }
-    Ok(Some(Content { bytes, owner }))
+    Ok(Some(FileContent { bytes, owner }))
 }
 
-fn is_absent(error: &io::Error, hidden: Hidden) -> bool {
+fn is_absent(error: &io::Error, hidden: UnsearchablePolicy) -> bool {
     let kind = error.kind();
     let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&kind);
-    absent || (kind == io::ErrorKind::PermissionDenied && hidden == Hidden::Absent)
+    absent || (kind == io::ErrorKind::PermissionDenied && hidden == UnsearchablePolicy::Absent)
 }

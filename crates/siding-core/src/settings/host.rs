@@ -15,7 +15,7 @@ use siding_model::settings::{
 
 use super::environment::Environment;
 use super::error::SettingsError;
-use super::file::{self, Content, Hidden};
+use super::file::{self, FileContent, UnsearchablePolicy};
 use super::project;
 
 /// The project's settings below a directory of the project; checked in.
@@ -73,7 +73,7 @@ fn drop_in_files(directory: &Path) -> Vec<PathBuf> {
 
 impl HostSettings {
     fn add_file(&mut self, path: &Path) {
-        match file::read(path, Hidden::Absent) {
+        match file::read(path, UnsearchablePolicy::Absent) {
             Ok(None) => {}
             Ok(Some(content)) => self.add_content(path.to_owned(), &content),
             Err(error) => self.add_unusable(path.to_owned(), &error),
@@ -83,7 +83,7 @@ impl HostSettings {
     /// Adds the nearest file of that name in the working directory or above it. A file of another
     /// user is left out, since its author decides how long commands live.
     fn add_project_file(&mut self, environment: &Environment, name: &str) {
-        let search = project::search(environment, name);
+        let search = project::find_project_file(environment, name);
         self.warnings.extend(search.warnings);
         if let Some(error) = &search.mistake {
             self.add_unusable(name.into(), error);
@@ -119,7 +119,7 @@ impl HostSettings {
 
     /// Adds the content of a file. An empty file sets nothing and is no mistake: the sandbox of Claude
     /// Code (2.1.330) leaves empty files where it keeps its commands from making some.
-    fn add_content(&mut self, path: PathBuf, content: &Content) {
+    fn add_content(&mut self, path: PathBuf, content: &FileContent) {
         if content.bytes.trim_ascii().is_empty() {
             return;
         }

@@ -8,12 +8,12 @@ use siding_model::settings::{
 
 use super::environment::Environment;
 use super::error::SettingsError;
-use super::file::{self, Hidden};
+use super::file::{self, UnsearchablePolicy};
 use super::{host, project, toml_file};
 
 /// What all sources came to.
 #[derive(Debug)]
-pub struct Reading {
+pub struct LoadedSettings {
     /// What is in force when everything illegal is left out.
     pub settings: Settings,
     /// What is illegal, from the lowest layer to the highest, each in the order of its lines.
@@ -43,20 +43,20 @@ pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
 
 /// Reads every source to its end and tells all mistakes.
 #[must_use]
-pub fn read(environment: &Environment) -> Reading {
+pub fn read(environment: &Environment) -> LoadedSettings {
     let mut sources = Sources::default();
     if let Some(path) = &environment.system_file {
         let origin = Origin::System { path: path.clone() };
-        sources.file(path.clone(), origin, Hidden::Error);
+        sources.add_file(path.clone(), origin, UnsearchablePolicy::Error);
     }
-    sources.host(environment);
+    sources.add_host(environment);
     if let Some(path) = &environment.user_file {
         let origin = Origin::User { path: path.clone() };
-        sources.file(path.clone(), origin, Hidden::Absent);
+        sources.add_file(path.clone(), origin, UnsearchablePolicy::Absent);
     }
-    sources.project(environment);
-    sources.variables(environment);
-    sources.call(environment);
+    sources.add_project(environment);
+    sources.add_variables(environment);
+    sources.add_call(environment);
     sources.merge()
 }
 
@@ -70,9 +70,9 @@ struct Sources {
 }
 
 impl Sources {
-    fn file(&mut self, path: PathBuf, origin: Origin, hidden: Hidden) {
+    fn add_file(&mut self, path: PathBuf, origin: Origin, hidden: UnsearchablePolicy) {
         match file::read(&path, hidden) {
-            Ok(Some(content)) => self.content(path, &content.bytes, origin),
+            Ok(Some(content)) => self.add_content(path, &content.bytes, origin),
             Ok(None) => {}
             Err(mistake) => {
                 self.mistakes.push(mistake);
@@ -81,14 +81,14 @@ impl Sources {
         }
     }
 
-    fn content(&mut self, path: PathBuf, bytes: &[u8], origin: Origin) {
-        let (layer, mistakes) = toml_file::layer(&path, bytes, origin);
+    fn add_content(&mut self, path: PathBuf, bytes: &[u8], origin: Origin) {
+        let (layer, mistakes) = toml_file::parse_layer(&path, bytes, origin);
         self.layers.push(layer);
         self.mistakes.extend(mistakes);
         self.files.push(path);
     }
 
-    fn host(&mut self, environment: &Environment) {
+    fn add_host(&mut self, environment: &Environment) {
         let host = host::read_settings(environment);
         self.layers.extend(host.layers);
         self.files.extend(host.files);
@@ -96,17 +96,17 @@ impl Sources {
         self.unknown_host_keys = host.unknown_keys;
     }
 
-    fn project(&mut self, environment: &Environment) {
-        let search = project::search(environment, project::SETTINGS);
+    fn add_project(&mut self, environment: &Environment) {
+        let search = project::find_project_file(environment, project::SETTINGS_FILE);
         self.warnings.extend(search.warnings);
         self.mistakes.extend(search.mistake);
         if let Some((path, content)) = search.found {
             let origin = Origin::Project { path: path.clone() };
-            self.content(path, &content.bytes, origin);
+            self.add_content(path, &content.bytes, origin);
         }
     }
 
-    fn variables(&mut self, environment: &Environment) {
+    fn add_variables(&mut self, environment: &Environment) {
         let mut layer = Layer::default();
         for (key, value) in &environment.variables {
             let name = key.env_var();
@@ -121,22 +121,22 @@ impl Sources {
         self.layers.push(layer);
     }
 
-    fn call(&mut self, environment: &Environment) {
+    fn add_call(&mut self, environment: &Environment) {
         let mut layer = Layer::default();
-        for given in &environment.call {
-            let flag = given.flag.clone();
-            let set = layer.set(given.key, &given.value, Origin::Call { flag }.into());
+        for call_value in &environment.call {
+            let flag = call_value.flag.clone();
+            let set = layer.set(call_value.key, &call_value.value, Origin::Call { flag }.into());
             self.mistakes.extend(set.err().map(SettingsError::from));
         }
         self.layers.push(layer);
     }
 
-    fn merge(self) -> Reading {
+    fn merge(self) -> LoadedSettings {
         let mut settings = Settings::merge(self.layers);
         for warning in self.warnings {
             settings.add_warning(warning);
         }
-        Reading {
+        LoadedSettings {
             settings,
             mistakes: self.mistakes,
             files: self.files,

@@ -6,18 +6,18 @@ use siding_model::settings::SettingsWarning;
 
 use super::environment::Environment;
 use super::error::SettingsError;
-use super::file::{self, Content, Hidden};
+use super::file::{self, FileContent, UnsearchablePolicy};
 
 /// The name of its settings below the project's directories.
-pub(super) const SETTINGS: &str = ".siding/config.toml";
+pub(super) const SETTINGS_FILE: &str = ".siding/config.toml";
 /// The name of its rules for the guard.
-pub(super) const RULES: &str = ".siding/guard.toml";
+pub(super) const RULES_FILE: &str = ".siding/guard.toml";
 
 /// What a search came to.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(super) struct ProjectSearch {
     /// The nearest file that is used.
-    pub(super) found: Option<(PathBuf, Content)>,
+    pub(super) found: Option<(PathBuf, FileContent)>,
     /// A file that cannot be read.
     pub(super) mistake: Option<SettingsError>,
     /// Files that were passed by.
@@ -29,14 +29,14 @@ pub(super) struct Search {
 ///
 /// A file of another user than root is passed by with a warning: it could name a shell, and in a
 /// place like `/tmp` anybody can put one above us.
-pub(super) fn search(environment: &Environment, name: &str) -> Search {
-    let mut search = Search::default();
+pub(super) fn find_project_file(environment: &Environment, name: &str) -> ProjectSearch {
+    let mut search = ProjectSearch::default();
     let Some(start) = environment.working_directory.as_deref() else {
         return search;
     };
     for directory in start.ancestors() {
         let path = directory.join(name);
-        match file::read(&path, Hidden::Absent) {
+        match file::read(&path, UnsearchablePolicy::Absent) {
             Ok(Some(content)) if [0, environment.user].contains(&content.owner) => {
                 search.found = Some((path, content));
                 break;
@@ -50,7 +50,7 @@ pub(super) fn search(environment: &Environment, name: &str) -> Search {
                 break;
             }
         }
-        if environment.home.as_deref() == Some(directory) || is_repository(directory) {
+        if environment.home.as_deref() == Some(directory) || is_repository_root(directory) {
             break;
         }
     }
@@ -58,6 +58,6 @@ pub(super) fn search(environment: &Environment, name: &str) -> Search {
 }
 
 /// Tells a repository's root. `.git` is a file in worktrees and submodules.
-fn is_repository(directory: &Path) -> bool {
+fn is_repository_root(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }

@@ -8,11 +8,11 @@ use siding_model::settings::{Origin, SettingsWarning};
 
 use super::environment::Environment;
 use super::error::SettingsError;
-use super::file::{self, Content, Hidden};
+use super::file::{self, FileContent, UnsearchablePolicy};
 use super::project;
 
 /// Its name beside a settings file.
-const NAME: &str = "guard.toml";
+const RULES_FILE_NAME: &str = "guard.toml";
 
 /// One file.
 #[derive(Debug)]
@@ -39,19 +39,19 @@ pub struct RuleFiles {
 /// Reads `guard.toml` beside the administrator's and the user's settings, and the nearest
 /// `.siding/guard.toml` of the project, which is looked for as its settings are.
 #[must_use]
-pub fn rule_files(environment: &Environment) -> RuleFiles {
+pub fn read_rule_files(environment: &Environment) -> RuleFiles {
     let mut found = RuleFiles::default();
     if let Some(path) = &environment.system_file {
-        let path = path.with_file_name(NAME);
-        let content = file::read(&path, Hidden::Error);
+        let path = path.with_file_name(RULES_FILE_NAME);
+        let content = file::read(&path, UnsearchablePolicy::Error);
         found.add(Origin::System { path: path.clone() }, path, content);
     }
     if let Some(path) = &environment.user_file {
-        let path = path.with_file_name(NAME);
-        let content = file::read(&path, Hidden::Absent);
+        let path = path.with_file_name(RULES_FILE_NAME);
+        let content = file::read(&path, UnsearchablePolicy::Absent);
         found.add(Origin::User { path: path.clone() }, path, content);
     }
-    let search = project::search(environment, project::RULES);
+    let search = project::find_project_file(environment, project::RULES_FILE);
     found.warnings.extend(search.warnings);
     if let Some(mistake) = search.mistake {
         let path = environment.working_directory.clone().unwrap_or_default();
@@ -68,7 +68,7 @@ impl RuleFiles {
         &mut self,
         origin: Origin,
         path: PathBuf,
-        content: Result<Option<Content>, SettingsError>,
+        content: Result<Option<FileContent>, SettingsError>,
     ) {
         let text = content.and_then(|content| {
             let text = content.map(|content| String::from_utf8(content.bytes)).transpose();
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_from_the_lowest_layer_to_the_highest() {
+    fn rule_files_are_ordered_from_the_lowest_layer_up() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
         for name in ["etc", "user", "project/.siding", "project/sub"] {
@@ -109,14 +109,14 @@ mod tests {
             user: crate::sys::process::effective_uid(),
             ..Environment::default()
         };
-        let found = rule_files(&environment);
+        let found = read_rule_files(&environment);
         let texts: Vec<_> = found.files.iter().map(|file| file.text.as_str()).collect();
         assert_eq!(texts, ["etc/guard.toml", "user/guard.toml", "project/.siding/guard.toml"]);
         let layers: Vec<_> = found.files.iter().map(|file| file.origin.layer()).collect();
         assert_eq!(layers, ["system", "user", "project"]);
 
         fs::write(at("user/guard.toml"), b"a\n\xff").expect("written");
-        let found = rule_files(&environment);
+        let found = read_rule_files(&environment);
         assert_eq!((found.files.len(), found.mistakes.len()), (2, 1));
         assert!(found.mistakes[0].1.to_string().ends_with("line 2: not UTF-8"));
     }

@@ -14,12 +14,12 @@ use super::*;
 mod sources;
 
 /// A made-up machine: a system file, a home and a project in it, all empty.
-struct Machine {
+struct FakeSystem {
     dir: TempDir,
     environment: Environment,
 }
 
-impl Machine {
+impl FakeSystem {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let root = dir.path().canonicalize().expect("it exists");
@@ -39,19 +39,19 @@ impl Machine {
         Self { dir, environment }
     }
 
-    fn system(&self) -> PathBuf {
+    fn system_file(&self) -> PathBuf {
         self.environment.system_file.clone().expect("set")
     }
 
-    fn host(&self) -> PathBuf {
+    fn host_file(&self) -> PathBuf {
         self.environment.host_file.clone().expect("set")
     }
 
-    fn user(&self) -> PathBuf {
+    fn user_file(&self) -> PathBuf {
         self.environment.user_file.clone().expect("set")
     }
 
-    fn project(&self) -> PathBuf {
+    fn project_file(&self) -> PathBuf {
         self.cwd().join(".siding/config.toml")
     }
 
@@ -59,7 +59,7 @@ impl Machine {
         self.environment.working_directory.clone().expect("set")
     }
 
-    fn variable(&mut self, key: Key, value: &str) {
+    fn set_variable(&mut self, key: Key, value: &str) {
         self.environment.variables.push((key, value.into()));
     }
 
@@ -67,7 +67,7 @@ impl Machine {
         load(&self.environment).expect("legal settings")
     }
 
-    fn error(&self) -> String {
+    fn load_error(&self) -> String {
         load(&self.environment).expect_err("illegal settings").to_string()
     }
 
@@ -86,44 +86,44 @@ fn secs(seconds: u64) -> Duration {
 }
 
 #[test]
-fn without_sources_the_built_in_values_hold() {
-    let machine = Machine::new();
+fn without_sources_the_defaults_apply() {
+    let machine = FakeSystem::new();
     assert_eq!(machine.load(), Settings::default());
     assert!(read(&machine.environment).files.is_empty());
     assert_eq!(load(&Environment::default()).expect("no sources"), Settings::default());
 }
 
 #[test]
-fn each_layer_lies_on_the_one_below() {
-    let mut machine = Machine::new();
+fn each_layer_overrides_the_one_below() {
+    let mut machine = FakeSystem::new();
     let key = Key::KillGrace;
-    let expect = |machine: &Machine, seconds, origin| {
+    let expect = |machine: &FakeSystem, seconds, origin| {
         let settings = machine.load();
         assert_eq!(settings.kill_grace, secs(seconds));
         assert_eq!(*settings.origin(key), origin);
     };
-    write(&machine.system(), "kill_grace = '1s'");
-    expect(&machine, 1, Origin::System { path: machine.system() });
-    write(&machine.host(), r#"{"bash": {"backgroundKillGraceSeconds": 2}}"#);
-    expect(&machine, 2, Origin::Host { path: machine.host() });
-    write(&machine.user(), "kill_grace = '3s'");
-    expect(&machine, 3, Origin::User { path: machine.user() });
-    write(&machine.project(), "kill_grace = '4s'");
-    expect(&machine, 4, Origin::Project { path: machine.project() });
-    machine.variable(key, "5s");
+    write(&machine.system_file(), "kill_grace = '1s'");
+    expect(&machine, 1, Origin::System { path: machine.system_file() });
+    write(&machine.host_file(), r#"{"bash": {"backgroundKillGraceSeconds": 2}}"#);
+    expect(&machine, 2, Origin::Host { path: machine.host_file() });
+    write(&machine.user_file(), "kill_grace = '3s'");
+    expect(&machine, 3, Origin::User { path: machine.user_file() });
+    write(&machine.project_file(), "kill_grace = '4s'");
+    expect(&machine, 4, Origin::Project { path: machine.project_file() });
+    machine.set_variable(key, "5s");
     expect(&machine, 5, Origin::Environment { name: "SIDING_KILL_GRACE".to_owned() });
     machine.environment =
         machine.environment.with_call(key, "--grace", RawValue::Text("6s".to_owned()));
     expect(&machine, 6, Origin::Call { flag: "--grace".to_owned() });
     assert_eq!(
         read(&machine.environment).files,
-        [machine.system(), machine.host(), machine.user(), machine.project()]
+        [machine.system_file(), machine.host_file(), machine.user_file(), machine.project_file()]
     );
 }
 
 #[test]
 fn every_kind_of_value_is_read_from_a_file() {
-    let machine = Machine::new();
+    let machine = FakeSystem::new();
     let text = "# comment\n\
         blocking_budget = \"20s\"\n\
         kill_signal = 2\n\
@@ -132,7 +132,7 @@ fn every_kind_of_value_is_read_from_a_file() {
         output_keep_head = 1_024\n\
         output_keep_tail = \"1 MiB\"\n\
         retention_tasks = 0x10\n";
-    write(&machine.user(), text);
+    write(&machine.user_file(), text);
     let settings = machine.load();
     assert_eq!(settings.blocking_budget, secs(20));
     assert_eq!(settings.kill_signal, Signal::INT);
@@ -145,9 +145,9 @@ fn every_kind_of_value_is_read_from_a_file() {
 }
 
 #[test]
-fn mistakes_name_file_line_key_value_and_what_is_allowed() {
-    let machine = Machine::new();
-    let file = machine.user().display().to_string();
+fn errors_name_file_line_key_value_and_allowed_values() {
+    let machine = FakeSystem::new();
+    let file = machine.user_file().display().to_string();
     for (text, message) in [
         (
             "# a\n\nmax_elapsed = 1800\n",
@@ -175,40 +175,40 @@ fn mistakes_name_file_line_key_value_and_what_is_allowed() {
         ),
         ("locked = ['shell']", "line 1: `locked` is allowed in the system file only"),
     ] {
-        write(&machine.user(), text);
-        assert_eq!(machine.error(), format!("`{file}` {message}"), "{text}");
+        write(&machine.user_file(), text);
+        assert_eq!(machine.load_error(), format!("`{file}` {message}"), "{text}");
     }
     for text in ["settle = \n", "a = 1\nsettle = '1s'\nsettle = '2s'\n", "settle '1s'"] {
-        write(&machine.user(), text);
-        let error = machine.error();
+        write(&machine.user_file(), text);
+        let error = machine.load_error();
         assert!(
             error.starts_with(&format!("`{file}` line ")) && error.contains(" column "),
             "{error}"
         );
         assert!(!error.contains('\n'), "{error}");
     }
-    write(&machine.user(), b"settle = '1s'\nshell = '\xff'\n");
-    assert_eq!(machine.error(), format!("`{file}` line 2: not UTF-8"));
+    write(&machine.user_file(), b"settle = '1s'\nshell = '\xff'\n");
+    assert_eq!(machine.load_error(), format!("`{file}` line 2: not UTF-8"));
 }
 
 #[test]
-fn a_syntax_error_is_placed() {
-    let machine = Machine::new();
-    write(&machine.user(), "settle = '1s'\nshell = ä\n");
+fn a_syntax_error_has_line_and_column() {
+    let machine = FakeSystem::new();
+    write(&machine.user_file(), "settle = '1s'\nshell = ä\n");
     let error = load(&machine.environment).expect_err("no value");
     assert!(matches!(error, SettingsError::Syntax { line: 2, column: 9, .. }), "{error:?}");
 }
 
 #[test]
-fn all_mistakes_are_told_in_order() {
-    let mut machine = Machine::new();
-    write(&machine.system(), "locked = ['shel', 3]");
-    write(&machine.user(), "settle = 'x'\nblocking_budget = 'y'\nkill_grace = '3s'\n");
-    write(&machine.project(), "oops");
-    machine.variable(Key::WaitBound, "0s");
+fn all_errors_are_reported_in_order() {
+    let mut machine = FakeSystem::new();
+    write(&machine.system_file(), "locked = ['shel', 3]");
+    write(&machine.user_file(), "settle = 'x'\nblocking_budget = 'y'\nkill_grace = '3s'\n");
+    write(&machine.project_file(), "oops");
+    machine.set_variable(Key::WaitBound, "0s");
     machine.environment.variables.push((Key::Shell, std::ffi::OsString::from_vec(vec![0xff])));
     let reading = read(&machine.environment);
-    let told: Vec<_> = reading.mistakes.iter().map(ToString::to_string).collect();
+    let reported: Vec<_> = reading.mistakes.iter().map(ToString::to_string).collect();
     let parts = [
         "did you mean `shell`",
         "`locked` takes an array",
@@ -218,12 +218,12 @@ fn all_mistakes_are_told_in_order() {
         "`SIDING_WAIT_BOUND`: `wait_bound`",
         "`SIDING_SHELL`: not UTF-8",
     ];
-    assert_eq!(told.len(), parts.len(), "{told:#?}");
-    for (told, part) in told.iter().zip(parts) {
+    assert_eq!(reported.len(), parts.len(), "{reported:#?}");
+    for (told, part) in reported.iter().zip(parts) {
         assert!(told.contains(part), "{told}");
     }
     assert_eq!(reading.settings.kill_grace, secs(3), "what is legal counts");
-    assert_eq!(machine.error(), told[0]);
+    assert_eq!(machine.load_error(), reported[0]);
 }
 
 #[test]
@@ -232,12 +232,12 @@ fn the_system_file_locks_by_array_or_table() {
         "kill_grace = '30s'\nlocked = ['kill_grace', 'shell']",
         "kill_grace = '30s'\n[locked]\nkill_grace = true\nshell = true\nsettle = false",
     ] {
-        let mut machine = Machine::new();
-        write(&machine.system(), text);
-        write(&machine.host(), r#"{"bash.backgroundKillGraceSeconds": 0}"#);
-        write(&machine.user(), "kill_grace = '0s'\nsettle = '1s'");
-        write(&machine.project(), "shell = './evil'");
-        machine.variable(Key::KillGrace, "0s");
+        let mut machine = FakeSystem::new();
+        write(&machine.system_file(), text);
+        write(&machine.host_file(), r#"{"bash.backgroundKillGraceSeconds": 0}"#);
+        write(&machine.user_file(), "kill_grace = '0s'\nsettle = '1s'");
+        write(&machine.project_file(), "shell = './evil'");
+        machine.set_variable(Key::KillGrace, "0s");
         machine.environment =
             machine.environment.with_call(Key::KillGrace, "--grace", RawValue::Text("0s".into()));
         let settings = machine.load();
@@ -252,30 +252,30 @@ fn the_system_file_locks_by_array_or_table() {
         );
         assert!(warnings[4].starts_with("`--grace`: "));
     }
-    let machine = Machine::new();
+    let machine = FakeSystem::new();
     for text in ["locked = true", "locked = [1]", "[locked]\nshell = 'bash'"] {
-        write(&machine.system(), text);
-        assert!(machine.error().contains("takes an array of key names, or a table"), "{text}");
+        write(&machine.system_file(), text);
+        assert!(machine.load_error().contains("takes an array of key names, or a table"), "{text}");
     }
 }
 
 #[test]
 fn only_the_system_file_raises_the_cap() {
-    let mut machine = Machine::new();
-    machine.variable(Key::MaxElapsedHardCap, "20h");
-    machine.variable(Key::MaxElapsed, "10h");
+    let mut machine = FakeSystem::new();
+    machine.set_variable(Key::MaxElapsedHardCap, "20h");
+    machine.set_variable(Key::MaxElapsed, "10h");
     let settings = machine.load();
     assert_eq!((settings.max_elapsed, settings.max_elapsed_hard_cap), (secs(14_400), secs(14_400)));
     assert_eq!(settings.warnings().len(), 2);
-    write(&machine.system(), "max_elapsed_hard_cap = '12h'");
+    write(&machine.system_file(), "max_elapsed_hard_cap = '12h'");
     let settings = machine.load();
     assert_eq!((settings.max_elapsed, settings.max_elapsed_hard_cap), (secs(36_000), secs(43_200)));
-    write(&machine.project(), "max_elapsed_hard_cap = '1h'");
+    write(&machine.project_file(), "max_elapsed_hard_cap = '1h'");
     assert_eq!(machine.load().max_elapsed, secs(3600));
 }
 
 #[test]
-fn the_process_has_sources() {
+fn settings_sources_are_found_from_the_process_environment() {
     let environment = Environment::from_process();
     assert_eq!(environment.system_file, Some("/etc/siding/config.toml".into()));
     assert!(environment.working_directory.is_some_and(|dir| dir.is_absolute()));

@@ -10,10 +10,10 @@ use toml::de::{DeTable, DeValue};
 use super::error::SettingsError;
 
 /// Key under which the system file names what nobody else may change.
-const LOCKED: &str = "locked";
+const LOCKED_KEY: &str = "locked";
 
 /// A file's text, for turning offsets into lines.
-struct Source<'t> {
+struct TomlSource<'t> {
     text: &'t str,
     origin: Origin,
 }
@@ -21,18 +21,22 @@ struct Source<'t> {
 /// Returns what the file sets, and its mistakes in the order of their lines.
 ///
 /// A file with a mistake in its syntax sets nothing: what stands behind it may mean anything.
-pub(super) fn layer(path: &Path, bytes: &[u8], origin: Origin) -> (Layer, Vec<SettingsError>) {
+pub(super) fn parse_layer(
+    path: &Path,
+    bytes: &[u8],
+    origin: Origin,
+) -> (Layer, Vec<SettingsError>) {
     let mut layer = Layer::default();
     let mistakes = match parse(path, bytes) {
         Ok((text, table)) => {
-            let source = Source { text, origin };
+            let source = TomlSource { text, origin };
             let mut entries: Vec<_> = table.into_inner().into_iter().collect();
             entries.sort_by_key(|(key, _)| key.span().start);
             let results = entries.iter().flat_map(|(key, value)| {
-                let place = source.place(key.span().start);
+                let place = source.locate(key.span().start);
                 match key.get_ref().as_ref() {
-                    LOCKED => source.lock(&mut layer, value, &place),
-                    name => vec![layer.set_by_name(name, &raw(value.get_ref()), place)],
+                    LOCKED_KEY => source.read_locked_keys(&mut layer, value, &place),
+                    name => vec![layer.set_by_name(name, &raw_value(value.get_ref()), place)],
                 }
             });
             results.filter_map(Result::err).map(SettingsError::from).collect()
@@ -68,8 +72,8 @@ fn line_of(bytes: &[u8], offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-impl Source<'_> {
-    fn place(&self, offset: usize) -> SettingSource {
+impl TomlSource<'_> {
+    fn locate(&self, offset: usize) -> SettingSource {
         SettingSource {
             origin: self.origin.clone(),
             line: Some(line_of(self.text.as_bytes(), offset)),
@@ -77,20 +81,20 @@ impl Source<'_> {
     }
 
     /// Reads `locked`: an array of names, or a table of `name = true`.
-    fn lock(
+    fn read_locked_keys(
         &self,
         layer: &mut Layer,
         value: &Spanned<DeValue<'_>>,
         place: &SettingSource,
     ) -> Vec<Result<(), InvalidSetting>> {
-        let misshapen = |offset| Err(InvalidSetting::BadLockList { place: self.place(offset) });
+        let misshapen = |offset| Err(InvalidSetting::BadLockList { place: self.locate(offset) });
         // Said once for the whole of it, also when it is misshapen or empty.
         if !matches!(self.origin, Origin::System { .. }) {
             return vec![Err(InvalidSetting::LockNotAllowed { place: place.clone() })];
         }
         if let Some(names) = value.get_ref().as_array() {
             let lock = |name: &Spanned<DeValue<'_>>| match name.get_ref().as_str() {
-                Some(text) => layer.lock(text, self.place(name.span().start)),
+                Some(text) => layer.lock(text, self.locate(name.span().start)),
                 None => misshapen(name.span().start),
             };
             return names.iter().map(lock).collect();
@@ -100,7 +104,7 @@ impl Source<'_> {
                 let name: &Spanned<std::borrow::Cow<'_, str>> = name;
                 let offset = name.span().start;
                 match value.get_ref().as_bool() {
-                    Some(true) => layer.lock(name.get_ref(), self.place(offset)),
+                    Some(true) => layer.lock(name.get_ref(), self.locate(offset)),
                     Some(false) => Ok(()),
                     None => misshapen(offset),
                 }
@@ -111,7 +115,7 @@ impl Source<'_> {
     }
 }
 
-fn raw(value: &DeValue<'_>) -> RawValue {
+fn raw_value(value: &DeValue<'_>) -> RawValue {
     match value {
         DeValue::String(text) => RawValue::Text(text.clone().into_owned()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
@@ -120,12 +124,14 @@ fn raw(value: &DeValue<'_>) -> RawValue {
         DeValue::Float(_) => RawValue::Other("a number with a fraction"),
         DeValue::Datetime(_) => RawValue::Other("a date or time"),
         DeValue::Array(items) => {
-            RawValue::List(items.iter().map(|item| raw(item.get_ref())).collect())
+            RawValue::List(items.iter().map(|item| raw_value(item.get_ref())).collect())
         }
         DeValue::Table(table) => RawValue::Table(
             table
                 .iter()
-                .map(|(key, value)| (key.get_ref().clone().into_owned(), raw(value.get_ref())))
+                .map(|(key, value)| {
+                    (key.get_ref().clone().into_owned(), raw_value(value.get_ref()))
+                })
                 .collect(),
         ),
     }

@@ -5,11 +5,11 @@ use std::fmt::{self, Display, Formatter};
 use siding_model::advice;
 use siding_model::id::TaskId;
 
-use super::Root;
+use super::StateDir;
 use crate::listing;
 
 /// Tasks that are listed one by one.
-const CHOICES_MAX: usize = 5;
+const MAX_CHOICES: usize = 5;
 /// Columns of the line about one of them.
 const CHOICE_COLUMNS: usize = 76;
 
@@ -27,20 +27,20 @@ pub struct AmbiguousId {
 
 impl AmbiguousId {
     /// Reads the tasks that `text` could name. `found` is in the order of ids.
-    pub(super) fn new(root: &Root, text: &str, found: Vec<TaskId>) -> Self {
+    pub(super) fn new(root: &StateDir, text: &str, found: Vec<TaskId>) -> Self {
         let count = found.len();
         let live = root.live_tasks().unwrap_or_default();
         let (mut listed, ended): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|id| live.contains(id));
-        listed.truncate(CHOICES_MAX);
-        let room = CHOICES_MAX - listed.len();
+        listed.truncate(MAX_CHOICES);
+        let room = MAX_CHOICES - listed.len();
         if room > 0 {
-            let mut latest = listing::latest(root, ended, room);
+            let mut latest = listing::most_recent(root, ended, room);
             latest.sort_unstable();
             listed.extend(latest);
         }
         let line = |view| advice::format_task_line(&view, CHOICE_COLUMNS);
-        let choices = match listing::views(root, &listed, line) {
+        let choices = match listing::read_views(root, &listed, line) {
             // A task that cannot be read, or was removed meanwhile, is still named.
             Ok(lines) => lines
                 .into_iter()

@@ -4,10 +4,10 @@ use std::io;
 
 use siding_model::id::TaskId;
 
-use super::{ASIDE, Root, SAME, StoreError};
+use super::{ASIDE_DIR, SAME_DIR, StateDir, StoreError};
 use crate::sys::file;
 
-impl Root {
+impl StateDir {
     /// Claims a command for a task. Returns the task that has claimed it before and, as
     /// `still_runs` finds, has not let go: a claim outlives its task's end by a moment, and by a
     /// crash for good.
@@ -15,18 +15,18 @@ impl Root {
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn claim(
+    pub fn claim_command(
         &self,
         same_key: &str,
         id: TaskId,
         still_runs: impl Fn(TaskId) -> bool,
     ) -> Result<Option<TaskId>, StoreError> {
-        let name = format!("{SAME}/{same_key}");
+        let name = format!("{SAME_DIR}/{same_key}");
         loop {
-            match file::make_link(&id.to_string(), &self.fd, &name) {
+            match file::create_symlink(&id.to_string(), &self.fd, &name) {
                 Ok(()) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(self.io("create", &name, error)),
+                Err(error) => return Err(self.io_error("create", &name, error)),
             }
             let first = file::read_link(&self.fd, &name).ok().and_then(|text| text.parse().ok());
             match first {
@@ -43,16 +43,16 @@ impl Root {
     fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
         match file::remove(&self.fd, name) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                let wall = crate::sys::clock::wall().0;
-                let to = format!("{ASIDE}/{}.{wall}", name.replace('/', "-"));
-                match file::move_new(&self.fd, name, &self.fd, &to) {
+                let wall = crate::sys::clock::unix_now().0;
+                let to = format!("{ASIDE_DIR}/{}.{wall}", name.replace('/', "-"));
+                match file::rename_noreplace(&self.fd, name, &self.fd, &to) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    result => result.map_err(|error| self.io("set aside", name, error)),
+                    result => result.map_err(|error| self.io_error("set aside", name, error)),
                 }
             }
             // Another was faster.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result.map_err(|error| self.io("remove", name, error)),
+            result => result.map_err(|error| self.io_error("remove", name, error)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::ambiguous::AmbiguousId;
-use crate::place::NoPlace;
+use crate::runtime_dir::RuntimeDirError;
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum StoreError {
     #[error(
         "the state directory `{path}` belongs to user {uid}; set SIDING_STATE_DIR to a directory of your own"
     )]
-    Foreign {
+    OtherUser {
         /// The directory.
         path: PathBuf,
         /// Its owner.
@@ -41,7 +41,7 @@ pub enum StoreError {
     },
     /// It is on a network file system, and a task can have its FIFOs and its socket nowhere else.
     #[error(transparent)]
-    NoPlace(#[from] NoPlace),
+    RuntimeDir(#[from] RuntimeDirError),
     /// A text that could name a task, and no task has it.
     #[error("no task `{text}`; `siding ps --all` lists what there is")]
     NoSuchTask {

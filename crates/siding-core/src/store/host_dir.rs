@@ -5,13 +5,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use siding_model::id::HostMark;
 
-use super::{Root, StoreError, empty};
-use crate::sys::file::{self, Open};
+use super::{StateDir, StoreError, remove_contents};
+use crate::sys::file::{self, OpenMode};
 
 /// Directory below the root. Made with the first host, and not before.
-const HOSTS: &str = "hosts";
+const HOSTS_DIR: &str = "hosts";
 
-impl Root {
+impl StateDir {
     /// Opens the directory of all hosts, making it when asked. `None` when it is not there.
     ///
     /// # Errors
@@ -19,14 +19,14 @@ impl Root {
     /// [`StoreError::Io`].
     pub fn hosts_dir(&self, make: bool) -> Result<Option<OwnedFd>, StoreError> {
         if make {
-            match file::make_directory(&self.fd, HOSTS) {
+            match file::create_directory(&self.fd, HOSTS_DIR) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => result.map_err(|source| self.io("create", HOSTS, source))?,
+                result => result.map_err(|source| self.io_error("create", HOSTS_DIR, source))?,
             }
         }
-        match file::open_at(&self.fd, HOSTS, Open::Directory) {
+        match file::open_at(&self.fd, HOSTS_DIR, OpenMode::Directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            result => result.map(Some).map_err(|source| self.io("open", HOSTS, source)),
+            result => result.map(Some).map_err(|source| self.io_error("open", HOSTS_DIR, source)),
         }
     }
 
@@ -36,10 +36,10 @@ impl Root {
     ///
     /// [`StoreError::Io`], `EEXIST` in it when the mark is taken.
     pub fn create_host(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
-        let name = format!("{HOSTS}/{mark}");
-        file::make_directory(&self.fd, &name)
-            .and_then(|()| file::open_at(&self.fd, &name, Open::Directory))
-            .map_err(|source| self.io("create", &name, source))
+        let name = format!("{HOSTS_DIR}/{mark}");
+        file::create_directory(&self.fd, &name)
+            .and_then(|()| file::open_at(&self.fd, &name, OpenMode::Directory))
+            .map_err(|source| self.io_error("create", &name, source))
     }
 
     /// Opens the directory of a host.
@@ -48,9 +48,9 @@ impl Root {
     ///
     /// [`StoreError::Io`], `ENOENT` in it when there is none.
     pub fn host_dir(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
-        let name = format!("{HOSTS}/{mark}");
-        file::open_at(&self.fd, &name, Open::Directory)
-            .map_err(|source| self.io("open", &name, source))
+        let name = format!("{HOSTS_DIR}/{mark}");
+        file::open_at(&self.fd, &name, OpenMode::Directory)
+            .map_err(|source| self.io_error("open", &name, source))
     }
 
     /// Returns the marks of all hosts on record, in order.
@@ -58,9 +58,10 @@ impl Root {
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn hosts(&self) -> Result<Vec<HostMark>, StoreError> {
+    pub fn host_marks(&self) -> Result<Vec<HostMark>, StoreError> {
         let Some(dir) = self.hosts_dir(false)? else { return Ok(Vec::new()) };
-        let names = file::names(&dir).map_err(|source| self.io("list", HOSTS, source))?;
+        let names =
+            file::list_names(&dir).map_err(|source| self.io_error("list", HOSTS_DIR, source))?;
         let mut marks: Vec<HostMark> = names.iter().filter_map(|name| name.parse().ok()).collect();
         marks.sort_unstable();
         Ok(marks)
@@ -72,10 +73,10 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn remove_host(&self, mark: HostMark) -> Result<(), StoreError> {
-        let name = format!("{HOSTS}/{mark}");
+        let name = format!("{HOSTS_DIR}/{mark}");
         let dir = self.host_dir(mark)?;
-        empty(dir.as_fd())
+        remove_contents(dir.as_fd())
             .and_then(|()| file::remove_directory(&self.fd, &name))
-            .map_err(|source| self.io("remove", &name, source))
+            .map_err(|source| self.io_error("remove", &name, source))
     }
 }

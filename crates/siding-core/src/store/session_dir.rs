@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::{Root, SESSIONS, StoreError, empty};
+use super::{SESSIONS_DIR, StateDir, StoreError, remove_contents};
 use crate::sys::file;
 
-impl Root {
+impl StateDir {
     /// Takes the lock under which a session is written, waiting for it. The lock is let go with
     /// what is returned and `dir`.
     ///
@@ -15,12 +15,13 @@ impl Root {
     /// [`StoreError::NoPlace`]; [`StoreError::Io`].
     pub fn lock_session(&self, dir: impl AsFd) -> Result<Option<OwnedFd>, StoreError> {
         let locked = |fd: BorrowedFd<'_>| {
-            file::lock(fd).map_err(|error| self.io("lock a session in", SESSIONS, error))
+            file::lock_exclusive(fd)
+                .map_err(|error| self.io_error("lock a session in", SESSIONS_DIR, error))
         };
-        match &self.runtime {
+        match &self.runtime_base {
             None => locked(dir.as_fd()).map(|()| None),
             Some(runtime) => {
-                let (_, base) = runtime.choose()?;
+                let (_, base) = runtime.open_first_usable()?;
                 locked(base.as_fd()).map(|()| Some(base))
             }
         }
@@ -32,19 +33,19 @@ impl Root {
     ///
     /// [`StoreError::Io`].
     pub fn session_dir(&self, name: &str, make: bool) -> Result<OwnedFd, StoreError> {
-        let name = format!("{SESSIONS}/{name}");
-        let open = || file::open_at(&self.fd, &name, file::Open::Directory);
+        let name = format!("{SESSIONS_DIR}/{name}");
+        let open = || file::open_at(&self.fd, &name, file::OpenMode::Directory);
         let opened = match open() {
             Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
-                match file::make_directory(&self.fd, &name) {
+                match file::create_directory(&self.fd, &name) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    result => result.map_err(|source| self.io("create", &name, source))?,
+                    result => result.map_err(|source| self.io_error("create", &name, source))?,
                 }
                 open()
             }
             result => result,
         };
-        opened.map_err(|error| self.io("open", &name, error))
+        opened.map_err(|error| self.io_error("open", &name, error))
     }
 
     /// Removes what is kept about a session of which `still` is true under its lock.
@@ -62,10 +63,10 @@ impl Root {
         if !still() {
             return Ok(false);
         }
-        let name = format!("{SESSIONS}/{name}");
-        empty(dir.as_fd())
+        let name = format!("{SESSIONS_DIR}/{name}");
+        remove_contents(dir.as_fd())
             .and_then(|()| file::remove_directory(&self.fd, &name))
-            .map_err(|error| self.io("remove", &name, error))?;
+            .map_err(|error| self.io_error("remove", &name, error))?;
         Ok(true)
     }
 
@@ -74,8 +75,8 @@ impl Root {
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn sessions(&self) -> Result<Vec<String>, StoreError> {
-        let mut names = self.names_in(SESSIONS)?;
+    pub fn session_names(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = self.names_in(SESSIONS_DIR)?;
         names.sort_unstable();
         Ok(names)
     }

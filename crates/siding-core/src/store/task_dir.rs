@@ -8,8 +8,8 @@ use siding_model::id::TaskId;
 use siding_model::journal::{JournalError, Replayed};
 use siding_model::notice::TaskNotices;
 
-use crate::journal_file::{self, ReadError};
-use crate::place::{self, Away};
+use crate::journal_file::{self, JournalReadError};
+use crate::runtime_dir::{self, TaskRuntimeDir};
 use crate::sys::file;
 
 /// The directory of one task.
@@ -19,7 +19,7 @@ pub struct TaskDir {
     path: PathBuf,
     fd: OwnedFd,
     /// Where its FIFOs, its socket and its lock are, when not in the directory itself.
-    away: Option<Away>,
+    runtime_dir: Option<TaskRuntimeDir>,
 }
 
 impl AsFd for TaskDir {
@@ -29,15 +29,20 @@ impl AsFd for TaskDir {
 }
 
 impl TaskDir {
-    pub(super) const fn new(id: TaskId, path: PathBuf, fd: OwnedFd, away: Option<Away>) -> Self {
-        Self { id, path, fd, away }
+    pub(super) const fn new(
+        id: TaskId,
+        path: PathBuf,
+        fd: OwnedFd,
+        away: Option<TaskRuntimeDir>,
+    ) -> Self {
+        Self { id, path, fd, runtime_dir: away }
     }
 
     /// Takes over a directory that another process opened, and the task's place when that is
     /// outside. Its path is not known.
     #[must_use]
-    pub fn inherited(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
-        Self { id, path: PathBuf::new(), fd, away: away.map(Away::inherited) }
+    pub fn from_fd(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
+        Self { id, path: PathBuf::new(), fd, runtime_dir: away.map(TaskRuntimeDir::from_fd) }
     }
 
     /// Returns whose it is.
@@ -57,31 +62,31 @@ impl TaskDir {
     /// # Errors
     ///
     /// `NotFound` when there is none any more, or it is on another machine.
-    pub fn place(&self) -> io::Result<BorrowedFd<'_>> {
-        match &self.away {
+    pub fn endpoint_dir(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.runtime_dir {
             None => Ok(self.fd.as_fd()),
             Some(away) => {
-                away.meeting(self.fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
+                away.endpoint_dir(self.fd.as_fd()).ok_or_else(|| io::ErrorKind::NotFound.into())
             }
         }
     }
 
     /// Returns the task's place when that is outside its directory. It carries the lock then.
     #[must_use]
-    pub fn away(&self) -> Option<BorrowedFd<'_>> {
-        self.away.as_ref().and_then(Away::held)
+    pub fn runtime_dir(&self) -> Option<BorrowedFd<'_>> {
+        self.runtime_dir.as_ref().and_then(TaskRuntimeDir::dir)
     }
 
     /// Returns the machine that keeps the task, when it is not this one: nothing of the task can
     /// be seen from here but its files.
     #[must_use]
-    pub fn elsewhere(&self) -> Option<&str> {
-        self.away.as_ref().and_then(Away::elsewhere)
+    pub fn other_machine(&self) -> Option<&str> {
+        self.runtime_dir.as_ref().and_then(TaskRuntimeDir::other_machine)
     }
 
     /// Removes what exists only while a shim keeps the task.
-    pub fn clear_place(&self) {
-        place::clear(self.fd.as_fd(), self.away.as_ref());
+    pub fn remove_transient(&self) {
+        runtime_dir::remove_transient(self.fd.as_fd(), self.runtime_dir.as_ref());
     }
 
     /// Reads the task's journal.
@@ -89,7 +94,7 @@ impl TaskDir {
     /// # Errors
     ///
     /// [`ReadError`].
-    pub fn read(&self) -> Result<Replayed, ReadError> {
+    pub fn read(&self) -> Result<Replayed, JournalReadError> {
         journal_file::read(&self.fd)
     }
 
@@ -98,8 +103,8 @@ impl TaskDir {
     /// # Errors
     ///
     /// [`ReadError`].
-    pub fn story(&self) -> Result<TaskNotices, ReadError> {
-        journal_file::story(&self.fd)
+    pub fn read_notices(&self) -> Result<TaskNotices, JournalReadError> {
+        journal_file::read_notices(&self.fd)
     }
 
     /// Takes the task's lock, `None` while its shim has it, or when it is another machine's.
@@ -108,8 +113,8 @@ impl TaskDir {
     ///
     /// The operating system's.
     pub fn try_lock(mut self) -> io::Result<Option<LockedTask>> {
-        let locked = match &mut self.away {
-            None => file::try_lock(&self.fd)?,
+        let locked = match &mut self.runtime_dir {
+            None => file::try_lock_exclusive(&self.fd)?,
             Some(away) => away.try_lock(&self.fd, self.id)?,
         };
         Ok(locked.then_some(LockedTask(self)))
@@ -117,8 +122,8 @@ impl TaskDir {
 
     /// Whether nothing was ever recorded for the task, so nothing was ever started.
     #[must_use]
-    pub fn is_unborn(&self) -> bool {
-        matches!(self.read(), Err(ReadError::Content(JournalError::Empty)))
+    pub fn is_unrecorded(&self) -> bool {
+        matches!(self.read(), Err(JournalReadError::Content(JournalError::Empty)))
     }
 }
 

@@ -4,19 +4,19 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use super::{file, machine};
+use super::{file, system_info};
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
-const MAGIC: u64 = 0x6367_7270;
+const CGROUP2_MAGIC: u64 = 0x6367_7270;
 /// Longest list of members that is read. A process takes at most eight bytes of it.
-const LIST_MAX: usize = 64 << 20;
+const MAX_LIST_BYTES: usize = 64 << 20;
 /// Longest file of numbers that is read. `memory.stat` has about 60 lines of 30 bytes.
-const SMALL_MAX: usize = 16 << 10;
+const MAX_SMALL_FILE_BYTES: usize = 16 << 10;
 
 /// Whether a directory belongs to this file system.
 #[must_use]
-pub fn is_here(path: &Path) -> bool {
-    machine::file_system_at(path).is_ok_and(|magic| magic == MAGIC)
+pub fn is_cgroup2(path: &Path) -> bool {
+    system_info::file_system_magic_at(path).is_ok_and(|magic| magic == CGROUP2_MAGIC)
 }
 
 /// Opens a group's directory.
@@ -26,7 +26,7 @@ pub fn is_here(path: &Path) -> bool {
 /// The operating system's; `Unsupported` for a directory of another file system.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     let group = file::open_directory(path)?;
-    if machine::file_system(&group)? != MAGIC {
+    if system_info::file_system_magic(&group)? != CGROUP2_MAGIC {
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(group)
@@ -39,8 +39,8 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 ///
 /// The operating system's.
 pub fn processes(group: impl AsFd) -> io::Result<Vec<i32>> {
-    let list = file::open_at(group, "cgroup.procs", file::Open::Read)?;
-    let list = file::read_whole(list.as_fd(), LIST_MAX)?;
+    let list = file::open_at(group, "cgroup.procs", file::OpenMode::Read)?;
+    let list = file::read_to_end(list.as_fd(), MAX_LIST_BYTES)?;
     let numbers = list.split(|&byte| byte == b'\n').filter_map(|line| {
         let number: i32 = std::str::from_utf8(line).ok()?.parse().ok()?;
         // Who lives in another process namespace has the number 0 here.
@@ -55,9 +55,9 @@ pub fn processes(group: impl AsFd) -> io::Result<Vec<i32>> {
 ///
 /// The operating system's.
 pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
-    const ENOUGH: usize = 4096;
-    let events = file::open_at(group, "cgroup.events", file::Open::Read)?;
-    let events = file::read_whole(events.as_fd(), ENOUGH)?;
+    const MAX_EVENTS_BYTES: usize = 4096;
+    let events = file::open_at(group, "cgroup.events", file::OpenMode::Read)?;
+    let events = file::read_to_end(events.as_fd(), MAX_EVENTS_BYTES)?;
     Ok(events.split(|&byte| byte == b'\n').any(|line| line == b"populated 1"))
 }
 
@@ -67,7 +67,7 @@ pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
 ///
 /// The operating system's: `EACCES` unless it may write to the nearest group above both, too.
 pub fn enter(group: impl AsFd) -> io::Result<()> {
-    write(group, "cgroup.procs", b"0")
+    write_file(group, "cgroup.procs", b"0")
 }
 
 /// Sends SIGKILL to everything in a group and below it (Linux 5.14 and later), forks included,
@@ -77,7 +77,7 @@ pub fn enter(group: impl AsFd) -> io::Result<()> {
 ///
 /// The operating system's, `ENOENT` where the kernel cannot.
 pub fn kill(group: impl AsFd) -> io::Result<()> {
-    write(group, "cgroup.kill", b"1")
+    write_file(group, "cgroup.kill", b"1")
 }
 
 /// Returns the one number that a group's file holds.
@@ -86,8 +86,9 @@ pub fn kill(group: impl AsFd) -> io::Result<()> {
 ///
 /// The operating system's, `ENOENT` where the group lacks that controller; `InvalidData` when it is
 /// no number, such as `max`.
-pub fn number(group: impl AsFd, name: &str) -> io::Result<u64> {
-    parsed(small(group, name)?.trim_ascii()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+pub fn read_number(group: impl AsFd, name: &str) -> io::Result<u64> {
+    parse_number(read_small_file(group, name)?.trim_ascii())
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Returns the number behind a key of a group's file, `None` when the key is not in it.
@@ -95,21 +96,21 @@ pub fn number(group: impl AsFd, name: &str) -> io::Result<u64> {
 /// # Errors
 ///
 /// The operating system's, `ENOENT` where the group lacks that controller.
-pub fn counted(group: impl AsFd, name: &str, key: &str) -> io::Result<Option<u64>> {
-    let value = |line: &[u8]| parsed(line.strip_prefix(key.as_bytes())?.strip_prefix(b" ")?);
-    Ok(small(group, name)?.split(|&byte| byte == b'\n').find_map(value))
+pub fn read_keyed_number(group: impl AsFd, name: &str, key: &str) -> io::Result<Option<u64>> {
+    let value = |line: &[u8]| parse_number(line.strip_prefix(key.as_bytes())?.strip_prefix(b" ")?);
+    Ok(read_small_file(group, name)?.split(|&byte| byte == b'\n').find_map(value))
 }
 
 /// Returns a small file in one read, so that a number cannot change within it.
-fn small(group: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
-    let file = file::open_at(group, name, file::Open::Read)?;
-    let mut text = vec![0; SMALL_MAX];
+fn read_small_file(group: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
+    let file = file::open_at(group, name, file::OpenMode::Read)?;
+    let mut text = vec![0; MAX_SMALL_FILE_BYTES];
     let count = file::read_at(file.as_fd(), &mut text, 0)?;
     text.truncate(count);
     Ok(text)
 }
 
-fn parsed(digits: &[u8]) -> Option<u64> {
+fn parse_number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -118,8 +119,8 @@ fn parsed(digits: &[u8]) -> Option<u64> {
 /// # Errors
 ///
 /// The operating system's, `ENOENT` where the group lacks that controller.
-pub fn write(group: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let file = file::open_at(group, name, file::Open::Write)?;
+pub fn write_file(group: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let file = file::open_at(group, name, file::OpenMode::Write)?;
     file::write(&file, bytes).map(drop)
 }
 

@@ -5,7 +5,7 @@ use siding_model::process::{MonotonicMs, UnixMs};
 
 /// Returns the awake time since boot.
 #[must_use]
-pub fn mono() -> MonotonicMs {
+pub fn monotonic_now() -> MonotonicMs {
     let now = clock_gettime(ClockId::Monotonic);
     MonotonicMs(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
 }
@@ -26,7 +26,7 @@ pub fn thread_cpu_us() -> u64 {
 
 /// Returns the time of day.
 #[must_use]
-pub fn wall() -> UnixMs {
+pub fn unix_now() -> UnixMs {
     let now = clock_gettime(ClockId::Realtime);
     UnixMs(millis(now.tv_sec, now.tv_nsec))
 }
@@ -34,13 +34,13 @@ pub fn wall() -> UnixMs {
 /// Returns how long all threads of a process have run, also those that have ended, in nanoseconds.
 /// `None` when it has ended. No file is opened, and any user may ask.
 #[must_use]
-pub fn cpu_ns(pid: i32) -> Option<u64> {
+pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     /// The clock of a process by what the scheduler has counted
     /// (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h).
-    const SCHEDULED: libc::clockid_t = 2;
+    const CPUCLOCK_SCHED: libc::clockid_t = 2;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for one `timespec` for the whole call.
-    let result = unsafe { libc::clock_gettime((!pid << 3) | SCHEDULED, &raw mut time) };
+    let result = unsafe { libc::clock_gettime((!pid << 3) | CPUCLOCK_SCHED, &raw mut time) };
     let nanoseconds = time.tv_sec.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec)?;
     if result == 0 { u64::try_from(nanoseconds).ok() } else { None }
 }

@@ -39,7 +39,7 @@ struct CloneArgs {
 ///
 /// `child` may touch what `args` leads to, and no other memory of this process. All signals must be
 /// blocked.
-pub(super) unsafe fn into_group(
+pub(super) unsafe fn clone_into_cgroup(
     group: BorrowedFd<'_>,
     stack: &mut [u8],
     child: Child,

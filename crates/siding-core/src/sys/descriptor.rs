@@ -30,7 +30,7 @@ pub fn set_close_on_exec(fd: impl AsFd, closed: bool) -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn memory_file(name: &str) -> io::Result<OwnedFd> {
+pub fn create_memfd(name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?)
 }
 
@@ -39,7 +39,7 @@ pub fn memory_file(name: &str) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// `EBADF` when the process was not started with it.
-pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the borrow lives for this call only; a closed number gives EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     set_close_on_exec(borrowed, true)?;
@@ -53,7 +53,7 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// `ENOSYS` before Linux 5.9, or whatever a sandbox answers.
-pub fn can_close_a_range() -> io::Result<()> {
+pub fn probe_close_range() -> io::Result<()> {
     let none = libc::c_uint::MAX;
     // SAFETY: takes only numbers; no descriptor has this one.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, none, none, 0) };
@@ -71,6 +71,6 @@ pub fn raise_open_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // Refused only by an odd sandbox; then the client works up to the old limit.
-    let _kept =
+    let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

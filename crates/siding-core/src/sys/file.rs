@@ -1,6 +1,6 @@
 //! Files: opened below a directory descriptor, so that no path is too long and none is raced.
 
-mod facts;
+mod metadata;
 mod space;
 
 use std::ffi::{OsStr, OsString};
@@ -11,14 +11,15 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
-pub use facts::{
-    Facts, facts, facts_at, is_linked, is_program, is_same, is_writable, set_written_at, written_at,
+pub use metadata::{
+    FileMetadata, is_linked, is_program, is_same_file, is_writable, metadata, metadata_at,
+    modified_ms, set_modified_ms,
 };
 pub use space::{next_data, punch_hole, release_reserve, reserve};
 
 /// What to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenMode {
     /// An existing directory.
     Directory,
     /// An existing file, to read.
@@ -34,7 +35,7 @@ pub enum Open {
     /// An existing FIFO, to write, failing with `ENXIO` when nobody reads.
     FifoWrite,
     /// An existing FIFO, both ways: it never sees an end, so a poll on it never spins.
-    FifoBoth,
+    FifoReadWrite,
 }
 
 /// Opens `name` below `dir`, never following a symbolic link in the last part, closed on exec.
@@ -42,16 +43,16 @@ pub enum Open {
 /// # Errors
 ///
 /// The operating system's.
-pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<OwnedFd> {
-    let flags = match how {
-        Open::Directory => OFlags::RDONLY | OFlags::DIRECTORY,
-        Open::Read => OFlags::RDONLY | OFlags::NONBLOCK,
-        Open::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-        Open::ReadWrite => OFlags::RDWR,
-        Open::Write => OFlags::WRONLY,
-        Open::Append => OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND,
-        Open::FifoWrite => OFlags::WRONLY | OFlags::NONBLOCK,
-        Open::FifoBoth => OFlags::RDWR | OFlags::NONBLOCK,
+pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, open_mode: OpenMode) -> io::Result<OwnedFd> {
+    let flags = match open_mode {
+        OpenMode::Directory => OFlags::RDONLY | OFlags::DIRECTORY,
+        OpenMode::Read => OFlags::RDONLY | OFlags::NONBLOCK,
+        OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        OpenMode::ReadWrite => OFlags::RDWR,
+        OpenMode::Write => OFlags::WRONLY,
+        OpenMode::Append => OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND,
+        OpenMode::FifoWrite => OFlags::WRONLY | OFlags::NONBLOCK,
+        OpenMode::FifoReadWrite => OFlags::RDWR | OFlags::NONBLOCK,
     };
     let mode = Mode::RUSR | Mode::WUSR;
     Ok(rustix::fs::openat(dir, name.as_ref(), flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode)?)
@@ -62,10 +63,10 @@ pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, how: Open) -> io::Result<
 /// # Errors
 ///
 /// The operating system's.
-pub fn open_or_make(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedFd> {
-    match open_at(&dir, &name, Open::CreateNew) {
+pub fn open_or_create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    match open_at(&dir, &name, OpenMode::CreateNew) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            open_at(&dir, &name, Open::ReadWrite)
+            open_at(&dir, &name, OpenMode::ReadWrite)
         }
         result => result,
     }
@@ -74,7 +75,7 @@ pub fn open_or_make(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedF
 /// Whether an error tells of this moment and nothing of the file: no descriptor or memory is left, or a
 /// server does not answer.
 #[must_use]
-pub fn is_passing(error: &io::Error) -> bool {
+pub fn is_transient(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let passing =
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::STALE, Errno::TIMEDOUT, Errno::HOSTDOWN];
@@ -82,7 +83,7 @@ pub fn is_passing(error: &io::Error) -> bool {
 }
 
 /// What [`open_at`] fails with at a symbolic link, as a raw error.
-pub const LINK: i32 = rustix::io::Errno::LOOP.raw_os_error();
+pub const SYMLINK_ERRNO: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
 /// Opens an existing file by path, following links, to read and, with `append`, to write at its
 /// end. Does not wait for a FIFO and takes no terminal.
@@ -132,7 +133,7 @@ pub fn open_null() -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// The operating system's, `EEXIST` included.
-pub fn make_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
+pub fn create_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(dir, name.as_ref(), Mode::RWXU)?)
 }
 
@@ -141,7 +142,7 @@ pub fn make_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> 
 /// # Errors
 ///
 /// The operating system's.
-pub fn make_fifo(dir: impl AsFd, name: &str) -> io::Result<()> {
+pub fn create_fifo(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(rustix::fs::mknodat(dir, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?)
 }
 
@@ -150,7 +151,7 @@ pub fn make_fifo(dir: impl AsFd, name: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's, `EEXIST` included.
-pub fn make_link(target: &str, dir: impl AsFd, name: &str) -> io::Result<()> {
+pub fn create_symlink(target: &str, dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(rustix::fs::symlinkat(target, dir, name)?)
 }
 
@@ -189,11 +190,11 @@ pub fn remove_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()
 /// # Errors
 ///
 /// The operating system's, `EEXIST` included.
-pub fn move_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
+pub fn rename_noreplace(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
     let flags = rustix::fs::RenameFlags::NOREPLACE;
     match rustix::fs::renameat_with(from.as_fd(), name, to.as_fd(), new, flags) {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            if facts_at(to.as_fd(), new).is_ok() {
+            if metadata_at(to.as_fd(), new).is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             Ok(rustix::fs::renameat(from, name, to, new)?)
@@ -207,7 +208,7 @@ pub fn move_new(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Re
 /// # Errors
 ///
 /// The operating system's.
-pub fn replace(dir: impl AsFd, name: &str, old: &str) -> io::Result<()> {
+pub fn rename_over(dir: impl AsFd, name: &str, old: &str) -> io::Result<()> {
     Ok(rustix::fs::renameat(dir.as_fd(), name, dir.as_fd(), old)?)
 }
 
@@ -216,7 +217,7 @@ pub fn replace(dir: impl AsFd, name: &str, old: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
+pub fn list_entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(dir)? {
         let entry = entry?;
@@ -234,8 +235,8 @@ pub fn entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
-    Ok(entries(dir)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
+pub fn list_names(dir: impl AsFd) -> io::Result<Vec<String>> {
+    Ok(list_entries(dir)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
 /// Returns the names of the directories in a directory, without `.` and `..`, in no order.
@@ -243,7 +244,7 @@ pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn directories(dir: impl AsFd) -> io::Result<Vec<String>> {
+pub fn list_directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(dir)? {
         let entry = entry?;
@@ -264,7 +265,7 @@ pub fn directories(dir: impl AsFd) -> io::Result<Vec<String>> {
 /// # Errors
 ///
 /// The operating system's; a lock held by somebody else is `Ok(false)`.
-pub fn try_lock(fd: impl AsFd) -> io::Result<bool> {
+pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
@@ -277,7 +278,7 @@ pub fn try_lock(fd: impl AsFd) -> io::Result<bool> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn lock(fd: impl AsFd) -> io::Result<()> {
+pub fn lock_exclusive(fd: impl AsFd) -> io::Result<()> {
     loop {
         match rustix::fs::flock(fd.as_fd(), FlockOperation::LockExclusive) {
             Err(rustix::io::Errno::INTR) => {}
@@ -362,8 +363,8 @@ pub fn write_all_at(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Res
 /// # Errors
 ///
 /// The operating system's; `FileTooLarge` beyond `max`.
-pub fn read_whole(fd: BorrowedFd<'_>, max: usize) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(facts(fd)?.len).unwrap_or(usize::MAX);
+pub fn read_to_end(fd: BorrowedFd<'_>, max: usize) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(metadata(fd)?.len).unwrap_or(usize::MAX);
     if len > max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }

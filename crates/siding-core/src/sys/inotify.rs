@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 /// Bytes for events: a few hundred at once.
-const BUFFER: usize = 16 << 10;
+const EVENT_BUFFER_BYTES: usize = 16 << 10;
 
 /// One instance.
 #[derive(Debug)]
@@ -25,20 +25,20 @@ impl AsFd for Inotify {
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Watched(i32);
+pub struct WatchId(i32);
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum InotifyEvent {
     /// Something in a directory came or went.
     Entry {
         /// The directory.
-        watched: Watched,
+        watch_id: WatchId,
         /// What.
         name: String,
     },
     /// A file was written to.
-    Written(Watched),
+    Modified(WatchId),
     /// More happened than was kept.
     Overflow,
 }
@@ -58,10 +58,10 @@ impl Inotify {
     /// # Errors
     ///
     /// The operating system's; `ENOSPC` when the user's watches are used up.
-    pub fn watch_entries(&self, directory: &Path) -> io::Result<Watched> {
+    pub fn watch_entries(&self, directory: &Path) -> io::Result<WatchId> {
         let what =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE | WatchFlags::ONLYDIR;
-        Ok(Watched(inotify::add_watch(&self.0, directory, what)?))
+        Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
     }
 
     /// Watches what is written to a file.
@@ -69,8 +69,8 @@ impl Inotify {
     /// # Errors
     ///
     /// The operating system's; `ENOSPC` when the user's watches are used up.
-    pub fn watch_writes(&self, path: &Path) -> io::Result<Watched> {
-        Ok(Watched(inotify::add_watch(&self.0, path, WatchFlags::MODIFY)?))
+    pub fn watch_writes(&self, path: &Path) -> io::Result<WatchId> {
+        Ok(WatchId(inotify::add_watch(&self.0, path, WatchFlags::MODIFY)?))
     }
 
     /// Watches for names that appear in a directory, and for its own end. A directory that is
@@ -79,18 +79,18 @@ impl Inotify {
     /// # Errors
     ///
     /// The operating system's; `ENOSPC` when the user's watches are used up.
-    pub fn watch_names(&self, directory: &Path) -> io::Result<Watched> {
+    pub fn watch_names(&self, directory: &Path) -> io::Result<WatchId> {
         let what = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
-        Ok(Watched(inotify::add_watch(&self.0, directory, what)?))
+        Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
     }
 
     /// Watches something no longer.
-    pub fn forget(&self, watched: Watched) {
-        let _gone_with_its_file = inotify::remove_watch(&self.0, watched.0);
+    pub fn remove_watch(&self, watched: WatchId) {
+        let _already_removed = inotify::remove_watch(&self.0, watched.0);
     }
 
     /// Takes what has happened so far.
@@ -98,13 +98,13 @@ impl Inotify {
     /// # Errors
     ///
     /// The operating system's.
-    pub fn take(&self) -> io::Result<Vec<Change>> {
-        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+    pub fn read_events(&self) -> io::Result<Vec<InotifyEvent>> {
+        let mut buffer = [MaybeUninit::uninit(); EVENT_BUFFER_BYTES];
         let mut reader = inotify::Reader::new(&self.0, &mut buffer);
         let mut changes = Vec::new();
         loop {
             match reader.next() {
-                Ok(event) => changes.extend(change(&event)),
+                Ok(event) => changes.extend(convert_event(&event)),
                 Err(rustix::io::Errno::AGAIN) => return Ok(changes),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -113,17 +113,17 @@ impl Inotify {
     }
 }
 
-fn change(event: &inotify::Event<'_>) -> Option<Change> {
-    let watched = Watched(event.wd());
+fn convert_event(event: &inotify::Event<'_>) -> Option<InotifyEvent> {
+    let watched = WatchId(event.wd());
     if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-        return Some(Change::Overflow);
+        return Some(InotifyEvent::Overflow);
     }
     if event.events().contains(ReadFlags::MODIFY) {
-        return Some(Change::Written(watched));
+        return Some(InotifyEvent::Modified(watched));
     }
     // What is not UTF-8 was not made by siding; a watch that ended with its file says nothing.
     let name = event.file_name()?.to_str().ok()?.to_owned();
-    Some(Change::Entry { watched, name })
+    Some(InotifyEvent::Entry { watch_id: watched, name })
 }
 
 #[cfg(test)]
@@ -132,35 +132,41 @@ mod tests {
     use crate::sys::poll;
 
     #[test]
-    fn a_name_that_appears_is_told() {
+    fn a_created_name_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let inotify = Inotify::new().unwrap();
         let first = inotify.watch_names(dir.path()).unwrap();
         assert_eq!(inotify.watch_names(dir.path()).unwrap(), first);
-        assert!(!poll::ready(inotify.as_fd()));
+        assert!(!poll::is_readable(inotify.as_fd()));
         std::fs::write(dir.path().join("a"), "").unwrap();
-        assert!(poll::ready(inotify.as_fd()));
-        let _one = inotify.take().unwrap();
-        assert!(!poll::ready(inotify.as_fd()));
+        assert!(poll::is_readable(inotify.as_fd()));
+        let _best_effort = inotify.read_events().unwrap();
+        assert!(!poll::is_readable(inotify.as_fd()));
         assert!(inotify.watch_names(&dir.path().join("a")).is_err(), "no directory");
     }
 
     #[test]
-    fn what_comes_goes_and_grows_is_told() {
+    fn creation_removal_and_growth_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let inotify = Inotify::new().unwrap();
         let entries = inotify.watch_entries(directory.path()).unwrap();
-        assert_eq!(inotify.take().unwrap(), []);
+        assert_eq!(inotify.read_events().unwrap(), []);
         let path = directory.path().join("a");
         std::fs::write(&path, "").unwrap();
         let name = || "a".to_owned();
-        assert_eq!(inotify.take().unwrap(), [Change::Entry { watched: entries, name: name() }]);
+        assert_eq!(
+            inotify.read_events().unwrap(),
+            [InotifyEvent::Entry { watch_id: entries, name: name() }]
+        );
         let writes = inotify.watch_writes(&path).unwrap();
         std::fs::write(&path, "more").unwrap();
-        assert!(inotify.take().unwrap().contains(&Change::Written(writes)));
-        inotify.forget(writes);
+        assert!(inotify.read_events().unwrap().contains(&InotifyEvent::Modified(writes)));
+        inotify.remove_watch(writes);
         std::fs::write(&path, "even more").unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(inotify.take().unwrap(), [Change::Entry { watched: entries, name: name() }]);
+        assert_eq!(
+            inotify.read_events().unwrap(),
+            [InotifyEvent::Entry { watch_id: entries, name: name() }]
+        );
     }
 }

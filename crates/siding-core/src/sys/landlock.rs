@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
-const CONNECT_TCP: u64 = 1 << 1;
+const ACCESS_NET_CONNECT_TCP: u64 = 1 << 1;
 /// `LANDLOCK_RULE_NET_PORT`.
 const RULE_NET_PORT: u32 = 2;
 
@@ -26,16 +26,17 @@ struct NetPortAttr {
 
 /// Rules that are ready to be applied.
 #[derive(Debug)]
-pub(super) struct Rules(OwnedFd);
+pub(super) struct PortRules(OwnedFd);
 
-impl Rules {
+impl PortRules {
     /// Makes rules that let TCP connect to these ports only. Listening is left alone.
     ///
     /// # Errors
     ///
     /// `ENOSYS` and `EOPNOTSUPP` where there is no Landlock, `EINVAL` where its ABI is below 4.
     pub(super) fn connect_only(ports: impl Iterator<Item = u16>) -> io::Result<Self> {
-        let handled = RulesetAttr { handled_access_fs: 0, handled_access_net: CONNECT_TCP };
+        let handled =
+            RulesetAttr { handled_access_fs: 0, handled_access_net: ACCESS_NET_CONNECT_TCP };
         // SAFETY: the kernel only reads the structure, of the size that is given.
         let made = unsafe {
             libc::syscall(
@@ -50,13 +51,13 @@ impl Rules {
         let rules = rules.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         let rules = Self(rules.ok_or_else(io::Error::last_os_error)?);
         for port in ports {
-            rules.let_connect(port)?;
+            rules.allow_connect(port)?;
         }
         Ok(rules)
     }
 
-    fn let_connect(&self, port: u16) -> io::Result<()> {
-        let rule = NetPortAttr { allowed_access: CONNECT_TCP, port: port.into() };
+    fn allow_connect(&self, port: u16) -> io::Result<()> {
+        let rule = NetPortAttr { allowed_access: ACCESS_NET_CONNECT_TCP, port: port.into() };
         // SAFETY: the kernel only reads the structure that belongs to this kind of rule.
         let added = unsafe {
             libc::syscall(
@@ -81,7 +82,7 @@ impl Rules {
     }
 }
 
-impl AsFd for Rules {
+impl AsFd for PortRules {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -89,11 +90,13 @@ impl AsFd for Rules {
 
 /// Returns the version of Landlock's interface, `None` where the kernel has none or it is off.
 #[must_use]
-pub fn abi() -> Option<u32> {
+pub fn abi_version() -> Option<u32> {
     /// `LANDLOCK_CREATE_RULESET_VERSION`.
-    const VERSION: u32 = 1;
+    const CREATE_RULESET_VERSION: u32 = 1;
     let none = std::ptr::null::<RulesetAttr>();
     // SAFETY: asked for the version, the kernel reads nothing.
-    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
+    let abi = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, CREATE_RULESET_VERSION)
+    };
     u32::try_from(abi).ok()
 }

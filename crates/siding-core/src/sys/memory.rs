@@ -13,12 +13,12 @@ use rustix::mm::{
 /// A buffer of whole pages, zero at first. An allocator would keep its pages after the drop, and
 /// an idle shim must not.
 #[derive(Debug)]
-pub struct Pages {
+pub struct MappedBuffer {
     start: NonNull<u8>,
     len: usize,
 }
 
-impl Pages {
+impl MappedBuffer {
     /// Maps `len` bytes.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Pages {
     }
 }
 
-impl Deref for Pages {
+impl Deref for MappedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -48,32 +48,32 @@ impl Deref for Pages {
     }
 }
 
-impl DerefMut for Pages {
+impl DerefMut for MappedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; the exclusive borrow of `self` makes it the only one.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
-impl Drop for Pages {
+impl Drop for MappedBuffer {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping that `new` made; nobody can borrow it any more.
-        let _cannot_fail = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        let _best_effort = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
 /// A stack with a guard below it, so that an overflow ends the process instead of spoiling what
 /// lies there.
 #[derive(Debug)]
-pub(super) struct Stack {
+pub(super) struct GuardedStack {
     start: NonNull<u8>,
     len: usize,
 }
 
-impl Stack {
+impl GuardedStack {
     /// Maps `len` bytes, and the guard.
     pub(super) fn new(len: usize) -> io::Result<Self> {
-        let len = len + BELOW;
+        let len = len + STACK_GUARD_BYTES;
         // SAFETY: a new private mapping overlaps nothing, and nobody knows of it yet.
         unsafe {
             let start =
@@ -81,7 +81,7 @@ impl Stack {
             let stack =
                 Self { start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
             let usable = MprotectFlags::READ | MprotectFlags::WRITE;
-            mprotect(start.add(BELOW), len - BELOW, usable)?;
+            mprotect(start.add(STACK_GUARD_BYTES), len - STACK_GUARD_BYTES, usable)?;
             Ok(stack)
         }
     }
@@ -92,91 +92,94 @@ impl Stack {
     }
 }
 
-impl Drop for Stack {
+impl Drop for GuardedStack {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping that `new` made; whoever ran on it has left.
-        let _cannot_fail = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        let _best_effort = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
 /// What lies below every stack at least: the guard of [`Stack`], or what the kernel keeps free below
 /// a process's first one (1 MiB, `stack_guard_gap`).
-const BELOW: usize = 128 << 10;
+const STACK_GUARD_BYTES: usize = 128 << 10;
 /// What is left below the running function for the calls that it makes.
-const RED_ZONE: usize = 8 << 10;
+const RED_ZONE_BYTES: usize = 8 << 10;
 /// How much of a stack is given back, below that: no shim has used more.
-const GIVEN_BACK: usize = 64 << 10;
+const STACK_RELEASE_BYTES: usize = 64 << 10;
 
 /// Most that the frames of a process take that was copied.
-const FRAMES_MOST: usize = 1 << 20;
+const MAX_FRAMES_BYTES: usize = 1 << 20;
 
 /// Gives what this thread's stack and the allocator do not hold any more back to the kernel, and the
 /// stack that a forked process has left. Takes some 10 µs, and a fault for each page that is needed again.
-pub fn give_back() {
-    FIRST.give_back();
+pub fn release_unused() {
+    ABANDONED_STACK.release();
     #[cfg(target_env = "gnu")]
     // SAFETY: only frees what is free.
     unsafe {
         libc::malloc_trim(0);
     }
     let here = 0_u8;
-    let end = ((&raw const here).expose_provenance() - RED_ZONE) & !(PAGE - 1);
-    let start = ptr::with_exposed_provenance_mut::<c_void>(end - GIVEN_BACK);
+    let end = ((&raw const here).expose_provenance() - RED_ZONE_BYTES) & !(PAGE_BYTES - 1);
+    let start = ptr::with_exposed_provenance_mut::<c_void>(end - STACK_RELEASE_BYTES);
     // SAFETY: below the frames that are in use nothing is alive, and as far as this reaches there
     // is nothing but stack: see `BELOW`. Whatever of it is not mapped is left out (madvise(2)).
-    let _only_memory = unsafe { madvise(start, GIVEN_BACK, Advice::LinuxDontNeed) };
+    let _best_effort = unsafe { madvise(start, STACK_RELEASE_BYTES, Advice::LinuxDontNeed) };
 }
 
 /// A stack on which this process was copied, and never runs again.
 ///
 /// Whoever made the copy runs on it until it is gone, which may be after the copy's first steps.
 #[derive(Debug)]
-struct FirstStack {
+struct AbandonedStack {
     /// An address in the last frame; zero when there is no such stack, or it was given back.
     frame: AtomicUsize,
     /// Who made the copy.
-    maker: AtomicI32,
+    copier_pid: AtomicI32,
 }
 
-static FIRST: FirstStack = FirstStack { frame: AtomicUsize::new(0), maker: AtomicI32::new(0) };
+static ABANDONED_STACK: AbandonedStack =
+    AbandonedStack { frame: AtomicUsize::new(0), copier_pid: AtomicI32::new(0) };
 
 /// Notes that this process starts another in its own memory, on another stack, and then only leaves.
 /// `frame` is what it has on the stack last.
-pub(super) fn leave_stack<T>(frame: *const T) {
-    FIRST.frame.store(frame.expose_provenance(), Ordering::Relaxed);
-    FIRST.maker.store(rustix::process::getpid().as_raw_nonzero().get(), Ordering::Relaxed);
+pub(super) fn abandon_stack<T>(frame: *const T) {
+    ABANDONED_STACK.frame.store(frame.expose_provenance(), Ordering::Relaxed);
+    ABANDONED_STACK
+        .copier_pid
+        .store(rustix::process::getpid().as_raw_nonzero().get(), Ordering::Relaxed);
 }
 
-impl FirstStack {
-    fn give_back(&self) {
+impl AbandonedStack {
+    fn release(&self) {
         let frame = self.frame.load(Ordering::Relaxed);
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
         // It is this one's parent for as long as it lives.
-        if frame == 0 || parent == self.maker.load(Ordering::Relaxed) {
+        if frame == 0 || parent == self.copier_pid.load(Ordering::Relaxed) {
             return;
         }
         self.frame.store(0, Ordering::Relaxed);
         // What the kernel put above the frames is in use: the pointers to the arguments and to the
         // environment, and the strings.
-        let Some(top) = super::procfs::own_stack_start() else { return };
+        let Some(top) = super::procfs::self_stack_start() else { return };
         // Whole pages of this machine: the kernel rounds a length up.
         let page = rustix::param::page_size();
-        let start = (frame & !(page - 1)).saturating_sub(GIVEN_BACK);
+        let start = (frame & !(page - 1)).saturating_sub(STACK_RELEASE_BYTES);
         let end = top & !(page - 1);
         // Another stack than the first. What lies between is not all stack then.
-        if top.saturating_sub(frame) > FRAMES_MOST {
+        if top.saturating_sub(frame) > MAX_FRAMES_BYTES {
             return;
         }
         let place = ptr::with_exposed_provenance_mut::<c_void>(start);
         // SAFETY: whoever ran on these frames is gone, and this process never did. Below them there is
         // nothing but stack, as far as this reaches: see `BELOW`.
-        let _only_memory =
+        let _best_effort =
             unsafe { madvise(place, end.saturating_sub(start), Advice::LinuxDontNeed) };
     }
 }
 
 /// Smallest page of all machines that siding is built for.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
 
     /// Bytes of this thread's stack that are in memory.
-    fn resident() -> u64 {
+    fn resident_stack_bytes() -> u64 {
         let here = 0_u8;
         let here = (&raw const here).addr();
         let maps = std::fs::read_to_string("/proc/self/smaps").expect("is there");
@@ -207,16 +210,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stack_no_longer_holds_goes_back() {
+    fn unused_stack_memory_is_released() {
         use_stack();
-        let before = resident();
-        give_back();
-        assert!(resident() + (40 << 10) <= before, "{before} bytes before, {} after", resident());
+        let before = resident_stack_bytes();
+        release_unused();
+        assert!(
+            resident_stack_bytes() + (40 << 10) <= before,
+            "{before} bytes before, {} after",
+            resident_stack_bytes()
+        );
     }
 
     #[test]
-    fn a_stack_has_room_above_its_guard() {
-        let stack = Stack::new(1 << 20).expect("maps");
+    fn a_stack_is_usable_above_its_guard() {
+        let stack = GuardedStack::new(1 << 20).expect("maps");
         let top = stack.top().cast::<u8>();
         // SAFETY: the first byte and the last of what was asked for.
         unsafe {

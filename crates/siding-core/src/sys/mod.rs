@@ -3,45 +3,45 @@
 //! Nothing in here decides anything: each function is one kernel mechanism with its rule written
 //! beside it. No foreign type but the standard library's descriptors leaves this module.
 
-pub mod beneath;
-mod borrowed;
-pub mod calls;
+pub mod birthmark;
+pub mod blocking_syscalls;
 pub mod cgroupfs;
 pub mod clock;
 mod clone3;
-pub mod confine;
+pub mod daemonize;
 pub mod descriptor;
-pub mod detached;
-pub mod diag;
-pub mod entry;
+pub mod dir_entry;
 pub mod file;
-pub mod foreign;
 pub mod inotify;
+pub mod inspect_process;
 pub mod landlock;
-pub mod limit;
-pub mod machine;
 pub mod memory;
+pub mod net_sandbox;
 pub mod netns;
+mod netns_listener;
 pub mod pidfd;
 pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod procfs;
+pub mod resolve_beneath;
+mod seccomp;
 pub mod signals;
-pub mod socket;
-pub mod sockets;
+pub mod sock_diag;
 pub mod spawn;
-mod tcp_only;
+pub mod system_info;
+pub mod tcp_sockets;
 pub mod threads;
 pub mod tty;
-mod way_out;
+pub mod unix_socket;
+mod vfork;
 
 /// Returns 64 random bits.
 ///
 /// # Errors
 ///
 /// The operating system's.
-pub fn random() -> std::io::Result<u64> {
+pub fn random_u64() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))

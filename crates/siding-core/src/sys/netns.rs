@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString, c_int};
 
-use super::confine::{Failed, Part};
+use super::net_sandbox::{SandboxFailure, SandboxPart};
 
 /// What is in a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Loopback {
 
 /// Lines for `/proc/self/uid_map` and `gid_map` that map the user and the group onto themselves.
 #[derive(Debug)]
-pub(super) struct Maps {
+pub(super) struct IdMaps {
     user: CString,
     group: CString,
 }
 
-impl Maps {
-    pub(super) fn of_this_process() -> Self {
+impl IdMaps {
+    pub(super) fn for_this_process() -> Self {
         let line = |number: u32| {
             CString::new(format!("{number} {number} 1")).expect("digits and spaces hold no zero")
         };
@@ -39,20 +39,23 @@ impl Maps {
 /// # Safety
 ///
 /// Only in a child that shares its parent's memory and nothing else: it makes only system calls.
-pub(super) unsafe fn enter(maps: &Maps, loopback: Loopback) -> Result<(), Failed> {
+pub(super) unsafe fn enter(maps: &IdMaps, loopback: Loopback) -> Result<(), SandboxFailure> {
     // SAFETY: only system calls, on strings that the parent holds.
     unsafe {
         // Root needs no user namespace, in which it would not be root for files and devices.
         if libc::unshare(libc::CLONE_NEWNET) != 0 {
             // Also unshares the file system attributes, which this child shares with nobody.
-            check(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET), Part::Namespace)?;
+            check_result(
+                libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET),
+                SandboxPart::Namespace,
+            )?;
             // Without this promise nobody may map a group without rights (user_namespaces(7)).
-            write(c"/proc/self/setgroups", c"deny")?;
-            write(c"/proc/self/uid_map", &maps.user)?;
-            write(c"/proc/self/gid_map", &maps.group)?;
+            write_file(c"/proc/self/setgroups", c"deny")?;
+            write_file(c"/proc/self/uid_map", &maps.user)?;
+            write_file(c"/proc/self/gid_map", &maps.group)?;
         }
         match loopback {
-            Loopback::Up => bring_up(),
+            Loopback::Up => bring_up_loopback(),
             Loopback::Down => Ok(()),
         }
     }
@@ -61,13 +64,13 @@ pub(super) unsafe fn enter(maps: &Maps, loopback: Loopback) -> Result<(), Failed
 /// # Safety
 ///
 /// As [`enter`].
-unsafe fn write(path: &CStr, text: &CStr) -> Result<(), Failed> {
+unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
     // SAFETY: both end with a zero byte; the descriptor is closed again.
     unsafe {
         let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        check(file, Part::User)?;
+        check_result(file, SandboxPart::User)?;
         let written = libc::write(file, text.as_ptr().cast(), text.count_bytes());
-        let result = check(if written < 0 { -1 } else { 0 }, Part::User);
+        let result = check_result(if written < 0 { -1 } else { 0 }, SandboxPart::User);
         libc::close(file);
         result
     }
@@ -78,18 +81,20 @@ unsafe fn write(path: &CStr, text: &CStr) -> Result<(), Failed> {
 /// # Safety
 ///
 /// As [`enter`].
-unsafe fn bring_up() -> Result<(), Failed> {
+unsafe fn bring_up_loopback() -> Result<(), SandboxFailure> {
     // SAFETY: all zero is a valid `ifreq`, whose name is then `lo`; the descriptor is closed again.
     unsafe {
         let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        check(socket, Part::Loopback)?;
+        check_result(socket, SandboxPart::Loopback)?;
         let mut request: libc::ifreq = std::mem::zeroed();
         for (place, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
             *place = byte.cast_signed();
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-        let result =
-            check(libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request), Part::Loopback);
+        let result = check_result(
+            libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request),
+            SandboxPart::Loopback,
+        );
         libc::close(socket);
         result
     }
@@ -100,7 +105,7 @@ unsafe fn bring_up() -> Result<(), Failed> {
 /// # Safety
 ///
 /// As [`enter`].
-pub(super) unsafe fn check(result: c_int, part: Part) -> Result<(), Failed> {
+pub(super) unsafe fn check_result(result: c_int, part: SandboxPart) -> Result<(), SandboxFailure> {
     // SAFETY: errno's place is the parent thread's, which waits.
     if result < 0 { Err((part, unsafe { *libc::__errno_location() })) } else { Ok(()) }
 }

@@ -33,20 +33,20 @@ impl PidFd {
     /// `ESRCH` when it is gone or its number is another's now; `EACCES` when it lives and `/proc`
     /// does not say whether it is the one; else the operating system's.
     pub fn open(process: ProcRef) -> io::Result<Self> {
-        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
-        let pid = Pid::from_raw(process.pid).ok_or_else(gone)?;
+        let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
+        let pid = Pid::from_raw(process.pid).ok_or_else(not_found)?;
         let fd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             // The number is a thread's now. Linux 6.1 says the same of one that was reaped while
             // somebody is left in its group or session (6.18 says `ESRCH` then).
-            Err(Errno::NOENT | Errno::INVAL) => return Err(gone()),
+            Err(Errno::NOENT | Errno::INVAL) => return Err(not_found()),
             opened => opened?,
         };
         match procfs::stat(process.pid) {
             Some(stat) if stat.start_ticks == process.start_ticks => Ok(Self { fd, process }),
-            None if !super::poll::ready(fd.as_fd()) => {
+            None if !super::poll::is_readable(fd.as_fd()) => {
                 Err(io::Error::from_raw_os_error(libc::EACCES))
             }
-            Some(_) | None => Err(gone()),
+            Some(_) | None => Err(not_found()),
         }
     }
 
@@ -55,8 +55,8 @@ impl PidFd {
     /// # Errors
     ///
     /// Whatever keeps it from being held: that says nothing about its life.
-    pub fn living(process: ProcRef) -> io::Result<Option<Self>> {
-        Ok(Self::find(process)?.filter(|held| !held.is_dead()))
+    pub fn open_if_alive(process: ProcRef) -> io::Result<Option<Self>> {
+        Ok(Self::open_if_present(process)?.filter(|held| !held.is_dead()))
     }
 
     /// Holds this process while it has its number: it may have ended and left its status there.
@@ -65,7 +65,7 @@ impl PidFd {
     /// # Errors
     ///
     /// As [`Self::living`].
-    pub fn find(process: ProcRef) -> io::Result<Option<Self>> {
+    pub fn open_if_present(process: ProcRef) -> io::Result<Option<Self>> {
         match Self::open(process) {
             Ok(held) => Ok(Some(held)),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
@@ -79,19 +79,19 @@ impl PidFd {
     ///
     /// `ESRCH` when there is none; `EACCES` when it lives and what it is cannot be read; else the
     /// operating system's.
-    pub fn of_number(pid: i32) -> io::Result<Self> {
-        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
-        let number = Pid::from_raw(pid).ok_or_else(gone)?;
+    pub fn open_pid(pid: i32) -> io::Result<Self> {
+        let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
+        let number = Pid::from_raw(pid).ok_or_else(not_found)?;
         let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
         // Read under the number after it was opened: of a process that died in between this says
         // nothing, and `is_dead` tells.
         match procfs::identify(pid) {
             Some(process) => Ok(Self { fd, process }),
             // For want of another descriptor, say.
-            None if !super::poll::ready(fd.as_fd()) => {
+            None if !super::poll::is_readable(fd.as_fd()) => {
                 Err(io::Error::from_raw_os_error(libc::EACCES))
             }
-            None => Err(gone()),
+            None => Err(not_found()),
         }
     }
 
@@ -100,8 +100,8 @@ impl PidFd {
     /// # Errors
     ///
     /// As [`Self::living`].
-    pub fn find_number(pid: i32) -> io::Result<Option<Self>> {
-        match Self::of_number(pid) {
+    pub fn open_pid_if_present(pid: i32) -> io::Result<Option<Self>> {
+        match Self::open_pid(pid) {
             Ok(held) => Ok(Some(held)),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
             Err(error) => Err(error),
@@ -110,7 +110,7 @@ impl PidFd {
 
     /// Takes one that somebody has opened for `process`, and handed over.
     #[must_use]
-    pub const fn received(fd: OwnedFd, process: ProcRef) -> Self {
+    pub const fn from_fd(fd: OwnedFd, process: ProcRef) -> Self {
         Self { fd, process }
     }
 
@@ -119,7 +119,7 @@ impl PidFd {
     /// # Errors
     ///
     /// `ESRCH` when it is gone, `EPERM` when it is another user's.
-    pub fn send(&self, signal: Signal) -> io::Result<()> {
+    pub fn send_signal(&self, signal: Signal) -> io::Result<()> {
         super::signals::pidfd_send(self.fd.as_fd(), signal)
     }
 
@@ -127,7 +127,7 @@ impl PidFd {
     /// shows it and still runs.
     #[must_use]
     pub fn is_dead(&self) -> bool {
-        super::poll::ready(self.fd.as_fd())
+        super::poll::is_readable(self.fd.as_fd())
     }
 
     /// Returns how it ended, once it has, although it is nobody's child here.
@@ -135,7 +135,7 @@ impl PidFd {
     /// Asks the zombie's `/proc/PID/stat` first and, once it was reaped, the kernel's
     /// `PIDFD_GET_INFO` (Linux 6.15 and later). `None` when neither knows: it is never made up.
     #[must_use]
-    pub fn end(&self) -> Option<LeaderEnd> {
+    pub fn exit_status(&self) -> Option<LeaderEnd> {
         // Of another user's zombie an ordinary user is shown the status 0, whatever it was.
         let own = super::process::effective_uid();
         let visible = own == 0 || procfs::uid(self.process.pid) == Some(own);
@@ -143,7 +143,7 @@ impl PidFd {
             .filter(|_| visible)
             .filter(|stat| stat.start_ticks == self.process.start_ticks && stat.state == 'Z')
             .and_then(|stat| stat.exit_code);
-        zombie.or_else(|| self.reaped_status()).and_then(super::process::end_of_status)
+        zombie.or_else(|| self.reaped_status()).and_then(super::process::parse_wait_status)
     }
 
     fn reaped_status(&self) -> Option<i32> {
@@ -162,7 +162,7 @@ impl PidFd {
 /// # Errors
 ///
 /// `ENOSYS` before Linux 5.3, or whatever a sandbox answers.
-pub fn works() -> io::Result<()> {
+pub fn probe() -> io::Result<()> {
     let fd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
     // Signal 0 is none: only whether one could be sent is found out.
     // SAFETY: takes a descriptor that is open, two numbers and no pointer.
@@ -172,8 +172,8 @@ pub fn works() -> io::Result<()> {
 
 /// Whether this kernel tells the exit status of a process that is not one's child.
 #[must_use]
-pub fn tells_exit_of_strangers() -> bool {
-    let Some(own) = procfs::own() else { return false };
+pub fn reports_exit_of_non_children() -> bool {
+    let Some(own) = procfs::self_ref() else { return false };
     let Ok(held) = PidFd::open(own) else { return false };
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: as in `reaped_status`.
@@ -223,12 +223,12 @@ mod tests {
 
     use super::*;
 
-    fn is_gone(process: ProcRef) -> bool {
-        matches!(PidFd::living(process), Ok(None))
+    fn is_not_found(process: ProcRef) -> bool {
+        matches!(PidFd::open_if_alive(process), Ok(None))
     }
 
     #[test]
-    fn who_was_reaped_is_gone_although_its_group_is_not_empty() {
+    fn a_reaped_process_is_gone_although_its_group_is_not_empty() {
         let mut command = Command::new("sh");
         command.args(["-c", "exec 3<&0; (read -r _ <&3) & echo $!"]).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -237,27 +237,28 @@ mod tests {
         let mut line = String::new();
         let out = leader.stdout.take().expect("is piped");
         BufReader::new(out).read_line(&mut line).expect("text");
-        let member = PidFd::of_number(line.trim().parse().expect("a number")).expect("it lives");
+        let member = PidFd::open_pid(line.trim().parse().expect("a number")).expect("it lives");
         let process = procfs::identify(i32::try_from(leader.id()).expect("fits"));
         let process = process.expect("it was not reaped");
-        let _status = leader.wait().expect("an own child");
-        assert!(!member.is_dead() && is_gone(process));
+        let _already_ended = leader.wait().expect("an own child");
+        assert!(!member.is_dead() && is_not_found(process));
         drop(end_of_member);
-        let _ends = super::super::poll::wait(&[member.as_fd()], Some(20_000)).expect("can wait");
+        let _best_effort =
+            super::super::poll::wait_readable(&[member.as_fd()], Some(20_000)).expect("can wait");
         assert!(member.is_dead());
     }
 
     #[test]
-    fn the_number_of_a_thread_is_no_process() {
-        let own = procfs::own().expect("this process");
+    fn a_thread_id_is_not_opened_as_a_process() {
+        let own = procfs::self_ref().expect("this process");
         let (tell, told) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("is heard");
-            let _hung_up = ended.recv();
+            let _peer_gone = ended.recv();
         });
         let thread_number = told.recv().expect("is told");
-        assert!(is_gone(ProcRef { pid: thread_number, ..own }) && !is_gone(own));
+        assert!(is_not_found(ProcRef { pid: thread_number, ..own }) && !is_not_found(own));
         drop(end);
         thread.join().expect("ends");
     }

@@ -20,7 +20,12 @@ pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's: `EAGAIN` when the pipe is empty, `EINVAL` when the file's system cannot.
-pub fn move_into(pipe: impl AsFd, to: impl AsFd, offset: u64, most: usize) -> io::Result<usize> {
+pub fn splice_to_file(
+    pipe: impl AsFd,
+    to: impl AsFd,
+    offset: u64,
+    most: usize,
+) -> io::Result<usize> {
     let mut offset = offset;
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     loop {
@@ -36,7 +41,7 @@ pub fn move_into(pipe: impl AsFd, to: impl AsFd, offset: u64, most: usize) -> io
 /// # Errors
 ///
 /// The operating system's.
-pub fn make() -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn create_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
     Ok(rustix::pipe::pipe_with(flags)?)
 }
@@ -47,7 +52,7 @@ pub fn make() -> io::Result<(OwnedFd, OwnedFd)> {
 /// # Errors
 ///
 /// The operating system's: `EAGAIN` when one is empty or the other full.
-pub fn share(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
+pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     loop {
         match rustix::pipe::tee(&pipe, &with, most, how) {
@@ -63,13 +68,13 @@ pub fn share(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize>
 /// # Errors
 ///
 /// The operating system's.
-pub fn drop_from(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()> {
+pub fn discard(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
-    let mut left = bytes;
-    while left > 0 {
-        match rustix::pipe::splice(&pipe, None, &null, None, left, how) {
+    let mut remaining = bytes;
+    while remaining > 0 {
+        match rustix::pipe::splice(&pipe, None, &null, None, remaining, how) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => left -= count,
+            Ok(count) => remaining -= count,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -82,6 +87,6 @@ pub fn drop_from(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<(
 /// # Errors
 ///
 /// The operating system's.
-pub fn held(pipe: impl AsFd) -> io::Result<u64> {
+pub fn buffered_bytes(pipe: impl AsFd) -> io::Result<u64> {
     Ok(rustix::io::ioctl_fionread(pipe)?)
 }

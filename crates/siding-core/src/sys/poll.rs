@@ -6,11 +6,11 @@ use std::os::fd::BorrowedFd;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// Bytes that a pipe takes at once when it can be written: it has a free page then (pipe(7), PIPE_BUF).
-pub const PIPE_BLOCK: usize = 4096;
+pub const PIPE_BLOCK_BYTES: usize = 4096;
 
 /// Whether the descriptor can be read, or has ended, right now.
 #[must_use]
-pub fn ready(fd: BorrowedFd<'_>) -> bool {
+pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
@@ -24,15 +24,15 @@ pub fn ready(fd: BorrowedFd<'_>) -> bool {
 /// # Errors
 ///
 /// The operating system's.
-pub fn wait(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Result<Vec<bool>> {
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    poll(&mut polled, timeout_ms)?;
+    poll_fds(&mut polled, timeout_ms)?;
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
 /// Waits. An interruption by a signal leaves nothing ready.
-fn poll(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
+fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
     let timeout = timeout_ms.map(|ms| Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(ms % 1000).unwrap_or(0) * 1_000_000,
@@ -50,7 +50,7 @@ fn poll(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
 /// Whether nobody reads any more what is written to `fd`: the other end of its pipe or socket is
 /// closed. Others are always read.
 #[must_use]
-pub fn is_unread(fd: BorrowedFd<'_>) -> bool {
+pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
@@ -62,7 +62,7 @@ pub fn is_unread(fd: BorrowedFd<'_>) -> bool {
 /// # Errors
 ///
 /// The operating system's.
-pub fn wait_beside(
+pub fn wait_readable_or_closed(
     fds: &[BorrowedFd<'_>],
     out: BorrowedFd<'_>,
     timeout_ms: Option<u64>,
@@ -70,7 +70,7 @@ pub fn wait_beside(
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     polled.push(PollFd::from_borrowed_fd(out, PollFlags::empty()));
-    poll(&mut polled, timeout_ms)?;
+    poll_fds(&mut polled, timeout_ms)?;
     Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
@@ -81,7 +81,7 @@ pub fn wait_beside(
 /// # Errors
 ///
 /// The operating system's.
-pub fn wait_to_write(
+pub fn wait_readable_or_writable(
     fds: &[BorrowedFd<'_>],
     out: BorrowedFd<'_>,
     timeout_ms: Option<u64>,
@@ -89,7 +89,7 @@ pub fn wait_to_write(
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     polled.push(PollFd::from_borrowed_fd(out, PollFlags::OUT));
-    poll(&mut polled, timeout_ms)?;
+    poll_fds(&mut polled, timeout_ms)?;
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
@@ -98,7 +98,7 @@ pub fn wait_to_write(
 /// # Errors
 ///
 /// The operating system's.
-pub fn writable(fd: BorrowedFd<'_>, timeout_ms: u64) -> io::Result<bool> {
+pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ms: u64) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
     let timeout = Timespec {
         tv_sec: i64::try_from(timeout_ms / 1000).unwrap_or(i64::MAX),

@@ -19,33 +19,33 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Sets the name that `ps` shows, at most 15 bytes.
 pub fn set_name(name: &std::ffi::CStr) {
     // The name is only for people.
-    let _unnamed = rustix::thread::set_name(name);
+    let _best_effort = rustix::thread::set_name(name);
 }
 
 /// The command line that others see of this process. After a fork it is the one of whoever it was
 /// forked from, until it is overwritten.
 #[derive(Debug)]
-pub struct Title {
+pub struct ProcessTitle {
     /// Where the arguments lie in this process's memory, and the bytes that a title may take.
     arguments: Range<usize>,
-    room: usize,
+    max_len: usize,
 }
 
-impl Title {
+impl ProcessTitle {
     /// Finds it. `None` without `/proc`, where nobody could see it.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let (arguments, environment) = super::procfs::own_strings()?;
+        let (arguments, environment) = super::procfs::self_string_ranges()?;
         // The kernel shows a title that runs over its end into the environment behind it.
         let whole =
             if environment.start == arguments.end { environment.end } else { arguments.end };
         let room = whole.checked_sub(arguments.start + 1)?;
-        Some(Self { arguments, room })
+        Some(Self { arguments, max_len: room })
     }
 
     /// Overwrites it.
     pub fn set(&self, title: &str) {
-        let Self { arguments, room } = self;
+        let Self { arguments, max_len: room } = self;
         let shown = &title.as_bytes()[..title.len().min(*room)];
         let place = std::ptr::with_exposed_provenance_mut::<u8>(arguments.start);
         // SAFETY: the kernel says that these addresses are this process's own arguments, and directly
@@ -74,7 +74,7 @@ pub fn effective_uid() -> u32 {
 /// What the children of this process that have ended had used, with all below them that was waited
 /// for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct ChildUsage {
     /// User and system time, in milliseconds.
     pub cpu_ms: u64,
     /// Most resident memory of any one of them, in bytes.
@@ -83,15 +83,15 @@ pub struct Ended {
 
 /// Returns what those that have ended had used. The kernel counts it as they are waited for.
 #[must_use]
-pub fn ended_use() -> Ended {
+pub fn ended_children_usage() -> ChildUsage {
     // SAFETY: all zero is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid place for one `rusage` for the whole call.
-    let _cannot_fail = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let _best_effort = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     let ms = |time: libc::timeval| {
         u64::try_from(time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_usec / 1_000))
     };
-    Ended {
+    ChildUsage {
         cpu_ms: ms(usage.ru_utime).unwrap_or(0) + ms(usage.ru_stime).unwrap_or(0),
         // In units of 1024 bytes (getrusage(2)).
         resident_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
@@ -100,7 +100,7 @@ pub fn ended_use() -> Ended {
 
 /// What one look for a dead child found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reaped {
+pub enum ReapResult {
     /// This child is gone now, and this was its end.
     Child {
         /// Process number.
@@ -109,7 +109,7 @@ pub enum Reaped {
         end: LeaderEnd,
     },
     /// Children live, none is dead.
-    NoneDead,
+    NoneExited,
     /// There is no child at all. In a subreaper this proves that nothing below it lives.
     NoChildren,
 }
@@ -119,22 +119,24 @@ pub enum Reaped {
 /// # Errors
 ///
 /// The operating system's, other than `ECHILD`.
-pub fn reap_one() -> io::Result<Reaped> {
+pub fn reap_one() -> io::Result<ReapResult> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is a valid place for one int for the whole call.
         let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
         if pid > 0 {
-            let end = end_of_status(status).unwrap_or_else(|| LeaderEnd::Unknown {
+            let end = parse_wait_status(status).unwrap_or_else(|| LeaderEnd::Unknown {
                 why: format!("wait status {status:#x} is neither an exit nor a signal"),
             });
-            return Ok(Reaped::Child { pid, end });
+            return Ok(ReapResult::Child { pid, end });
         }
         if pid == 0 {
-            return Ok(Reaped::NoneDead);
+            return Ok(ReapResult::NoneExited);
         }
         match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Reaped::NoChildren),
+            error if error.raw_os_error() == Some(libc::ECHILD) => {
+                return Ok(ReapResult::NoChildren);
+            }
             error if error.raw_os_error() == Some(libc::EINTR) => {}
             error => return Err(error),
         }
@@ -143,7 +145,7 @@ pub fn reap_one() -> io::Result<Reaped> {
 
 /// Returns what a wait status says, `None` when it is no end.
 #[must_use]
-pub fn end_of_status(status: i32) -> Option<LeaderEnd> {
+pub fn parse_wait_status(status: i32) -> Option<LeaderEnd> {
     if libc::WIFEXITED(status) {
         let code = u8::try_from(libc::WEXITSTATUS(status)).ok()?;
         return Some(LeaderEnd::Exited { code });
@@ -160,11 +162,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_of_137_is_not_a_kill() {
-        assert_eq!(end_of_status(137 << 8), Some(LeaderEnd::Exited { code: 137 }));
+    fn an_exit_code_of_137_is_not_a_kill() {
+        assert_eq!(parse_wait_status(137 << 8), Some(LeaderEnd::Exited { code: 137 }));
         let killed = Signal::from_number(9).map(|signal| LeaderEnd::Signaled { signal, by: None });
-        assert_eq!(end_of_status(9), killed);
-        assert_eq!(end_of_status(9 | 0x80), killed, "with a core file");
-        assert_eq!(end_of_status(0x137f), None, "stopped, not ended");
+        assert_eq!(parse_wait_status(9), killed);
+        assert_eq!(parse_wait_status(9 | 0x80), killed, "with a core file");
+        assert_eq!(parse_wait_status(0x137f), None, "stopped, not ended");
     }
 }

@@ -9,7 +9,7 @@ use siding_model::process::{BootId, ProcRef};
 
 /// The fields of `/proc/PID/stat` that siding uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcessStat {
     /// State letter.
     pub state: char,
     /// Parent.
@@ -52,7 +52,7 @@ fn try_read_into<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b [u
 
 /// Whether this process lacks something that a read needs: a descriptor, or kernel memory. Then the
 /// read tells nothing about the process that it asked for.
-fn is_scarcity(error: &std::io::Error) -> bool {
+fn is_out_of_resources(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
     errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno))
@@ -60,12 +60,12 @@ fn is_scarcity(error: &std::io::Error) -> bool {
 
 /// Returns the process's stat, `None` when there is no such process.
 #[must_use]
-pub fn stat(pid: i32) -> Option<Stat> {
+pub fn stat(pid: i32) -> Option<ProcessStat> {
     let mut buffer = [0; 1024];
     parse_stat(read_into(&format!("/proc/{pid}/stat"), &mut buffer)?)
 }
 
-fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+fn parse_stat(bytes: &[u8]) -> Option<ProcessStat> {
     // The name may hold anything, also `)` and spaces; the last `)` ends it.
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
@@ -75,7 +75,7 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let rest: Vec<&str> = fields.collect();
     let field = |number: usize| rest.get(number - 4).copied();
     let number = |at: usize| field(at)?.parse::<u64>().ok();
-    Some(Stat {
+    Some(ProcessStat {
         state,
         ppid: field(4)?.parse().ok()?,
         pgrp: field(5)?.parse().ok()?,
@@ -95,23 +95,23 @@ pub fn identify(pid: i32) -> Option<ProcRef> {
 
 /// Returns the identity of this process.
 #[must_use]
-pub fn own() -> Option<ProcRef> {
+pub fn self_ref() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
 }
 
 /// Returns where the strings of this process's arguments and of its environment lie in its memory.
-pub(super) fn own_strings() -> Option<(Range<usize>, Range<usize>)> {
-    let [from, to, first, last] = own_addresses(48)?;
+pub(super) fn self_string_ranges() -> Option<(Range<usize>, Range<usize>)> {
+    let [from, to, first, last] = self_stat_addresses(48)?;
     Some((from..to, first..last))
 }
 
 /// Returns where the first stack of this process began: above lies what the kernel has put there.
-pub(super) fn own_stack_start() -> Option<usize> {
-    own_addresses(28).map(|[start]| start)
+pub(super) fn self_stack_start() -> Option<usize> {
+    self_stat_addresses(28).map(|[start]| start)
 }
 
 /// Returns addresses that proc_pid_stat(5) shows of this process, from this field on.
-fn own_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
+fn self_stat_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
     let mut buffer = [0; 1024];
     let bytes = read_into("/proc/self/stat", &mut buffer)?;
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
@@ -130,7 +130,7 @@ fn own_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn own_groups() -> std::io::Result<String> {
+pub fn self_cgroups() -> std::io::Result<String> {
     // The file says that it is empty. With room for a usual one it is read in one call.
     let mut text = String::with_capacity(4096);
     std::fs::File::open("/proc/self/cgroup")?.take(u64::MAX).read_to_string(&mut text)?;
@@ -200,24 +200,26 @@ pub fn birthmark(pid: i32) -> Option<Birthmark> {
 ///
 /// `EMFILE`, `ENFILE` or `ENOMEM`: the process may have a mark.
 pub fn read_birthmark(pid: i32) -> std::io::Result<Option<Birthmark>> {
-    match super::limit::hard_rttime(pid) {
+    match super::birthmark::hard_rttime(pid) {
         Ok(limit) => Ok(limit.map(Birthmark)),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => birthmark_shown(pid),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            birthmark_from_limits_file(pid)
+        }
         Err(_) => Ok(None),
     }
 }
 
-fn birthmark_shown(pid: i32) -> std::io::Result<Option<Birthmark>> {
+fn birthmark_from_limits_file(pid: i32) -> std::io::Result<Option<Birthmark>> {
     let mut buffer = [0; 2048];
     match try_read_into(&format!("/proc/{pid}/limits"), &mut buffer) {
-        Ok(text) => Ok(birthmark_in(text)),
-        Err(error) if is_scarcity(&error) => Err(error),
+        Ok(text) => Ok(parse_birthmark(text)),
+        Err(error) if is_out_of_resources(&error) => Err(error),
         // It is gone, or hidden (proc(5), hidepid).
         Err(_) => Ok(None),
     }
 }
 
-fn birthmark_in(limits: &[u8]) -> Option<Birthmark> {
+fn parse_birthmark(limits: &[u8]) -> Option<Birthmark> {
     let text = std::str::from_utf8(limits).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     // Soft limit, hard limit, unit. The soft one may be lowered at will, the hard one is the mark.
@@ -234,7 +236,7 @@ pub fn uid(pid: i32) -> Option<u32> {
 /// Returns the user whose a process is, `None` when its real, effective and saved users differ, or
 /// when it is gone. Unlike [`uid`], also of a process that does not show its memory.
 #[must_use]
-pub fn only_uid(pid: i32) -> Option<u32> {
+pub fn single_uid(pid: i32) -> Option<u32> {
     let mut buffer = [0; 1024];
     let bytes = read_into(&format!("/proc/{pid}/status"), &mut buffer)?;
     // The name of the process comes first, has no newline in it, and may not be UTF-8.
@@ -247,7 +249,7 @@ pub fn only_uid(pid: i32) -> Option<u32> {
 
 /// Returns the words of a process's command line, of at most `max` bytes, and its name.
 #[must_use]
-pub fn words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
+pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
     let mut buffer = vec![0; max];
     let bytes = read_into(&format!("/proc/{pid}/cmdline"), &mut buffer)?;
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
@@ -258,13 +260,13 @@ pub fn words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect(),
     };
-    Some((words, name(pid)?))
+    Some((words, process_name(pid)?))
 }
 
 /// Returns the words of a process's command line joined by blanks, as far as `buffer` has room.
 /// `None` when the process is gone.
 #[must_use]
-pub fn joined_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
+pub fn joined_command_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
     let len = read_into(&format!("/proc/{pid}/cmdline"), buffer)?.len();
     let words = &mut buffer[..len];
     let len = if words.ends_with(b"\0") { len - 1 } else { len };
@@ -275,14 +277,14 @@ pub fn joined_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
 
 /// Returns the name of a process, at most 15 bytes of it.
 #[must_use]
-pub fn name(pid: i32) -> Option<String> {
+pub fn process_name(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
 /// Returns the path of the program that a process executes, `None` when this process may not look.
 #[must_use]
-pub fn program(pid: i32) -> Option<String> {
+pub fn executable_path(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let path = path.to_string_lossy();
     // Of one that was replaced since.
@@ -291,13 +293,13 @@ pub fn program(pid: i32) -> Option<String> {
 
 /// Returns the file name of that program.
 #[must_use]
-pub fn program_name(pid: i32) -> Option<String> {
-    Some(program(pid)?.rsplit('/').next()?.to_owned())
+pub fn executable_name(pid: i32) -> Option<String> {
+    Some(executable_path(pid)?.rsplit('/').next()?.to_owned())
 }
 
 /// Returns the working directory of a process, `None` when this process may not look.
 #[must_use]
-pub fn directory(pid: i32) -> Option<String> {
+pub fn working_directory(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     Some(path.to_string_lossy().into_owned())
 }
@@ -305,14 +307,14 @@ pub fn directory(pid: i32) -> Option<String> {
 /// Returns how many bytes a process, with all that it has waited for, has passed to `write` and its
 /// like. `None` when this process may not look.
 #[must_use]
-pub fn written_bytes(pid: i32) -> Option<u64> {
+pub fn write_bytes_total(pid: i32) -> Option<u64> {
     io_count(pid, "wchar: ")
 }
 
 /// Returns how many bytes a process, with all that it has waited for, has had written to disks. `None`
 /// when this process may not look.
 #[must_use]
-pub fn stored_bytes(pid: i32) -> Option<u64> {
+pub fn disk_write_bytes(pid: i32) -> Option<u64> {
     io_count(pid, "write_bytes: ")
 }
 
@@ -331,7 +333,7 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
     let mut buffer = vec![0; max];
     let bytes = read_into(&format!("/proc/{pid}/cmdline"), &mut buffer)?;
     if bytes.is_empty() {
-        return Some(format!("[{}]", name(pid)?));
+        return Some(format!("[{}]", process_name(pid)?));
     }
     let words: Vec<_> = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
     Some(words.join(" ").trim_end().to_owned())
@@ -339,7 +341,7 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
 
 /// Returns how many descriptors a process has open, zero when they may not be counted.
 #[must_use]
-pub fn open_descriptors(pid: i32) -> u64 {
+pub fn count_open_descriptors(pid: i32) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let path = format!("/proc/{pid}/fd");
     // Since Linux 6.2 the directory's size is their number (proc_pid_fd(5)).
@@ -350,7 +352,7 @@ pub fn open_descriptors(pid: i32) -> u64 {
 /// Returns the proportional set size of a process in bytes: each page counts for as much as its
 /// share. `None` when this process may not look.
 #[must_use]
-pub fn proportional_bytes(pid: i32) -> Option<u64> {
+pub fn pss_bytes(pid: i32) -> Option<u64> {
     let mut buffer = [0; 1024];
     let text = read_into(&format!("/proc/{pid}/smaps_rollup"), &mut buffer)?;
     let text = std::str::from_utf8(text).ok()?;
@@ -373,7 +375,7 @@ pub fn boot_id() -> std::io::Result<BootId> {
 /// Returns the number under which `/proc` shows this process: not its own where `/proc` is of another
 /// PID namespace. `None` where `/proc` does not say.
 #[must_use]
-pub fn self_link() -> Option<i32> {
+pub fn self_pid_in_proc() -> Option<i32> {
     std::fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
@@ -412,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_name_does_not_shift_the_fields() {
+    fn a_process_name_with_parentheses_does_not_shift_the_fields() {
         let line = b"7 (a) S 1 2) R 1 7 7 0 -1 4194304 0 0 0 0 3 4 0 0 20 0 1 0 99 0 0";
         let stat = parse_stat(line).expect("parses");
         assert_eq!((stat.state, stat.ppid, stat.cpu_ticks, stat.start_ticks), ('R', 1, 7, 99));
@@ -420,30 +422,33 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_read_a_mark_agree() {
+    fn prlimit_and_proc_limits_give_the_same_birthmark() {
         for pid in all_pids() {
-            let asked = super::super::limit::hard_rttime(pid);
-            let shown = birthmark_shown(pid);
+            let asked = super::super::birthmark::hard_rttime(pid);
+            let shown = birthmark_from_limits_file(pid);
             // Either may find it gone.
             if let (Ok(Some(asked)), Ok(Some(shown))) = (asked, shown) {
                 assert_eq!(Birthmark(asked), shown, "process {pid}");
             }
         }
-        let own = own().expect("is there").pid;
-        let asked = super::super::limit::hard_rttime(own).expect("is allowed");
-        assert_eq!(asked.map(Birthmark), birthmark_shown(own).expect("a descriptor is free"));
+        let own = self_ref().expect("is there").pid;
+        let asked = super::super::birthmark::hard_rttime(own).expect("is allowed");
+        assert_eq!(
+            asked.map(Birthmark),
+            birthmark_from_limits_file(own).expect("a descriptor is free")
+        );
     }
 
     /// Another user's mark is read from a file. Runs in a process of its own, because it takes every
     /// descriptor.
     #[test]
-    fn a_mark_that_no_descriptor_is_left_to_read_is_not_called_missing() {
-        const INNER: &str = "sys::procfs::tests::with_all_descriptors_taken";
+    fn a_birthmark_unreadable_for_lack_of_descriptors_is_an_error() {
+        const INNER_TEST: &str = "sys::procfs::tests::with_all_descriptors_taken";
         let this = std::env::current_exe().expect("it runs");
         let line = "ulimit -n 32; exec \"$0\" \"$@\"";
         let mut inner = std::process::Command::new("bash");
         let done =
-            inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", INNER]).output();
+            inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", INNER_TEST]).output();
         let done = done.expect("there is a bash");
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success() && said.contains("1 passed"), "{said}");
@@ -452,30 +457,33 @@ mod tests {
     #[test]
     #[ignore = "takes every descriptor of its process"]
     fn with_all_descriptors_taken() {
-        let own = own().expect("is there").pid;
+        let own = self_ref().expect("is there").pid;
         let open = || std::fs::File::open("/dev/null");
         let taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
-        let shown = birthmark_shown(own);
+        let shown = birthmark_from_limits_file(own);
         drop(taken);
-        assert!(shown.is_err_and(|error| is_scarcity(&error)));
-        assert!(birthmark_shown(own).is_ok());
-        assert!(birthmark_shown(i32::MAX).is_ok_and(|mark| mark.is_none()), "it is gone");
+        assert!(shown.is_err_and(|error| is_out_of_resources(&error)));
+        assert!(birthmark_from_limits_file(own).is_ok());
+        assert!(
+            birthmark_from_limits_file(i32::MAX).is_ok_and(|mark| mark.is_none()),
+            "it is gone"
+        );
     }
 
     #[test]
     fn this_process_runs_and_has_a_command_line() {
-        let own = own().expect("is there");
-        assert!(open_descriptors(own.pid) >= 3 && open_descriptors(i32::MAX) == 0);
-        assert!(proportional_bytes(own.pid).is_some_and(|bytes| bytes > 100_000));
+        let own = self_ref().expect("is there");
+        assert!(count_open_descriptors(own.pid) >= 3 && count_open_descriptors(i32::MAX) == 0);
+        assert!(pss_bytes(own.pid).is_some_and(|bytes| bytes > 100_000));
         assert!(is_running(own));
         assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
         assert!(command_line(own.pid, 256).expect("is there").contains("siding"));
         let mut buffer = [0; 4096];
-        let joined = joined_words(own.pid, &mut buffer).expect("is there").into_owned();
-        let (words, name) = words(own.pid, 4096).expect("is there");
+        let joined = joined_command_words(own.pid, &mut buffer).expect("is there").into_owned();
+        let (words, name) = command_words(own.pid, 4096).expect("is there");
         assert_eq!(joined, words.join(" "));
         assert!(words[0].contains("siding") && name.contains("siding"), "{words:?} {name}");
-        assert_eq!(only_uid(own.pid), Some(crate::sys::process::effective_uid()));
+        assert_eq!(single_uid(own.pid), Some(crate::sys::process::effective_uid()));
         assert!(boot_id().expect("is there").0.len() >= 32);
     }
 }

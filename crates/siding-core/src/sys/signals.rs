@@ -28,7 +28,7 @@ pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
 ///
 /// The operating system's.
 pub fn send_to_child(pid: i32, signal: Signal) -> io::Result<()> {
-    kill(pid, signal)
+    kill_pid(pid, signal)
 }
 
 /// Sends a signal to a process group.
@@ -43,19 +43,19 @@ pub fn send_to_group(pgrp: i32, signal: Signal) -> io::Result<()> {
         // kill(-1) is everybody and kill(0) is ourselves.
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
-    kill(-pgrp, signal)
+    kill_pid(-pgrp, signal)
 }
 
-fn kill(pid: i32, signal: Signal) -> io::Result<()> {
+fn kill_pid(pid: i32, signal: Signal) -> io::Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::kill(pid, signal.number()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Stops this process until somebody continues it.
-pub fn stop_oneself() {
+pub fn stop_self() {
     // SAFETY: no memory is passed.
-    let _always_works = unsafe { libc::raise(libc::SIGSTOP) };
+    let _best_effort = unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 /// Signals of this process, as a descriptor that becomes readable.
@@ -75,7 +75,7 @@ impl SignalFd {
     ///
     /// The operating system's.
     pub fn block(signals: &[Signal]) -> io::Result<Self> {
-        let set = set_of(signals);
+        let set = signal_set(signals);
         // SAFETY: `set` is initialized and outlives both calls.
         let fd = unsafe {
             if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
@@ -92,12 +92,12 @@ impl SignalFd {
 
     /// Takes all pending signals. Several of one kind may have become one.
     #[must_use]
-    pub fn take(&self) -> Vec<Signal> {
-        const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+    pub fn read_pending(&self) -> Vec<Signal> {
+        const SIGINFO_BYTES: usize = size_of::<libc::signalfd_siginfo>();
         let mut taken = Vec::new();
-        let mut buffer = [0_u8; SIZE * 8];
+        let mut buffer = [0_u8; SIGINFO_BYTES * 8];
         while let Ok(count) = rustix::io::read(&self.0, &mut buffer) {
-            for entry in buffer[..count].chunks_exact(SIZE) {
+            for entry in buffer[..count].chunks_exact(SIGINFO_BYTES) {
                 // `ssi_signo` is the first field, 32 bits in native order.
                 let number = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
                 taken.extend(Signal::from_number(number));
@@ -110,7 +110,7 @@ impl SignalFd {
     }
 }
 
-fn set_of(signals: &[Signal]) -> libc::sigset_t {
+fn signal_set(signals: &[Signal]) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: sigemptyset initializes the whole set, sigaddset changes an initialized one.
     unsafe {

@@ -10,8 +10,10 @@ use std::ptr;
 
 use siding_model::id::Birthmark;
 
-use super::borrowed::{block_no_signals, borrow_and_run, borrowing, fail, wait_for};
-use super::confine::{Confinement, Failed, Refused};
+use super::net_sandbox::{NetSandbox, SandboxError, SandboxFailure};
+use super::vfork::{
+    exit_with_errno, unblock_all_signals, vfork_and_run, wait_for_child, with_vfork_stack,
+};
 
 /// A program to execute, ready for a child that may not allocate.
 #[derive(Debug)]
@@ -69,13 +71,13 @@ impl Program {
     /// # Errors
     ///
     /// [`ZeroByte`].
-    pub fn at(path: &str, argv: &[String]) -> Result<Self, ZeroByte> {
+    pub fn at_path(path: &str, argv: &[String]) -> Result<Self, ZeroByte> {
         let argv = argv.iter().map(|word| c_string(word)).collect::<Result<_, _>>()?;
         Ok(Self { candidates: vec![c_string(path)?], argv, script_argv: Vec::new() })
     }
 }
 
-fn pointers(words: &[CString]) -> Vec<*const c_char> {
+fn c_pointers(words: &[CString]) -> Vec<*const c_char> {
     words.iter().map(|word| word.as_ptr()).chain(std::iter::once(ptr::null())).collect()
 }
 
@@ -91,14 +93,14 @@ pub struct Leader<'a> {
     /// Its descriptors 0, 1 and 2.
     pub stdio: [BorrowedFd<'a>; 3],
     /// Descriptors it inherits under the numbers they have.
-    pub kept: &'a [BorrowedFd<'a>],
+    pub inherited_fds: &'a [BorrowedFd<'a>],
     /// Its birthmark, where one can be given.
     pub birthmark: Option<Birthmark>,
     /// Directory of the control group that it is to be in, where there is one. When it cannot
     /// enter it starts all the same.
-    pub group: Option<BorrowedFd<'a>>,
+    pub cgroup: Option<BorrowedFd<'a>>,
     /// What it is confined to. When it cannot be it does not start.
-    pub confinement: Option<&'a Confinement>,
+    pub net_sandbox: Option<&'a NetSandbox>,
 }
 
 /// What the child function of [`leader`] works on.
@@ -109,14 +111,14 @@ struct LeaderArgs<'a> {
     environment: Vec<*const c_char>,
     cwd: RawFd,
     stdio: [RawFd; 3],
-    kept: Vec<RawFd>,
+    inherited_fds: Vec<RawFd>,
     birthmark: Option<u64>,
     /// A control group to enter, when it was not born there.
-    group: Option<RawFd>,
-    confinement: Option<&'a Confinement>,
-    unconfined: Option<Failed>,
+    cgroup: Option<RawFd>,
+    net_sandbox: Option<&'a NetSandbox>,
+    sandbox_failure: Option<SandboxFailure>,
     /// Whether the child has come to run at all.
-    born: bool,
+    has_run: bool,
     errno: c_int,
 }
 
@@ -127,36 +129,36 @@ struct LeaderArgs<'a> {
 ///
 /// The operating system's reason why nothing was started, as exec gave it; a [`Refused`] when it could
 /// not be confined.
-pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
+pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     let program = leader.program;
     let mut args = LeaderArgs {
         candidates: program.candidates.iter().map(|path| path.as_ptr()).collect(),
-        argv: pointers(&program.argv),
-        script_argv: pointers(&program.script_argv),
-        environment: pointers(leader.environment),
+        argv: c_pointers(&program.argv),
+        script_argv: c_pointers(&program.script_argv),
+        environment: c_pointers(leader.environment),
         cwd: leader.cwd.as_raw_fd(),
         stdio: leader.stdio.map(|fd| fd.as_raw_fd()),
-        kept: leader.kept.iter().map(AsRawFd::as_raw_fd).collect(),
+        inherited_fds: leader.inherited_fds.iter().map(AsRawFd::as_raw_fd).collect(),
         birthmark: leader.birthmark.map(|mark| mark.0),
-        group: None,
-        confinement: leader.confinement,
-        unconfined: None,
-        born: false,
+        cgroup: None,
+        net_sandbox: leader.net_sandbox,
+        sandbox_failure: None,
+        has_run: false,
         errno: 0,
     };
-    let pid = match leader.group.and_then(|group| born_into(group, &mut args)) {
+    let pid = match leader.cgroup.and_then(|group| clone_leader_into_cgroup(group, &mut args)) {
         Some(pid) => pid,
         None => {
-            args.group = leader.group.map(|group| group.as_raw_fd());
-            borrow_and_run(run_leader, (&raw mut args).cast(), libc::SIGCHLD)?
+            args.cgroup = leader.cgroup.map(|group| group.as_raw_fd());
+            vfork_and_run(run_leader, (&raw mut args).cast(), libc::SIGCHLD)?
         }
     };
-    if args.errno == 0 && args.unconfined.is_none() {
+    if args.errno == 0 && args.sandbox_failure.is_none() {
         return Ok(pid);
     }
-    wait_for(pid);
-    if let Some(failed) = args.unconfined {
-        return Err(io::Error::other(Refused::from(failed)));
+    wait_for_child(pid);
+    if let Some(failed) = args.sandbox_failure {
+        return Err(io::Error::other(SandboxError::from(failed)));
     }
     Err(io::Error::from_raw_os_error(args.errno))
 }
@@ -165,17 +167,17 @@ pub fn leader(leader: &Leader<'_>) -> io::Result<i32> {
 /// Linux 5.7, behind a filter of system calls, and when this process's own group was killed once.
 /// The kernel then takes the child for a latecomer to that kill, and it never runs (seen on
 /// Linux 6.18).
-fn born_into(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
+fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
     let place: *mut LeaderArgs<'_> = args;
-    let pid = borrowing(|stack| {
+    let pid = with_vfork_stack(|stack| {
         // SAFETY: as in `borrow_and_run`.
-        unsafe { super::clone3::into_group(group, stack, run_leader, place.cast()) }
+        unsafe { super::clone3::clone_into_cgroup(group, stack, run_leader, place.cast()) }
     });
     let pid = pid.ok()?;
-    if args.born {
+    if args.has_run {
         return Some(pid);
     }
-    wait_for(pid);
+    wait_for_child(pid);
     None
 }
 
@@ -185,30 +187,30 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
     // exec or _exit. Only system calls follow; nothing allocates, locks or unwinds.
     unsafe {
         let args = &mut *args.cast::<LeaderArgs<'_>>();
-        args.born = true;
-        if let Some(group) = args.group {
-            enter(group);
+        args.has_run = true;
+        if let Some(group) = args.cgroup {
+            enter_cgroup(group);
         }
         libc::setsid();
         // The shim itself was started with default actions ([`super::detached`]); only what Rust's own
         // start ignores is to be undone.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        block_no_signals();
+        unblock_all_signals();
         if let Some(mark) = args.birthmark {
             let limit = libc::rlimit { rlim_cur: mark, rlim_max: mark };
             libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit);
         }
         prefer_for_oom();
-        if libc::fchdir(args.cwd) != 0 || !place_stdio(args.stdio) {
-            return fail(&mut args.errno);
+        if libc::fchdir(args.cwd) != 0 || !set_up_stdio(args.stdio) {
+            return exit_with_errno(&mut args.errno);
         }
-        if let Some(confinement) = args.confinement
+        if let Some(confinement) = args.net_sandbox
             && let Err(failed) = confinement.enter()
         {
-            args.unconfined = Some(failed);
+            args.sandbox_failure = Some(failed);
             libc::_exit(127);
         }
-        for fd in &args.kept {
+        for fd in &args.inherited_fds {
             libc::fcntl(*fd, libc::F_SETFD, 0);
         }
         args.errno = execute(args);
@@ -269,7 +271,7 @@ unsafe fn prefer_for_oom() {
 /// # Safety
 ///
 /// Only in a child that shares its parent's memory.
-unsafe fn enter(group: RawFd) {
+unsafe fn enter_cgroup(group: RawFd) {
     // SAFETY: constant strings; the descriptor is closed again.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CLOEXEC;
@@ -284,7 +286,7 @@ unsafe fn enter(group: RawFd) {
 /// # Safety
 ///
 /// Only in a child that shares its parent's memory.
-unsafe fn place_stdio(stdio: [RawFd; 3]) -> bool {
+unsafe fn set_up_stdio(stdio: [RawFd; 3]) -> bool {
     // SAFETY: only system calls. The sources are above 2, so no copy overwrites a later source.
     unsafe { (0..).zip(stdio).all(|(number, fd)| libc::dup2(fd, number) >= 0) }
 }

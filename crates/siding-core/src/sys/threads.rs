@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 /// What `/proc/PID/stat` tells about a process and its first thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcessStatus {
     /// State letter.
     pub state: char,
     /// Parent.
@@ -16,9 +16,9 @@ pub struct Status {
     /// Process group in that terminal's foreground.
     pub foreground: i32,
     /// User and system time of all its threads, in clock ticks.
-    pub own_ticks: u64,
+    pub self_ticks: u64,
     /// The same of its children that were waited for.
-    pub reaped_ticks: u64,
+    pub children_ticks: u64,
     /// How many threads it has.
     pub threads: u32,
     /// Start, in clock ticks since boot.
@@ -29,7 +29,7 @@ pub struct Status {
     name: [u8; 16],
 }
 
-impl Status {
+impl ProcessStatus {
     /// Whether this is its name.
     #[must_use]
     pub fn is_named(&self, name: &[u8]) -> bool {
@@ -39,20 +39,20 @@ impl Status {
 }
 
 /// Reads a small file of `/proc` into `buffer`. One read gives all of it.
-fn read<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b str> {
+fn read_small_file<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b str> {
     let count = std::fs::File::open(path)?.read(buffer)?;
     std::str::from_utf8(&buffer[..count]).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Returns a process's status, `None` when there is no such process.
 #[must_use]
-pub fn status(pid: i32) -> Option<Status> {
+pub fn status(pid: i32) -> Option<ProcessStatus> {
     let mut buffer = [0; 1024];
     let count = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
-    parse(&buffer[..count])
+    parse_status(&buffer[..count])
 }
 
-fn parse(bytes: &[u8]) -> Option<Status> {
+fn parse_status(bytes: &[u8]) -> Option<ProcessStatus> {
     // The name may hold anything, also `)` and spaces; the last `)` ends it.
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     let begin = bytes.iter().position(|&byte| byte == b'(')? + 1;
@@ -68,14 +68,14 @@ fn parse(bytes: &[u8]) -> Option<Status> {
     }
     let field = |number: usize| fields[number - 3];
     let ticks = |number: usize| field(number).parse::<u64>().ok();
-    Some(Status {
+    Some(ProcessStatus {
         state: field(3).chars().next()?,
         parent: field(4).parse().ok()?,
         group: field(5).parse().ok()?,
         terminal: field(7).parse().ok()?,
         foreground: field(8).parse().ok()?,
-        own_ticks: ticks(14)? + ticks(15)?,
-        reaped_ticks: ticks(16)?.saturating_add(ticks(17)?),
+        self_ticks: ticks(14)? + ticks(15)?,
+        children_ticks: ticks(16)?.saturating_add(ticks(17)?),
         threads: field(20).parse().ok()?,
         start_ticks: ticks(22)?,
         resident_bytes: ticks(24)?.saturating_mul(rustix::param::page_size() as u64),
@@ -85,18 +85,18 @@ fn parse(bytes: &[u8]) -> Option<Status> {
 
 /// Where a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ThreadLocation {
     /// On a processor, or waiting for one.
     Running,
     /// In a system call, with its arguments.
-    Call {
+    Syscall {
         /// Number of the call.
         number: i64,
         /// Its arguments.
         arguments: [u64; 6],
     },
     /// In the kernel, but in no system call: a page fault.
-    Elsewhere,
+    InKernel,
 }
 
 /// Returns where a thread is.
@@ -105,27 +105,27 @@ pub enum Place {
 ///
 /// `EACCES`, `EPERM` when this process may not look (ptrace(2), `PTRACE_MODE_ATTACH`), `ENOENT`
 /// when there is no such thread, or no such file.
-pub fn place(pid: i32, tid: i32) -> io::Result<Place> {
+pub fn thread_location(pid: i32, tid: i32) -> io::Result<ThreadLocation> {
     let mut buffer = [0; 256];
-    let text = read(&format!("/proc/{pid}/task/{tid}/syscall"), &mut buffer)?;
+    let text = read_small_file(&format!("/proc/{pid}/task/{tid}/syscall"), &mut buffer)?;
     let mut words = text.split_ascii_whitespace();
     let first = words.next().unwrap_or("running");
-    let Ok(number) = first.parse::<i64>() else { return Ok(Place::Running) };
+    let Ok(number) = first.parse::<i64>() else { return Ok(ThreadLocation::Running) };
     if number < 0 {
-        return Ok(Place::Elsewhere);
+        return Ok(ThreadLocation::InKernel);
     }
     let mut arguments = [0; 6];
     for (place, word) in arguments.iter_mut().zip(words) {
         *place = u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0);
     }
-    Ok(Place::Call { number, arguments })
+    Ok(ThreadLocation::Syscall { number, arguments })
 }
 
 /// Returns the kernel function in which a thread waits; empty when it does not tell.
 #[must_use]
 pub fn wait_channel(pid: i32, tid: i32) -> String {
     let mut buffer = [0; 128];
-    match read(&format!("/proc/{pid}/task/{tid}/wchan"), &mut buffer) {
+    match read_small_file(&format!("/proc/{pid}/task/{tid}/wchan"), &mut buffer) {
         Ok("0") | Err(_) => String::new(),
         Ok(name) => name.to_owned(),
     }
@@ -133,28 +133,28 @@ pub fn wait_channel(pid: i32, tid: i32) -> String {
 
 /// Returns how long a thread has run, in nanoseconds.
 #[must_use]
-pub fn ran_ns(pid: i32, tid: i32) -> Option<u64> {
-    schedule(pid, tid).map(|(ran, _)| ran)
+pub fn run_ns(pid: i32, tid: i32) -> Option<u64> {
+    read_schedstat(pid, tid).map(|(ran, _)| ran)
 }
 
 /// Returns how long a thread has run or waited for a processor, in nanoseconds.
 #[must_use]
 pub fn runnable_ns(pid: i32, tid: i32) -> Option<u64> {
-    schedule(pid, tid).map(|(ran, waited)| ran.saturating_add(waited))
+    read_schedstat(pid, tid).map(|(ran, waited)| ran.saturating_add(waited))
 }
 
 /// Returns the first two numbers of a thread's `schedstat`
 /// (Documentation/scheduler/sched-stats.rst).
-fn schedule(pid: i32, tid: i32) -> Option<(u64, u64)> {
+fn read_schedstat(pid: i32, tid: i32) -> Option<(u64, u64)> {
     let mut buffer = [0; 128];
-    let text = read(&format!("/proc/{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
+    let text = read_small_file(&format!("/proc/{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
     let mut words = text.split_ascii_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
 /// Returns the numbers of a process's threads, the first one first.
 #[must_use]
-pub fn of(pid: i32) -> Vec<i32> {
+pub fn list_threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut tids: Vec<i32> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -164,24 +164,24 @@ pub fn of(pid: i32) -> Vec<i32> {
 
 /// Returns the children that a thread has started.
 #[must_use]
-pub fn children(pid: i32, tid: i32) -> Vec<i32> {
-    let list = list_of_children(pid, tid).unwrap_or_default();
+pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
+    let list = read_children_file(pid, tid).unwrap_or_default();
     let numbers = std::str::from_utf8(&list).unwrap_or_default();
     numbers.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// Reads the whole file, whatever its length. Most are empty or a few bytes long, and a silent task
 /// is looked at often: so without asking for a size, which is zero, and without a second read.
-fn list_of_children(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
+fn read_children_file(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
     /// Bytes of one read. The kernel gives fewer only at the end: its own buffer is a page.
-    const PIECE: usize = 1024;
+    const READ_BYTES: usize = 1024;
     let mut file = std::fs::File::open(format!("/proc/{pid}/task/{tid}/children"))?;
     let mut list = Vec::new();
-    let mut buffer = [0; PIECE];
+    let mut buffer = [0; READ_BYTES];
     loop {
         let count = file.read(&mut buffer)?;
         list.extend_from_slice(&buffer[..count]);
-        if count < PIECE {
+        if count < READ_BYTES {
             return Ok(list);
         }
     }
@@ -194,23 +194,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_name_does_not_shift_the_fields() {
+    fn a_process_name_with_parentheses_does_not_shift_the_fields() {
         let line = b"7 (a) S 1 2) R 1 7 7 34816 9 4194304 0 0 0 0 3 4 5 6 20 0 2 0 99 0 3";
-        let status = parse(line).expect("parses");
+        let status = parse_status(line).expect("parses");
         assert_eq!((status.state, status.parent, status.group), ('R', 1, 7));
         assert_eq!((status.terminal, status.foreground), (34816, 9));
-        assert_eq!((status.own_ticks, status.reaped_ticks), (7, 11));
+        assert_eq!((status.self_ticks, status.children_ticks), (7, 11));
         assert_eq!((status.threads, status.start_ticks), (2, 99));
         assert_eq!(status.resident_bytes, 3 * rustix::param::page_size() as u64);
-        assert_eq!(parse(b"7 (a) S 1"), None);
+        assert_eq!(parse_status(b"7 (a) S 1"), None);
     }
 
     /// More than one read gives, which must not be taken for all.
     #[test]
-    fn every_child_of_a_crowd_is_found() {
-        const CROWD: usize = 400;
+    fn all_children_are_listed_beyond_one_read() {
+        const CHILD_COUNT: usize = 400;
         let text = format!(
-            "for n in $(seq {CROWD}); do sleep 60 & done; echo; read -r _; kill $(jobs -p); wait"
+            "for n in $(seq {CHILD_COUNT}); do sleep 60 & done; echo; read -r _; kill $(jobs -p); wait"
         );
         let mut shell = std::process::Command::new("bash");
         shell.args(["-c", &text]);
@@ -219,18 +219,18 @@ mod tests {
         let out = shell.stdout.as_mut().expect("is piped");
         out.read_exact(&mut [0]).expect("all have begun");
         let pid = i32::try_from(shell.id()).expect("fits");
-        let found = children(pid, pid);
+        let found = thread_children(pid, pid);
         drop(shell.stdin.take());
-        let _ended = shell.wait();
+        let _already_ended = shell.wait();
         // Not in the order of their numbers: these begin again at the last.
         let distinct: BTreeSet<i32> = found.iter().copied().filter(|child| *child > 1).collect();
-        assert_eq!((found.len(), distinct.len()), (CROWD, CROWD));
+        assert_eq!((found.len(), distinct.len()), (CHILD_COUNT, CHILD_COUNT));
     }
 
     #[test]
-    fn this_thread_runs_and_is_one_of_this_process() {
+    fn the_current_thread_is_running_and_listed() {
         let pid = i32::try_from(std::process::id()).expect("fits");
         assert!(status(pid).is_some_and(|status| status.threads >= 1));
-        assert_eq!(of(pid).first(), Some(&pid));
+        assert_eq!(list_threads(pid).first(), Some(&pid));
     }
 }

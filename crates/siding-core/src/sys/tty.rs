@@ -11,12 +11,12 @@ use super::{descriptor, file, poll};
 /// A terminal that gives every key as it is pressed, without showing it or making a signal of it.
 /// It is as before once this is dropped.
 #[derive(Debug)]
-pub struct Raw {
+pub struct RawMode {
     terminal: OwnedFd,
-    before: Termios,
+    saved: Termios,
 }
 
-impl Raw {
+impl RawMode {
     /// Makes the terminal behind a descriptor one.
     ///
     /// # Errors
@@ -26,8 +26,8 @@ impl Raw {
         // Above the standard ones, which anybody may close.
         let terminal = descriptor::duplicate_from(terminal, 3)?;
         let before = tcgetattr(&terminal)?;
-        let raw = Self { terminal, before };
-        raw.again()?;
+        let raw = Self { terminal, saved: before };
+        raw.reenter()?;
         Ok(raw)
     }
 
@@ -36,8 +36,8 @@ impl Raw {
     /// # Errors
     ///
     /// The operating system's, when it has gone.
-    pub fn again(&self) -> io::Result<()> {
-        let mut raw = self.before.clone();
+    pub fn reenter(&self) -> io::Result<()> {
+        let mut raw = self.saved.clone();
         raw.make_raw();
         Ok(tcsetattr(&self.terminal, OptionalActions::Now, &raw)?)
     }
@@ -48,29 +48,29 @@ impl Raw {
     ///
     /// The operating system's, when it has gone.
     pub fn restore(&self) -> io::Result<()> {
-        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.before)?)
+        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.saved)?)
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         // One that has gone is nobody's any more.
-        let _gone = self.restore();
+        let _peer_gone = self.restore();
     }
 }
 
 /// Has a terminal given back before a panic is told, which may end this process at once. `end` is
 /// written to it first: what undoes all that it was told.
-pub fn restore_at_panic(raw: &Arc<Raw>, output: OwnedFd, end: &'static str) {
+pub fn restore_on_panic(raw: &Arc<RawMode>, output: OwnedFd, end: &'static str) {
     let (raw, before) = (Arc::downgrade(raw), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {
         if let Some(raw) = raw.upgrade() {
             // There is nobody to tell of a failure but the one who reads the panic. A terminal that
             // takes nothing would keep this process for ever.
-            if poll::writable(output.as_fd(), 0).unwrap_or(false) {
-                let _gone = file::write(&output, end.as_bytes());
+            if poll::wait_writable(output.as_fd(), 0).unwrap_or(false) {
+                let _peer_gone = file::write(&output, end.as_bytes());
             }
-            let _gone = raw.restore();
+            let _peer_gone = raw.restore();
         }
         before(info);
     }));
@@ -82,7 +82,7 @@ pub fn restore_at_panic(raw: &Arc<Raw>, output: OwnedFd, end: &'static str) {
 /// # Errors
 ///
 /// The operating system's, when there is no `/dev/null`.
-pub fn silence_output() -> io::Result<()> {
+pub fn redirect_output_to_null() -> io::Result<()> {
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
     for (number, is_terminal) in [(1, stdout.is_terminal()), (2, stderr.is_terminal())] {
@@ -103,7 +103,7 @@ pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
 
 /// Stops this process until its shell continues it, as Ctrl-Z does. Where no shell could, since the
 /// group of this process is orphaned, nothing happens.
-pub fn suspend_oneself() {
+pub fn suspend_self() {
     // SAFETY: no memory is passed.
-    let _always_works = unsafe { libc::raise(libc::SIGTSTP) };
+    let _best_effort = unsafe { libc::raise(libc::SIGTSTP) };
 }

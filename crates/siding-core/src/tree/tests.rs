@@ -7,9 +7,9 @@ use siding_model::id::TaskKind;
 use super::*;
 
 /// A process with a task's mark. Ended when dropped.
-struct Marked(Child);
+struct MarkedChild(Child);
 
-impl Marked {
+impl MarkedChild {
     /// Returns once `line` has said something.
     fn new(id: TaskId, line: &str) -> Self {
         let line = format!("ulimit -R {}; {line}", id.birthmark().0);
@@ -28,10 +28,10 @@ impl Marked {
     }
 }
 
-impl Drop for Marked {
+impl Drop for MarkedChild {
     fn drop(&mut self) {
-        let _ended_already = self.0.kill();
-        let _status = self.0.wait();
+        let _already_ended = self.0.kill();
+        let _already_ended = self.0.wait();
     }
 }
 
@@ -40,85 +40,88 @@ fn id(number: u64) -> TaskId {
 }
 
 /// A state directory without a task.
-fn empty() -> (tempfile::TempDir, Root) {
+fn empty_state_dir() -> (tempfile::TempDir, StateDir) {
     let temporary = tempfile::tempdir().expect("a directory");
-    let root = Root::open(&temporary.path().join("state")).expect("is made");
+    let root = StateDir::open(&temporary.path().join("state")).expect("is made");
     (temporary, root)
 }
 
 #[test]
-fn only_what_is_still_the_same_and_marked_is_held() {
-    let marked = Marked::new(id(77), "echo; read -r _");
+fn only_the_same_and_marked_process_is_held() {
+    let marked = MarkedChild::new(id(77), "echo; read -r _");
     let process = marked.process();
-    let (_temporary, root) = empty();
+    let (_temporary, root) = empty_state_dir();
     let held = |id: TaskId, known: ProcRef| -> Vec<ProcRef> {
-        hold(&root, id, None, &[known]).iter().map(|held| held.process).collect()
+        hold_processes(&root, id, None, &[known]).iter().map(|held| held.process).collect()
     };
     assert_eq!(held(id(77), process), [process]);
     let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
     assert_eq!(held(id(77), earlier), [], "its number is another's now");
     assert_eq!(held(id(78), process), [], "it is of another task");
-    assert_eq!(Marks::scan_for(&root, id(77), 0).of(id(77)), [process]);
-    assert_eq!(Marks::scan_for(&root, id(77), process.pid).of(id(77)), []);
+    assert_eq!(BirthmarkScan::scan_for(&root, id(77), 0).processes_of(id(77)), [process]);
+    assert_eq!(BirthmarkScan::scan_for(&root, id(77), process.pid).processes_of(id(77)), []);
     drop(marked);
     assert_eq!(held(id(77), process), [], "it has ended");
 }
 
 /// Starts a process that lives for a moment and starts the next, and so on. Returns the shell
 /// behind it, which lives on.
-fn hopping(root: &Root, id: TaskId) -> Marked {
+fn start_respawning_chain(root: &StateDir, id: TaskId) -> MarkedChild {
     let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
-    let shell = Marked::new(id, &format!("{hop}; echo; read -r _"));
+    let shell = MarkedChild::new(id, &format!("{hop}; echo; read -r _"));
     let pid = shell.process().pid;
-    while Marks::scan_for(root, id, pid).of(id).is_empty() {
-        assert!(lives(shell.process()), "the shell has not started the first");
+    while BirthmarkScan::scan_for(root, id, pid).processes_of(id).is_empty() {
+        assert!(is_alive(shell.process()), "the shell has not started the first");
     }
     shell
 }
 
 #[test]
-fn one_that_moves_on_is_always_found() {
-    const LOOKS: usize = 100;
-    let (_temporary, root) = empty();
-    let shell = hopping(&root, id(79));
+fn a_respawning_process_is_found_by_every_scan() {
+    const SCANS: usize = 100;
+    let (_temporary, root) = empty_state_dir();
+    let shell = start_respawning_chain(&root, id(79));
     let pid = shell.process().pid;
-    for look in 0..LOOKS {
-        assert!(!Marks::scan_for(&root, id(79), pid).of(id(79)).is_empty(), "look {look}");
+    for look in 0..SCANS {
+        assert!(
+            !BirthmarkScan::scan_for(&root, id(79), pid).processes_of(id(79)).is_empty(),
+            "look {look}"
+        );
     }
 }
 
 #[test]
-fn one_that_moves_on_is_not_gone_for_looks_that_are_shared() {
-    const LOOKS: usize = 100;
-    let (_temporary, root) = empty();
-    let (shell, gone) = (hopping(&root, id(80)), id(81));
-    let looks = PacedLook::default();
-    [id(80), gone].into_iter().for_each(|id| looks.admit(id));
+fn a_respawning_process_is_found_by_shared_scans() {
+    const SCANS: usize = 100;
+    let (_temporary, root) = empty_state_dir();
+    let (shell, gone) = (start_respawning_chain(&root, id(80)), id(81));
+    let looks = RateLimitedScan::default();
+    [id(80), gone].into_iter().for_each(|id| looks.add_task(id));
     let pid = shell.process().pid;
-    for look in 0..LOOKS {
-        match looks.by_mark(&root, id(80), pid, 4) {
+    for look in 0..SCANS {
+        match looks.hold_marked(&root, id(80), pid, 4) {
             Ok(grip) => assert!(!grip.is_empty(), "look {look}"),
-            Err(at) => while clock::mono() < at {},
+            Err(at) => while clock::monotonic_now() < at {},
         }
-        assert!(looks.by_mark(&root, gone, pid, 4).is_ok_and(|grip| grip.is_empty()));
+        assert!(looks.hold_marked(&root, gone, pid, 4).is_ok_and(|grip| grip.is_empty()));
     }
 }
 
 #[test]
-fn what_a_shared_look_found_is_held_and_what_died_is_looked_for_again() {
-    let (_temporary, root) = empty();
+fn processes_of_a_shared_scan_are_held_and_dead_ones_rescanned() {
+    let (_temporary, root) = empty_state_dir();
     let (stays, goes) =
-        (Marked::new(id(82), "echo; read -r _"), Marked::new(id(83), "echo; read -r _"));
-    let looks = PacedLook::default();
-    [id(82), id(83)].into_iter().for_each(|id| looks.admit(id));
+        (MarkedChild::new(id(82), "echo; read -r _"), MarkedChild::new(id(83), "echo; read -r _"));
+    let looks = RateLimitedScan::default();
+    [id(82), id(83)].into_iter().for_each(|id| looks.add_task(id));
     let held = |id: TaskId| -> Result<Vec<ProcRef>, MonotonicMs> {
-        Ok(looks.by_mark(&root, id, 0, 4)?.held.iter().map(|held| held.process).collect())
+        Ok(looks.hold_marked(&root, id, 0, 4)?.pidfds.iter().map(|held| held.process).collect())
     };
     assert_eq!(held(id(82)), Ok(vec![stays.process()]));
     assert_eq!(held(id(83)), Ok(vec![goes.process()]));
     drop(goes);
     while let Err(at) = held(id(83)) {
-        while clock::mono() < at {}
+        while clock::monotonic_now() < at {}
     }
     assert_eq!(held(id(83)), Ok(vec![]));
     assert_eq!(held(id(82)), Ok(vec![stays.process()]));

@@ -9,15 +9,15 @@ use crate::sys::inotify::Inotify;
 
 /// The longest time between two looks, in milliseconds. Links that lead elsewhere and file systems
 /// of the network change without an event.
-pub(super) const LOOK_MS: u64 = 1000;
+pub(super) const CHECK_INTERVAL_MS: u64 = 1000;
 /// The same where the user has no watches left.
-pub(super) const BLIND_LOOK_MS: u64 = 100;
+pub(super) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;
 
 /// Directories of files that are waited for.
 #[derive(Debug)]
-pub(super) struct Files(Option<Inotify>);
+pub(super) struct FileWatcher(Option<Inotify>);
 
-impl Files {
+impl FileWatcher {
     /// Begins. Where the kernel grants no watches, files are looked for from time to time.
     pub(super) fn new() -> Self {
         Self(Inotify::new().ok())
@@ -29,30 +29,32 @@ impl Files {
     }
 
     /// Returns how long to wait at most before the next look.
-    pub(super) const fn look_ms(&self) -> u64 {
-        if self.0.is_some() { LOOK_MS } else { BLIND_LOOK_MS }
+    pub(super) const fn check_interval_ms(&self) -> u64 {
+        if self.0.is_some() { CHECK_INTERVAL_MS } else { UNWATCHED_CHECK_INTERVAL_MS }
     }
 
     /// Takes in that something happened.
     pub(super) fn drain(&self) {
         if let Some(inotify) = &self.0 {
             // Whoever waits looks for himself.
-            let _whatever_it_was = inotify.take();
+            let _best_effort = inotify.read_events();
         }
     }
 
     /// Looks for a file and, while it is not there, watches the directory in which it, or the next
     /// directory on the way to it, will appear.
-    pub(super) fn look(&mut self, path: &Path) -> Option<WaitDetail> {
+    pub(super) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
-            if let Some(found) = there(path) {
+            if let Some(found) = check_exists(path) {
                 return Some(found);
             }
-            let nearest = nearest(path)?;
+            let nearest = nearest_existing_dir(path)?;
             match self.0.as_ref().map(|inotify| inotify.watch_names(&nearest)) {
                 None => return None,
                 // What appeared before the watch stood is seen by another look.
-                Some(Ok(_)) if !path.exists() && self::nearest(path) == Some(nearest) => {
+                Some(Ok(_))
+                    if !path.exists() && self::nearest_existing_dir(path) == Some(nearest) =>
+                {
                     return None;
                 }
                 Some(Ok(_)) => {}
@@ -67,16 +69,16 @@ impl Files {
 }
 
 /// Returns the nearest directory above a path that is there.
-fn nearest(path: &Path) -> Option<PathBuf> {
+fn nearest_existing_dir(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
 }
 
 /// Returns that a file is there, if it is.
-pub(super) fn there(path: &Path) -> Option<WaitDetail> {
-    path.exists().then(|| found(path))
+pub(super) fn check_exists(path: &Path) -> Option<WaitDetail> {
+    path.exists().then(|| file_detail(path))
 }
 
-fn found(path: &Path) -> WaitDetail {
+fn file_detail(path: &Path) -> WaitDetail {
     WaitDetail::File { path: path.to_string_lossy().into_owned() }
 }
 
@@ -87,39 +89,39 @@ mod tests {
 
     /// Every step on the way to the file wakes whoever waits.
     #[test]
-    fn a_file_in_directories_to_come_is_found() {
+    fn a_file_in_directories_created_later_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b/c");
-        let mut files = Files::new();
-        assert_eq!(files.look(&path), None);
+        let mut files = FileWatcher::new();
+        assert_eq!(files.check(&path), None);
         for step in ["a", "a/b"] {
-            assert!(!poll::ready(files.source().expect("watches are to be had")));
+            assert!(!poll::is_readable(files.source().expect("watches are to be had")));
             std::fs::create_dir(dir.path().join(step)).unwrap();
-            assert!(poll::ready(files.source().expect("watches are to be had")), "{step}");
+            assert!(poll::is_readable(files.source().expect("watches are to be had")), "{step}");
             files.drain();
-            assert_eq!(files.look(&path), None);
+            assert_eq!(files.check(&path), None);
         }
         std::fs::write(&path, "").unwrap();
-        assert!(poll::ready(files.source().expect("watches are to be had")));
-        assert_eq!(files.look(&path), Some(found(&path)));
+        assert!(poll::is_readable(files.source().expect("watches are to be had")));
+        assert_eq!(files.check(&path), Some(file_detail(&path)));
     }
 
     #[test]
-    fn a_directory_that_is_removed_and_made_again_is_no_trap() {
+    fn a_directory_removed_and_recreated_is_still_watched() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/f");
         std::fs::create_dir(dir.path().join("a")).unwrap();
-        let mut files = Files::new();
-        assert_eq!(files.look(&path), None);
+        let mut files = FileWatcher::new();
+        assert_eq!(files.check(&path), None);
         std::fs::remove_dir(dir.path().join("a")).unwrap();
-        assert!(poll::ready(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("watches are to be had")));
         files.drain();
-        assert_eq!(files.look(&path), None);
+        assert_eq!(files.check(&path), None);
         std::fs::create_dir(dir.path().join("a")).unwrap();
-        assert!(poll::ready(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("watches are to be had")));
         files.drain();
-        assert_eq!(files.look(&path), None);
+        assert_eq!(files.check(&path), None);
         std::fs::write(&path, "").unwrap();
-        assert!(poll::ready(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("watches are to be had")));
     }
 }

@@ -18,31 +18,31 @@ use crate::sys::clock;
 
 /// The first and the longest pause between two tries that nobody answered, in milliseconds. A
 /// refused connection costs 50 µs.
-const REFUSED_MS: (u64, u64) = (10, 100);
+const REFUSED_PAUSE_MS: (u64, u64) = (10, 100);
 /// The same after an answer that says not yet: a server writes each into its log.
-const ANSWERED_MS: (u64, u64) = (100, 1000);
+const NOT_READY_PAUSE_MS: (u64, u64) = (100, 1000);
 /// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a server may take to answer: the first page of a development server is compiled first.
-const ANSWER: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest first line that is read of an answer.
-const STATUS_LINE_MAX: u64 = 4096;
+const MAX_STATUS_LINE_BYTES: u64 = 4096;
 
 /// An address that is asked until it answers well.
 #[derive(Debug)]
-pub(super) struct Asking {
-    found: PipeReader,
-    given_up: Arc<AtomicBool>,
+pub(super) struct HttpProbe {
+    result_pipe: PipeReader,
+    cancelled: Arc<AtomicBool>,
 }
 
-impl Asking {
+impl HttpProbe {
     /// Begins to ask.
     ///
     /// # Errors
     ///
     /// The operating system's, for want of descriptors or threads.
     pub(super) fn start(url: HttpUrl) -> io::Result<Self> {
-        Self::with(url, Pauses::quick())
+        Self::spawn(url, ProbePauses::quick())
     }
 
     /// Begins to ask for as long as it takes, ever more rarely.
@@ -50,41 +50,41 @@ impl Asking {
     /// # Errors
     ///
     /// As [`Self::start`].
-    pub(super) fn patiently(url: HttpUrl) -> io::Result<Self> {
-        Self::with(url, Pauses::Growing(LongWaitBackoff::new(clock::mono())))
+    pub(super) fn start_with_backoff(url: HttpUrl) -> io::Result<Self> {
+        Self::spawn(url, ProbePauses::Growing(LongWaitBackoff::new(clock::monotonic_now())))
     }
 
-    fn with(url: HttpUrl, pauses: Pauses) -> io::Result<Self> {
+    fn spawn(url: HttpUrl, pauses: ProbePauses) -> io::Result<Self> {
         let (found, tell) = io::pipe()?;
         let given_up = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&given_up);
         std::thread::Builder::new()
             .name("siding-http".to_owned())
-            .spawn(move || ask(&url, pauses, tell, &flag))?;
-        Ok(Self { found, given_up })
+            .spawn(move || probe_until_ready(&url, pauses, tell, &flag))?;
+        Ok(Self { result_pipe: found, cancelled: given_up })
     }
 
     /// Returns what to poll.
     pub(super) fn source(&self) -> BorrowedFd<'_> {
-        self.found.as_fd()
+        self.result_pipe.as_fd()
     }
 
     /// Returns the status that ended the asking, once [`Self::source`] is ready.
-    pub(super) fn status(&mut self) -> Option<u16> {
+    pub(super) fn read_status(&mut self) -> Option<u16> {
         let mut bytes = [0; 2];
-        self.found.read_exact(&mut bytes).ok().map(|()| u16::from_ne_bytes(bytes))
+        self.result_pipe.read_exact(&mut bytes).ok().map(|()| u16::from_ne_bytes(bytes))
     }
 }
 
-impl Drop for Asking {
+impl Drop for HttpProbe {
     fn drop(&mut self) {
         // The thread ends with its present try; nobody has to wait for that.
-        self.given_up.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
 /// The pauses between two tries.
-enum Pauses {
+enum ProbePauses {
     /// Of one who waits now.
     Quick {
         /// After a try that nobody answered.
@@ -96,16 +96,16 @@ enum Pauses {
     Growing(LongWaitBackoff),
 }
 
-impl Pauses {
+impl ProbePauses {
     const fn quick() -> Self {
         Self::Quick {
-            refused: CheckBackoff::new(REFUSED_MS.0, REFUSED_MS.1),
-            answered: CheckBackoff::new(ANSWERED_MS.0, ANSWERED_MS.1),
+            refused: CheckBackoff::new(REFUSED_PAUSE_MS.0, REFUSED_PAUSE_MS.1),
+            answered: CheckBackoff::new(NOT_READY_PAUSE_MS.0, NOT_READY_PAUSE_MS.1),
         }
     }
 
     /// Returns when to try again.
-    fn next(&mut self, was_answered: bool, now: MonotonicMs) -> MonotonicMs {
+    fn next_try(&mut self, was_answered: bool, now: MonotonicMs) -> MonotonicMs {
         let pace = match self {
             Self::Quick { answered, .. } if was_answered => answered,
             Self::Quick { refused, .. } => refused,
@@ -119,44 +119,49 @@ impl Pauses {
     }
 }
 
-fn ask(url: &HttpUrl, mut pauses: Pauses, mut tell: PipeWriter, given_up: &AtomicBool) {
-    while !given_up.load(Ordering::Relaxed) {
-        let tried = status(url);
+fn probe_until_ready(
+    url: &HttpUrl,
+    mut pauses: ProbePauses,
+    mut result_pipe: PipeWriter,
+    cancelled: &AtomicBool,
+) {
+    while !cancelled.load(Ordering::Relaxed) {
+        let tried = fetch_status(url);
         if let Ok(status @ 200..=399) = tried {
             // Whoever waited may be gone.
-            let _unread = tell.write_all(&status.to_ne_bytes());
+            let _receiver_dropped = result_pipe.write_all(&status.to_ne_bytes());
             return;
         }
-        let now = clock::mono();
-        let next = pauses.next(tried.is_ok(), now);
+        let now = clock::monotonic_now();
+        let next = pauses.next_try(tried.is_ok(), now);
         std::thread::sleep(Duration::from_millis(next.ms_since(now)));
     }
 }
 
 /// Asks once and returns the status of the answer.
-fn status(url: &HttpUrl) -> io::Result<u16> {
+fn fetch_status(url: &HttpUrl) -> io::Result<u16> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (url.host(), url.port()).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(stream) => return exchange(stream, url),
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => return send_and_read_status(stream, url),
             Err(error) => last = error,
         }
     }
     Err(last)
 }
 
-fn exchange(mut stream: TcpStream, url: &HttpUrl) -> io::Result<u16> {
-    stream.set_write_timeout(Some(CONNECT))?;
-    stream.set_read_timeout(Some(ANSWER))?;
+fn send_and_read_status(mut stream: TcpStream, url: &HttpUrl) -> io::Result<u16> {
+    stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
     stream.write_all(url.http_request().as_bytes())?;
     let mut line = Vec::new();
-    let mut head = io::BufReader::new(stream.take(STATUS_LINE_MAX));
+    let mut head = io::BufReader::new(stream.take(MAX_STATUS_LINE_BYTES));
     io::BufRead::read_until(&mut head, b'\n', &mut line)?;
-    status_of(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    parse_status(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Returns the status in the first line of an answer (RFC 9112 §4): `HTTP/1.1 200 OK`.
-fn status_of(line: &[u8]) -> Option<u16> {
+fn parse_status(line: &[u8]) -> Option<u16> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.trim_end_matches('\r');
     let mut words = line.splitn(3, ' ');
     let version = words.next()?.strip_prefix("HTTP/1.")?;
@@ -170,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_status_line_is_one() {
+    fn only_valid_status_lines_are_parsed() {
         for (line, status) in [
             ("HTTP/1.1 200 OK\r\n", Some(200)),
             ("HTTP/1.0 404\n", Some(404)),
@@ -182,16 +187,16 @@ mod tests {
             ("\n", None),
             ("", None),
         ] {
-            assert_eq!(status_of(line.as_bytes()), status, "{line:?}");
+            assert_eq!(parse_status(line.as_bytes()), status, "{line:?}");
         }
     }
 
     #[test]
-    fn a_server_that_is_not_ready_is_asked_again() {
+    fn a_server_that_is_not_ready_is_probed_again() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
         let mut asking =
-            Asking::start(format!("http://127.0.0.1:{port}/up").parse().unwrap()).unwrap();
+            HttpProbe::start(format!("http://127.0.0.1:{port}/up").parse().unwrap()).unwrap();
         let answers = ["no http\r\n", "HTTP/1.1 503 no\r\n\r\n", "HTTP/1.1 302 go\r\n\r\n"];
         for answer in answers {
             let (mut caller, _) = server.accept().unwrap();
@@ -200,6 +205,6 @@ mod tests {
             assert!(request[..count].starts_with(b"GET /up HTTP/1.1\r\n"));
             caller.write_all(answer.as_bytes()).unwrap();
         }
-        assert_eq!(asking.status(), Some(302));
+        assert_eq!(asking.read_status(), Some(302));
     }
 }

@@ -13,13 +13,13 @@ use siding_model::protocol::ShimRequest;
 use siding_model::task_view::{WaitDetail, WaitHit, WaitReason, WaitView};
 use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitState, WaitVerdict};
 
-use super::file::Files;
-use super::http::Asking;
-use super::output::Scan;
+use super::file::FileWatcher;
+use super::http::HttpProbe;
+use super::output::OutputScan;
 use super::port;
-use crate::store::Root;
+use crate::store::StateDir;
 use crate::sys::clock;
-use crate::watch::{Watch, WatchError};
+use crate::watch::{TaskWatch, WatchError};
 
 /// Why a wait cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum WaitError {
 
 /// Something that came true.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct MetCondition {
     /// For which task.
     pub task_id: TaskId,
     /// What.
@@ -66,17 +66,17 @@ pub struct Hit {
 
 /// What came of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct WaitResult {
     /// Why it is over.
     pub verdict: WaitVerdict,
     /// What came true, in the order of the tasks and of the conditions. Of a wait that was not
     /// satisfied also the `exit` of every task that has ended.
-    pub hits: Vec<Hit>,
+    pub met: Vec<MetCondition>,
     /// How long it took, in milliseconds.
     pub waited_ms: u64,
 }
 
-impl Answer {
+impl WaitResult {
     /// Returns what `--json` prints of it. `bound_ms` is the longest that the wait would have taken.
     #[must_use]
     pub fn view(&self, bound_ms: u64) -> WaitView {
@@ -85,7 +85,7 @@ impl Answer {
             WaitVerdict::Ended => WaitReason::Ended,
             WaitVerdict::Timeout => WaitReason::Timeout,
         };
-        let by = self.hits.iter().map(|hit| WaitHit {
+        let by = self.met.iter().map(|hit| WaitHit {
             task_id: hit.task_id,
             condition: hit.condition.to_string(),
             detail: hit.detail.clone(),
@@ -103,34 +103,34 @@ impl Answer {
 /// A wait for conditions of tasks.
 #[derive(Debug)]
 pub struct Waiter<'r> {
-    pub(super) root: &'r Root,
+    pub(super) root: &'r StateDir,
     pub(super) conditions: Vec<Condition>,
-    pub(super) tasks: Vec<One<'r>>,
+    pub(super) tasks: Vec<WaitedTask<'r>>,
     pub(super) wait: WaitState,
-    began: MonotonicMs,
-    seen: Vec<Seen>,
+    started: MonotonicMs,
+    met: Vec<MetEntry>,
     /// For each condition that is an address, who asks it.
-    pub(super) asking: Vec<Option<Asking>>,
-    pub(super) files: Option<Files>,
-    pub(super) files_at: MonotonicMs,
-    pub(super) ports: CheckBackoff,
+    pub(super) http_probes: Vec<Option<HttpProbe>>,
+    pub(super) file_watcher: Option<FileWatcher>,
+    pub(super) next_file_check: MonotonicMs,
+    pub(super) port_interval: CheckBackoff,
     /// Whether nothing was looked at yet.
     is_new: bool,
 }
 
 /// One of the tasks.
 #[derive(Debug)]
-pub(super) struct One<'r> {
-    pub(super) watch: Watch<'r>,
-    pub(super) over: bool,
+pub(super) struct WaitedTask<'r> {
+    pub(super) watch: TaskWatch<'r>,
+    pub(super) is_finished: bool,
     pub(super) cwd: PathBuf,
     /// For each condition that is about output, how far it was looked at.
-    pub(super) scans: Vec<Option<Scan>>,
+    pub(super) scans: Vec<Option<OutputScan>>,
 }
 
 /// Something that came true, by the places of task and condition.
 #[derive(Debug)]
-struct Seen {
+struct MetEntry {
     task: usize,
     condition: usize,
     detail: Option<WaitDetail>,
@@ -143,32 +143,32 @@ impl<'r> Waiter<'r> {
     ///
     /// [`WaitError`].
     pub fn new(
-        root: &'r Root,
+        root: &'r StateDir,
         program: &'r CStr,
         ids: &[TaskId],
         conditions: Vec<Condition>,
         quantifier: Quantifier,
         bound_ms: u64,
     ) -> Result<Self, WaitError> {
-        let began = clock::mono();
-        let patterns = conditions.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let began = clock::monotonic_now();
+        let patterns = conditions.iter().map(output_pattern).collect::<Result<Vec<_>, _>>()?;
         let tasks = ids
             .iter()
-            .map(|id| One::open(root, program, *id, &patterns))
+            .map(|id| WaitedTask::open(root, program, *id, &patterns))
             .collect::<Result<Vec<_>, _>>()?;
-        let asking = conditions.iter().map(ask).collect::<Result<_, _>>()?;
+        let asking = conditions.iter().map(start_http_probe).collect::<Result<_, _>>()?;
         let has_files = conditions.iter().any(|one| matches!(one, Condition::File(_)));
         Ok(Self {
             root,
             wait: WaitState::new(quantifier, ids.len(), &conditions, began.plus_ms(bound_ms)),
             conditions,
             tasks,
-            began,
-            seen: Vec::new(),
-            asking,
-            files: has_files.then(Files::new),
-            files_at: began,
-            ports: CheckBackoff::new(port::PAUSE_MS.0, port::PAUSE_MS.1),
+            started: began,
+            met: Vec::new(),
+            http_probes: asking,
+            file_watcher: has_files.then(FileWatcher::new),
+            next_file_check: began,
+            port_interval: CheckBackoff::new(port::CHECK_PAUSE_MS.0, port::CHECK_PAUSE_MS.1),
             is_new: true,
         })
     }
@@ -178,12 +178,12 @@ impl<'r> Waiter<'r> {
     /// # Errors
     ///
     /// [`WaitError`].
-    pub fn run(mut self) -> Result<Answer, WaitError> {
+    pub fn run(mut self) -> Result<WaitResult, WaitError> {
         loop {
-            if let Some(answer) = self.turn()? {
+            if let Some(answer) = self.poll_once()? {
                 return Ok(answer);
             }
-            self.sleep()?;
+            self.poll_sources()?;
         }
     }
 
@@ -194,83 +194,87 @@ impl<'r> Waiter<'r> {
     /// # Errors
     ///
     /// [`WaitError`].
-    pub fn turn(&mut self) -> Result<Option<Answer>, WaitError> {
+    pub fn poll_once(&mut self) -> Result<Option<WaitResult>, WaitError> {
         if self.is_new {
             self.is_new = false;
             for task in 0..self.tasks.len() {
-                self.look_at_output(task)?;
-                self.take_end(task)?;
+                self.check_output(task)?;
+                self.check_end(task)?;
             }
         } else {
-            self.take_in()?;
+            self.handle_events()?;
         }
-        self.look_at_ports()?;
-        self.look_at_files();
-        self.settle();
-        self.step(WaitEvent::TimerFired).map(|verdict| self.answer(verdict)).transpose()
+        self.check_ports()?;
+        self.check_files();
+        self.check_partial_lines();
+        self.advance(WaitEvent::TimerFired).map(|verdict| self.into_result(verdict)).transpose()
     }
 
-    pub(super) fn step(&mut self, event: WaitEvent) -> Option<WaitVerdict> {
-        self.wait.step(event, clock::mono())
+    pub(super) fn advance(&mut self, event: WaitEvent) -> Option<WaitVerdict> {
+        self.wait.step(event, clock::monotonic_now())
     }
 
     /// Takes in that a condition came true.
-    pub(super) fn holds(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
+    pub(super) fn record_met(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
         if self.wait.verdict().is_none() && self.wait.is_pending(task, condition) {
-            self.seen.push(Seen { task, condition, detail });
-            self.step(WaitEvent::Satisfied { task, condition });
+            self.met.push(MetEntry { task, condition, detail });
+            self.advance(WaitEvent::Satisfied { task, condition });
         }
     }
 
     /// Returns the open conditions of a kind, of tasks that have not ended.
-    pub(super) fn open(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
+    pub(super) fn open_conditions(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
         let of_kind: Vec<usize> =
             (0..self.conditions.len()).filter(|one| kind(&self.conditions[*one])).collect();
         let open = (0..self.tasks.len())
-            .filter(|task| !self.tasks[*task].over)
+            .filter(|task| !self.tasks[*task].is_finished)
             .flat_map(|task| of_kind.iter().map(move |condition| (task, *condition)));
         open.filter(|(task, condition)| self.wait.is_pending(*task, *condition)).collect()
     }
 
-    fn answer(&mut self, verdict: WaitVerdict) -> Result<Answer, WaitError> {
-        let waited_ms = clock::mono().ms_since(self.began);
-        let mut seen = std::mem::take(&mut self.seen);
-        seen.sort_by_key(|one| (one.task, one.condition));
+    fn into_result(&mut self, verdict: WaitVerdict) -> Result<WaitResult, WaitError> {
+        let waited_ms = clock::monotonic_now().ms_since(self.started);
+        let mut met = std::mem::take(&mut self.met);
+        met.sort_by_key(|one| (one.task, one.condition));
         let mut hits = Vec::new();
-        let mut seen = seen.into_iter().peekable();
+        let mut met = met.into_iter().peekable();
         for (task, one) in self.tasks.iter().enumerate() {
             let from = hits.len();
-            while let Some(next) = seen.next_if(|next| next.task == task) {
-                hits.push(Hit {
+            while let Some(next) = met.next_if(|next| next.task == task) {
+                hits.push(MetCondition {
                     task_id: one.watch.id(),
                     condition: self.conditions[next.condition].clone(),
                     detail: next.detail,
                 });
             }
-            let told = hits[from..].iter().any(|hit| hit.condition == Condition::Exit);
-            if verdict != WaitVerdict::Satisfied && one.over && !told {
-                let detail = outcome(&one.watch.state()?.1);
-                hits.push(Hit { task_id: one.watch.id(), condition: Condition::Exit, detail });
+            let exit_reported = hits[from..].iter().any(|hit| hit.condition == Condition::Exit);
+            if verdict != WaitVerdict::Satisfied && one.is_finished && !exit_reported {
+                let detail = exit_detail(&one.watch.state()?.1);
+                hits.push(MetCondition {
+                    task_id: one.watch.id(),
+                    condition: Condition::Exit,
+                    detail,
+                });
             }
         }
-        Ok(Answer { verdict, hits, waited_ms })
+        Ok(WaitResult { verdict, met: hits, waited_ms })
     }
 }
 
-impl<'r> One<'r> {
+impl<'r> WaitedTask<'r> {
     fn open(
-        root: &'r Root,
+        root: &'r StateDir,
         program: &'r CStr,
         id: TaskId,
         patterns: &[Option<Regex>],
     ) -> Result<Self, WaitError> {
-        let mut watch = Watch::open(root, program, id)?;
-        let scans = patterns.iter().map(|pattern| pattern.clone().map(Scan::new)).collect();
+        let mut watch = TaskWatch::open(root, program, id)?;
+        let scans = patterns.iter().map(|pattern| pattern.clone().map(OutputScan::new)).collect();
         let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
         if patterns.iter().any(Option::is_some) {
             watch.send(&ShimRequest::Subscribe { follow: true })?;
         }
-        Ok(Self { watch, over: false, cwd, scans })
+        Ok(Self { watch, is_finished: false, cwd, scans })
     }
 
     pub(super) fn reads_output(&self) -> bool {
@@ -283,11 +287,11 @@ impl<'r> One<'r> {
 /// # Errors
 ///
 /// [`WaitError::Pattern`].
-pub fn check(conditions: &[Condition]) -> Result<(), WaitError> {
-    conditions.iter().try_for_each(|condition| pattern(condition).map(drop))
+pub fn check_patterns(conditions: &[Condition]) -> Result<(), WaitError> {
+    conditions.iter().try_for_each(|condition| output_pattern(condition).map(drop))
 }
 
-fn pattern(condition: &Condition) -> Result<Option<Regex>, WaitError> {
+fn output_pattern(condition: &Condition) -> Result<Option<Regex>, WaitError> {
     let Condition::Output(pattern) = condition else { return Ok(None) };
     match Regex::new(pattern) {
         Ok(regex) => Ok(Some(regex)),
@@ -295,14 +299,14 @@ fn pattern(condition: &Condition) -> Result<Option<Regex>, WaitError> {
     }
 }
 
-fn ask(condition: &Condition) -> Result<Option<Asking>, WaitError> {
+fn start_http_probe(condition: &Condition) -> Result<Option<HttpProbe>, WaitError> {
     let Condition::Http(url) = condition else { return Ok(None) };
-    Asking::start(url.clone())
+    HttpProbe::start(url.clone())
         .map(Some)
         .map_err(|source| WaitError::Io { doing: "begin to ask over HTTP", source })
 }
 
-pub(super) fn outcome(state: &TaskState) -> Option<WaitDetail> {
+pub(super) fn exit_detail(state: &TaskState) -> Option<WaitDetail> {
     match state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(WaitDetail::Outcome(outcome.clone())),
         Phase::Starting { .. }

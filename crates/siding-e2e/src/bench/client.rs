@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use siding_core::launch::Shim;
-use siding_core::link::{Heard, Link};
-use siding_core::store::Root;
+use siding_core::launch::IdleShim;
+use siding_core::shim_client::{RecvResult, ShimConnection};
+use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Phase, TaskEvent};
@@ -27,7 +27,7 @@ const DEADLINE_MS: u64 = 900_000;
 /// The library, ready to start tasks.
 #[derive(Debug)]
 pub(super) struct Client {
-    root: Root,
+    root: StateDir,
     program: CString,
     environment: Vec<CString>,
     cwd: String,
@@ -45,7 +45,7 @@ pub(super) struct Client {
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) id: TaskId,
-    link: Link,
+    link: ShimConnection,
 }
 
 /// Returns a text for bash.
@@ -64,7 +64,7 @@ impl Client {
         let environment = std::env::vars_os()
             .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
         Ok(Self {
-            root: Root::open(state)?,
+            root: StateDir::open(state)?,
             program: CString::new(siding.as_os_str().as_bytes())?,
             environment: environment.collect::<Result<_, _>>()?,
             cwd: work.to_str().context("the stage has a plain path")?.to_owned(),
@@ -116,13 +116,13 @@ impl Client {
 
     /// Starts a task: everything that `siding run` does about it, without its settings.
     pub(super) fn start(&self, command: TaskCommand) -> Result<Task> {
-        let shim = Shim::start(&self.program).context("could not start a shim")?;
+        let shim = IdleShim::start(&self.program).context("could not start a shim")?;
         let id = self.root.new_id(TaskKind::LocalBash)?;
         let mut spec = self.spec(id, command);
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;
-        spec.duplicate_of = self.root.claim(&spec.same_key, id, |_| false)?;
-        let link = shim.task(&self.root, dir, &spec, &self.environment)?;
+        spec.duplicate_of = self.root.claim_command(&spec.same_key, id, |_| false)?;
+        let link = shim.start_task(&self.root, dir, &spec, &self.environment)?;
         Ok(Task { id, link })
     }
 
@@ -149,13 +149,13 @@ impl Client {
     }
 
     /// Returns what the library wants to know of whoever watches tasks.
-    pub(super) fn reach(&self) -> (&Root, &CStr) {
+    pub(super) fn reach(&self) -> (&StateDir, &CStr) {
         (&self.root, &self.program)
     }
 
     /// Reads what is on record.
     pub(super) fn state(&self, id: TaskId) -> Result<TaskState> {
-        Ok(self.root.task(id)?.read()?.state)
+        Ok(self.root.task_dir(id)?.read()?.state)
     }
 
     /// Returns the shim that keeps a task.
@@ -208,16 +208,16 @@ impl Task {
 
     fn until(&self, wanted: impl Fn(&Record) -> bool) -> Result<()> {
         loop {
-            match self.link.hear(Some(PATIENCE_MS))? {
-                Heard::Message(ShimMessage::Record { record: Some(record), .. })
+            match self.link.recv(Some(PATIENCE_MS))? {
+                RecvResult::Message(ShimMessage::Record { record: Some(record), .. })
                     if wanted(&record) =>
                 {
                     return Ok(());
                 }
-                Heard::Message(ShimMessage::CannotStart { doing, .. }) => bail!(doing),
-                Heard::Message(_) => {}
-                Heard::Nothing => bail!("task {} was silent for two minutes", self.id),
-                Heard::Gone => bail!("the shim of task {} left too early", self.id),
+                RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => bail!(doing),
+                RecvResult::Message(_) => {}
+                RecvResult::TimedOut => bail!("task {} was silent for two minutes", self.id),
+                RecvResult::Disconnected => bail!("the shim of task {} left too early", self.id),
             }
         }
     }
@@ -225,22 +225,22 @@ impl Task {
     /// Waits until the shim has left.
     pub(super) fn until_left(&self) -> Result<()> {
         loop {
-            match self.link.hear(Some(PATIENCE_MS))? {
-                Heard::Gone => return Ok(()),
-                Heard::Message(_) => {}
-                Heard::Nothing => bail!("the shim of task {} does not leave", self.id),
+            match self.link.recv(Some(PATIENCE_MS))? {
+                RecvResult::Disconnected => return Ok(()),
+                RecvResult::Message(_) => {}
+                RecvResult::TimedOut => bail!("the shim of task {} does not leave", self.id),
             }
         }
     }
 
     /// Takes what is there to be heard within `ms`; returns whether the task is closed by that.
     pub(super) fn closes_within(&self, ms: u64) -> Result<bool> {
-        match self.link.hear(Some(ms))? {
-            Heard::Message(ShimMessage::Record { record: Some(record), .. }) => {
+        match self.link.recv(Some(ms))? {
+            RecvResult::Message(ShimMessage::Record { record: Some(record), .. }) => {
                 Ok(matches!(*record, Record::Closed(_)))
             }
-            Heard::Message(_) | Heard::Nothing => Ok(false),
-            Heard::Gone => bail!("the shim of task {} left too early", self.id),
+            RecvResult::Message(_) | RecvResult::TimedOut => Ok(false),
+            RecvResult::Disconnected => bail!("the shim of task {} left too early", self.id),
         }
     }
 }

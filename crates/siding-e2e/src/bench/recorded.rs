@@ -59,12 +59,12 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
     // This process's number with times at which it was not started: nobody is that.
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let nobody = |start_ticks| ProcRef { pid, start_ticks };
-    let at = clock::mono();
+    let at = clock::monotonic_now();
     let accepted = AcceptedTask {
         format: BASE_FORMAT,
         boot: boot.clone(),
         at,
-        wall: clock::wall(),
+        wall: clock::unix_now(),
         shim: nobody(1),
         cgroup: None,
         adopted: None,
@@ -82,7 +82,7 @@ fn records(place: &Place, id: TaskId, number: u64, boot: &BootId, past: Past) ->
         };
         records.push(Record::Event { at, event: ended });
         records.push(Record::Closed(Box::new(CloseSummary {
-            wall: clock::wall(),
+            wall: clock::unix_now(),
             at,
             report: None,
             output: OutputTotals { bytes: 56, ..OutputTotals::default() },

@@ -308,10 +308,10 @@ fn a_suspended_agent_gives_the_terminal_back_and_takes_it_again() {
 fn a_panic_gives_the_terminal_back_first() {
     let terminal = Terminal::new(80, 24);
     let before = terminal.modes();
-    let raw = Arc::new(tty::Raw::enter(terminal.as_device()).expect("it is a terminal"));
+    let raw = Arc::new(tty::RawMode::enter(terminal.as_device()).expect("it is a terminal"));
     assert_ne!(terminal.modes(), before);
     let output: OwnedFd = terminal.as_device().try_clone().expect("a descriptor is free");
-    tty::restore_at_panic(&raw, output, "\x1b[?25h");
+    tty::restore_on_panic(&raw, output, "\x1b[?25h");
     let ended = std::thread::spawn(|| panic!("as wished")).join();
     assert!(ended.is_err());
     assert_eq!(terminal.modes(), before, "while it is still held");

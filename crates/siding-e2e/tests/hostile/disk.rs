@@ -3,8 +3,8 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use siding_core::launch::Shim;
-use siding_core::store::Root;
+use siding_core::launch::IdleShim;
+use siding_core::store::StateDir;
 use siding_e2e::fill::Shape;
 use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 use siding_model::id::TaskKind;
@@ -152,9 +152,9 @@ fn the_end_of_a_talkative_monitor_is_recorded_on_a_full_disk() {
     sandbox.expect_clean();
     let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
     let quiet = sandbox.siding(&["monitor", "--json", "--", "true"]).run().expect_code(0);
-    let root = Root::open(&sandbox.state_dir()).expect("own directory");
+    let root = StateDir::open(&sandbox.state_dir()).expect("own directory");
     let quiet = Task::of(&quiet).id().parse().expect("an id");
-    let quiet = root.task(quiet).expect("it is there").read().expect("it is recorded");
+    let quiet = root.task_dir(quiet).expect("it is there").read().expect("it is recorded");
     let task_id = root.new_id(TaskKind::LocalBash).expect("an id");
     let line = "x".repeat(400);
     let fill = sandbox.puppet_line(&["--quiet", "fill", "2M", "--line", "400"]);
@@ -172,8 +172,8 @@ fn the_end_of_a_talkative_monitor_is_recorded_on_a_full_disk() {
         .map(|(name, value)| CString::new(format!("{name}={value}")).expect("no zero byte"))
         .collect();
     let program = CString::new(sandbox.siding_line::<&str>(&[])).expect("no zero byte");
-    let shim = Shim::start(&program).expect("it starts");
-    let _link = shim.task(&root, dir, &spec, &environment).expect("it is told");
+    let shim = IdleShim::start(&program).expect("it starts");
+    let _link = shim.start_task(&root, dir, &spec, &environment).expect("it is told");
     let id = task_id.to_string();
     let wait = ["wait", "--timeout", "40s", &id];
     let _over = sandbox.siding(&wait).run().expect_code(0);

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::input::Input;
+use siding_core::input::TaskInput;
 
 use crate::answer::{Answer, Refusal};
 use crate::caller::Caller;
@@ -41,7 +41,7 @@ pub(super) async fn call<C: Caller>(
     block(|| {
         let standing = host.state(host.find(&args.id)?)?;
         let id = standing.dir.id();
-        let mut input = Input::open(&host.root, PROGRAM, &standing.dir, &standing.state)?;
+        let mut input = TaskInput::open(&host.root, PROGRAM, &standing.dir, &standing.state)?;
         let mut written = args.text.unwrap_or_default();
         if !args.no_newline && !written.is_empty() {
             written.push('\n');

@@ -79,14 +79,14 @@ pub fn views(host: &Host, whose: Whose) -> Result<Vec<TaskView>, Refusal> {
     let mut ids = host.root.all_tasks()?;
     if whose == Whose::All {
         // Most journals need not even be opened. Which are a session's stands in them.
-        ids = listing::latest(&host.root, ids, LOOKED_AT);
+        ids = listing::most_recent(&host.root, ids, LOOKED_AT);
     }
     ids.extend(live);
     ids.sort_unstable();
     ids.dedup();
-    let sessions = session::family(&host.root, &host.session)?;
+    let sessions = session::session_tree(&host.root, &host.session)?;
     let is_wanted = |view: &TaskView| whose == Whose::All || sessions.contains(&view.session_id);
-    let found = listing::views(&host.root, &ids, |view| is_wanted(&view).then_some(view))?;
+    let found = listing::read_views(&host.root, &ids, |view| is_wanted(&view).then_some(view))?;
     let found = found.into_iter().filter_map(|(_, view)| view.ok().flatten().flatten());
     let (mut running, mut ended): (Vec<_>, Vec<_>) = found.partition(|view| view.outcome.is_none());
     running.sort_by(|a, b| b.started_at.cmp(&a.started_at));

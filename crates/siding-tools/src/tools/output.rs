@@ -5,9 +5,12 @@ use std::num::NonZeroUsize;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::output::{self, Choose, MARKED_MIN, PAGE_MIN, Query, Reading, Size, Stream};
+use siding_core::output::{
+    self, LineFilter, MIN_MARKED_TEXT_BYTES, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState,
+    TextLimit,
+};
 use siding_core::settings::{self, Environment};
-use siding_core::view::Detail;
+use siding_core::view::ViewDetail;
 use siding_model::advice;
 use siding_model::notice::Coverage;
 
@@ -60,30 +63,31 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
     let cannot = |source| Refusal::Io { doing: "read the output", source };
     // Only what follows without a break on what was seen counts as seen.
     let is_look = args.tail.is_none() && args.grep.is_none() && !args.errors;
-    let seen = output::seen(dir, &host.session).map_err(cannot)?;
+    let seen = output::load_read_cursor(dir, &host.session).map_err(cannot)?;
     let mut from = args.since.unwrap_or(if is_look { seen } else { 0 });
     if let Some(tail) = args.tail {
-        from = output::last_lines(dir, state.spec.keep_head, from, tail.get()).map_err(cannot)?;
+        from = output::last_lines_offset(dir, state.spec.keep_head, from, tail.get())
+            .map_err(cannot)?;
     }
-    let query = Query {
+    let query = OutputQuery {
         from,
-        choose: choose(args)?,
-        last: args.tail.map(NonZeroUsize::get),
-        size: size(args, is_look)?,
+        filter: choose(args)?,
+        last_lines: args.tail.map(NonZeroUsize::get),
+        limit: size(args, is_look)?,
     };
-    let stream = if state.is_live() { Stream::Growing } else { Stream::Finished };
+    let stream = if state.is_live() { StreamState::Growing } else { StreamState::Finished };
     let mut text = String::new();
     let reading = output::read(dir, state.spec.keep_head, stream, &query, |part| {
         text.push_str(part);
         Ok(())
     })
     .map_err(cannot)?;
-    let view = host.view(&standing, Detail::Brief);
+    let view = host.view(&standing, ViewDetail::Brief);
     let mut answer = Answer::say(advice::format_task_line(&view, LINE));
     answer.said.extend(remark(args, &reading, text.is_empty()));
-    if let Size::Ends(max) = query.size
+    if let TextLimit::HeadTail(max) = query.limit
         && reading.truncated
-        && max < MARKED_MIN
+        && max < MIN_MARKED_TEXT_BYTES
     {
         answer.said.push(format!("cut to the last {max} bytes; a larger `max_bytes` shows more"));
     }
@@ -106,22 +110,22 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
     Ok(answer)
 }
 
-fn choose(args: &Args) -> Result<Choose, Refusal> {
+fn choose(args: &Args) -> Result<LineFilter, Refusal> {
     match &args.grep {
         Some(_) if args.errors => Err(Refusal::Arguments(
             "`grep` and `errors` are two ways to choose lines; give one of them".to_owned(),
         )),
         Some(pattern) => Regex::new(pattern)
-            .map(Choose::Matching)
+            .map(LineFilter::Matching)
             .map_err(|error| Refusal::Arguments(format!("`grep`: {error}"))),
-        None if args.errors => Ok(Choose::Errors),
-        None => Ok(Choose::Everything),
+        None if args.errors => Ok(LineFilter::Errors),
+        None => Ok(LineFilter::Everything),
     }
 }
 
-fn size(args: &Args, is_look: bool) -> Result<Size, Refusal> {
+fn size(args: &Args, is_look: bool) -> Result<TextLimit, Refusal> {
     let max = match args.max_bytes {
-        Some(max) => max.max(PAGE_MIN),
+        Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
             // A mistake in them keeps nobody from reading.
             let found = settings::read(&Environment::from_process());
@@ -129,12 +133,16 @@ fn size(args: &Args, is_look: bool) -> Result<Size, Refusal> {
         }
     };
     // Whoever names an offset reads on from there; everybody else wants to know how it stands.
-    Ok(if args.since.is_some() && is_look { Size::Page(max) } else { Size::Ends(max) })
+    Ok(if args.since.is_some() && is_look {
+        TextLimit::Page(max)
+    } else {
+        TextLimit::HeadTail(max)
+    })
 }
 
 /// Says what the text does not.
-fn remark(args: &Args, reading: &Reading, is_empty: bool) -> Option<String> {
-    let Reading { next, bytes, truncated, .. } = *reading;
+fn remark(args: &Args, reading: &ReadSummary, is_empty: bool) -> Option<String> {
+    let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {
         return Some(match bytes {
             0 => "it has written nothing".to_owned(),

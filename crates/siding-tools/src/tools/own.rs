@@ -1,8 +1,8 @@
 //! Tasks that are this very program at other work, such as a subagent.
 
-use siding_core::launch::Shim;
-use siding_core::run::order::{self, Order};
-use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::launch::IdleShim;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::settings;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::net::NetPolicy;
@@ -69,10 +69,10 @@ pub async fn begin<C: Caller, P>(
         if !call.begins(id) {
             return Err(Refusal::Cancelled);
         }
-        let order = Order {
+        let order = TaskRequest {
             kind,
-            command: order::this_program(arguments),
-            cwd: order::directory(None)?,
+            command: request::self_command(arguments),
+            cwd: request::resolve_directory(None)?,
             session_id,
             name: Some(name),
             stdin,
@@ -82,15 +82,15 @@ pub async fn begin<C: Caller, P>(
             monitor: None,
             wait_for: Vec::new(),
         };
-        let mut spec = order::spec_as(&host.root, &settings, order, id)?;
+        let mut spec = request::task_spec_with_id(&host.root, &settings, order, id)?;
         // This program needs what whoever calls it has. The policy is for commands, also for those that it
         // runs.
         spec.net = NetPolicy::Unrestricted;
         // It is silent for as long as others take, and its deadline bounds that.
         spec.stall_after_ms = 0;
-        let given = Given { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
-        let begun = run::begin(&host.root, &spec, &given, Shim::start(PROGRAM))?;
-        let Begun::Started(link) = begun else {
+        let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+        let begun = run::start_task(&host.root, &spec, &given, IdleShim::start(PROGRAM))?;
+        let LaunchResult::Started(link) = begun else {
             // Not where duplicates are allowed.
             return Err(Refusal::Cancelled);
         };

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::launch::Shim;
-use siding_core::link::Link;
-use siding_core::run::order::{self, Order};
-use siding_core::run::{self, Begun, Duplicates, Given, RunError};
+use siding_core::launch::IdleShim;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::settings::{self, Environment};
-use siding_core::watch::Watch;
+use siding_core::shim_client::ShimConnection;
+use siding_core::watch::TaskWatch;
 use siding_model::duration::format_duration;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::id::TaskKind;
@@ -106,13 +106,13 @@ pub(super) async fn call<C: Caller>(
         }
         let duplicates =
             if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-        let given = Given { env: &plan.env, env_clear: false, duplicates };
-        let begun = run::begin(&host.root, &plan.spec, &given, Shim::start(PROGRAM))?;
+        let given = LaunchEnv { env: &plan.env, env_clear: false, duplicates };
+        let begun = run::start_task(&host.root, &plan.spec, &given, IdleShim::start(PROGRAM))?;
         Ok::<_, Refusal>((plan, begun))
     })?;
     let link = match begun {
-        Begun::Started(link) => link,
-        Begun::Duplicate(first) => {
+        LaunchResult::Started(link) => link,
+        LaunchResult::Duplicate(first) => {
             let details =
                 RunDetails { task: None, duplicate_of: Some(first), output_truncated: false };
             let said = format!(
@@ -139,13 +139,13 @@ pub(super) async fn followed<C: Caller>(
     host: &Host,
     call: &mut C,
     spec: &TaskSpec,
-    link: Link,
+    link: ShimConnection,
     budget: Option<Duration>,
 ) -> Result<Standing, Refusal> {
-    let mut watch = Watch::over(&host.root, PROGRAM, spec.task_id, link);
+    let mut watch = TaskWatch::from_connection(&host.root, PROGRAM, spec.task_id, link);
     follow::follow(host, call, &mut watch, spec, budget).await.inspect_err(|_| {
         drop(watch);
-        block(|| run::clear_unborn(&host.root, spec));
+        block(|| run::clear_unrecorded(&host.root, spec));
     })
 }
 
@@ -167,7 +167,7 @@ pub(super) fn answered(
 fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> {
     let settings = settings::load(&sources(args.budget, args.timeout)?)?;
     let conditions = wait::conditions(&args.wait_for)?;
-    siding_core::wait::check(&conditions)?;
+    siding_core::wait::check_patterns(&conditions)?;
     if conditions.contains(&Condition::Exit) {
         return Err(Refusal::Arguments(
             "`wait_for` is what makes it ready: `output:REGEX`, `port:N`, `http:URL` or \
@@ -183,7 +183,7 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
         )));
     }
     let command = TaskCommand::Shell { text: args.command.clone(), shell: settings.shell.clone() };
-    let cwd = order::directory(args.cwd.as_deref())?;
+    let cwd = request::resolve_directory(args.cwd.as_deref())?;
     let wanted = host.budget(&settings, args.budget.is_some());
     let decides = settings.auto_background
         || args.may_start_away && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
@@ -212,7 +212,7 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
             format_duration(budget)
         )
     });
-    let order = Order {
+    let order = TaskRequest {
         kind: TaskKind::LocalBash,
         command,
         cwd,
@@ -226,8 +226,8 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
         wait_for: conditions,
     };
     let env: Vec<(String, String)> = args.env.clone().into_iter().collect();
-    let mut spec = order::spec(&host.root, &settings, order)?;
-    order::distinguish(&mut spec, &env, false);
+    let mut spec = request::task_spec(&host.root, &settings, order)?;
+    request::distinguish_same_key(&mut spec, &env, false);
     Ok(Plan {
         spec,
         env,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::stop::{self, How};
+use siding_core::stop::{self, StopOptions};
 use siding_core::sys::clock;
-use siding_core::view::Detail;
+use siding_core::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
@@ -99,7 +99,7 @@ async fn all<C: Caller>(
     ids: &[TaskId],
     grace: Option<Duration>,
 ) -> Result<HashMap<TaskId, Result<(), String>>, Refusal> {
-    let how = How { by: call.name(), grace, signal: None };
+    let how = StopOptions { requested_by: call.name(), grace, signal: None };
     // All are asked at once: a hundred stops take as long as the slowest.
     let mut stops = JoinSet::new();
     for id in ids.iter().copied() {
@@ -109,7 +109,7 @@ async fn all<C: Caller>(
             (id, result.map_err(|error| Refusal::from(error).line(host.dialect)))
         });
     }
-    let until = clock::mono().plus_ms(millis(call.bearable(Duration::MAX)));
+    let until = clock::monotonic_now().plus_ms(millis(call.bearable(Duration::MAX)));
     let mut cancelled = pin!(call.cancelled());
     let mut results = HashMap::new();
     while !stops.is_empty() {
@@ -146,7 +146,7 @@ fn tell(
     result: &mut StopResult,
 ) -> Result<(), Refusal> {
     let standing = host.state(id)?;
-    let view = host.view(&standing, Detail::Brief);
+    let view = host.view(&standing, ViewDetail::Brief);
     answer.said.push(advice::format_task_line(&view, LINE));
     answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
     result.task = Some(TaskSummary::from(&view));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::settings::{self, Environment};
-use siding_core::view::Detail;
-use siding_core::wait::{Answer as Waited, Hit, Waiter};
+use siding_core::view::ViewDetail;
+use siding_core::wait::{MetCondition, WaitResult as Waited, Waiter};
 use siding_model::advice;
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
@@ -92,7 +92,7 @@ pub(super) async fn until<C: Caller>(
     let mut cancelled = pin!(call.cancelled());
     let mut sent_away = pin!(call.sent_away());
     let waited = loop {
-        if let Some(waited) = block(|| waiter.turn())? {
+        if let Some(waited) = block(|| waiter.poll_once())? {
             break waited;
         }
         let sources = Sources::new(&waiter.sources())
@@ -125,7 +125,7 @@ pub(super) async fn until<C: Caller>(
 pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<Answer, Refusal> {
     let state = &standing.state;
     let task_id = state.spec.task_id;
-    let hit = |met: &SatisfiedCondition| Hit {
+    let hit = |met: &SatisfiedCondition| MetCondition {
         task_id,
         condition: met.condition.clone(),
         detail: Some(met.detail.clone()),
@@ -139,9 +139,9 @@ pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<
         None => (WaitVerdict::Timeout, Vec::new(), millis(bound)),
     };
     let wanted = one_line(&format_conditions(&state.spec.wait_for), LINE);
-    let waited = Waited { verdict, hits, waited_ms };
+    let waited = Waited { verdict, met: hits, waited_ms };
     let mut answer = words(host, &[task_id], &waited, &wanted, bound)?;
-    let view = host.view(&standing, Detail::Brief);
+    let view = host.view(&standing, ViewDetail::Brief);
     answer.said.extend(text::limits(&view, &standing));
     let task = Some(TaskSummary::from(&view));
     let details = RunDetails { task, duplicate_of: None, output_truncated: false };
@@ -171,7 +171,7 @@ fn words(
             host.dialect.format_tool("wait")
         )),
     }
-    for hit in &waited.hits {
+    for hit in &waited.met {
         match &hit.detail {
             Some(detail) if !tells_end(hit) => answer.said.push(seen(hit, detail)),
             _ => tasks.push(tell_end(host, hit.task_id, ids.len() == 1, &mut answer)?),
@@ -181,7 +181,7 @@ fn words(
         for id in ids {
             let standing = host.state(*id)?;
             if standing.state.is_live() {
-                let view = host.view(&standing, Detail::Brief);
+                let view = host.view(&standing, ViewDetail::Brief);
                 answer.said.push(advice::format_task_line(&view, LINE));
                 tasks.push(TaskSummary::from(&view));
             }
@@ -200,12 +200,12 @@ fn tell_end(
     answer: &mut Answer,
 ) -> Result<TaskSummary, Refusal> {
     let standing = host.state(id)?;
-    let view = host.view(&standing, Detail::Brief);
+    let view = host.view(&standing, ViewDetail::Brief);
     answer.said.push(advice::format_task_line(&view, LINE));
     answer.said.extend(text::next(host, &view));
     if alone {
         let (dir, spec) = (&standing.dir, &standing.state.spec);
-        answer.output = siding_core::output::gist(dir, spec, MAX_SUMMARY_BYTES).ok();
+        answer.output = siding_core::output::task_summary(dir, spec, MAX_SUMMARY_BYTES).ok();
         answer.said.push(format!(
             "{} shows all {} bytes it wrote",
             host.dialect.format_tool("output"),
@@ -217,11 +217,11 @@ fn tell_end(
 }
 
 /// Whether this says how the task ended.
-const fn tells_end(hit: &Hit) -> bool {
+const fn tells_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
 
-fn seen(hit: &Hit, detail: &WaitDetail) -> String {
+fn seen(hit: &MetCondition, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE)
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn call<C: Caller>(
     args: Args,
 ) -> Result<Answer, Refusal> {
     block(|| {
-        let view = why::view(&host.root, PROGRAM, host.find(&args.id)?)?;
+        let view = why::why_view(&host.root, PROGRAM, host.find(&args.id)?)?;
         Ok(words(&view))
     })
 }

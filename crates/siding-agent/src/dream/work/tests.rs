@@ -57,7 +57,7 @@ fn answer(text: &str, input: Option<Value>) -> Play {
 
 /// A conversation about a project, which this test's process holds.
 struct Place {
-    root: Root,
+    root: StateDir,
     session: SessionId,
     transcript: Transcript,
     directory: TempDir,
@@ -67,7 +67,7 @@ impl Place {
     /// Makes one whose model has ended its turn.
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(&directory.path().join("state")).expect("a state directory");
+        let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
         let session: SessionId = "talk".parse().expect("a name");
         let own = i32::try_from(std::process::id()).expect("a number");
         session::open(&root, &session, own).expect("opened");

@@ -157,7 +157,7 @@ fn write_all(output: &OwnedFd, mut rest: &[u8]) -> io::Result<()> {
             Ok(count) => rest = &rest[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let _tries_again = poll::writable(output.as_fd(), POLL_MS)?;
+                let _tries_again = poll::wait_writable(output.as_fd(), POLL_MS)?;
             }
             Err(error) => return Err(error),
         }

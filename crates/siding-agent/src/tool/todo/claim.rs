@@ -46,9 +46,9 @@ process is gone can be claimed. Nothing is run by this.";
                 decide::claim(board, id, who, presence)
             }
         })?;
-        let text = board
-            .get(id)
-            .map_or_else(String::new, |todo| words::whole(&board, id, todo, who, clock::wall()));
+        let text = board.get(id).map_or_else(String::new, |todo| {
+            words::whole(&board, id, todo, who, clock::unix_now())
+        });
         Ok(match deeds.last() {
             Some(Deed::Returned { .. }) => format!("{id} is given back and pending again"),
             Some(Deed::Claimed { instead_of: Some(lost), .. }) => {

@@ -34,6 +34,6 @@ command that runs take `task_output`.";
         let id: TodoId = args.id.parse().map_err(|error| format!("`id`: {error}"))?;
         let board = scene.todo.read()?.board;
         let todo = board.get(id).ok_or_else(|| Refusal::Unknown { id }.to_string())?;
-        Ok(words::whole(&board, id, todo, &scene.holder, clock::wall()))
+        Ok(words::whole(&board, id, todo, &scene.holder, clock::unix_now()))
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use siding_core::sys::{machine, procfs};
+use siding_core::sys::{procfs, system_info};
 use siding_model::process::{BootId, ProcRef};
 
 /// Who works on a to-do: an agent in a process.
@@ -39,7 +39,7 @@ impl Holder {
     ///
     /// The operating system's, where `/proc` is not mounted.
     pub fn here(owner: &str) -> io::Result<Self> {
-        Self::of(owner, procfs::own().ok_or(io::ErrorKind::NotFound)?)
+        Self::of(owner, procfs::self_ref().ok_or(io::ErrorKind::NotFound)?)
     }
 
     /// Returns an agent that is there as long as a process of this machine.
@@ -53,7 +53,7 @@ impl Holder {
             process,
             boot: procfs::boot_id()?,
             namespace: procfs::pid_namespace().unwrap_or(0),
-            machine: machine::name(),
+            machine: system_info::system_id(),
         })
     }
 

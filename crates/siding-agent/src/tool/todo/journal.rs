@@ -12,7 +12,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use siding_core::sys::entry::{self, Kind};
+use siding_core::sys::dir_entry::{self, FileKind};
 use siding_core::sys::{clock, file};
 
 use super::board::{Board, Folded};
@@ -104,7 +104,7 @@ impl TodoList {
     ///
     /// [`TodoError`].
     pub fn read(&self) -> Result<Folded, TodoError> {
-        match self.open(file::Open::Read) {
+        match self.open(file::OpenMode::Read) {
             Ok(opened) => self.fold(&opened),
             Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(Folded::default())
@@ -127,7 +127,7 @@ impl TodoList {
         let opened = self.lock(cancel)?;
         let Folded { mut board, is_torn, .. } = self.fold(&opened)?;
         let deeds = decide(&board)?;
-        let at = clock::wall();
+        let at = clock::unix_now();
         if deeds.is_empty() {
             return Ok((deeds, board));
         }
@@ -152,7 +152,7 @@ impl TodoList {
     }
 
     fn fold(&self, opened: &File) -> Result<Folded, TodoError> {
-        let bytes = file::read_whole(opened.as_fd(), BYTES_MAX).map_err(|error| {
+        let bytes = file::read_to_end(opened.as_fd(), BYTES_MAX).map_err(|error| {
             if error.kind() == io::ErrorKind::FileTooLarge {
                 TodoError::TooLarge { path: self.path() }
             } else {
@@ -187,43 +187,45 @@ impl TodoList {
     }
 
     fn is_in_place(&self, opened: &File) -> bool {
-        let place = self.directory().and_then(|dir| file::facts_at(dir, NAME));
-        let opened = file::facts(opened);
+        let place = self.directory().and_then(|dir| file::metadata_at(dir, NAME));
+        let opened = file::metadata(opened);
         matches!((place, opened), (Ok(place), Ok(opened)) if place.identity == opened.identity)
     }
 
     fn open_or_make(&self) -> Result<File, TodoError> {
         let make = || {
             let project = file::open_directory(&self.project)?;
-            already(file::make_directory(&project, DIRECTORY))?;
+            already(file::create_directory(&project, DIRECTORY))?;
             let dir = self.directory()?;
-            already(file::open_at(&dir, NAME, file::Open::CreateNew).map(drop))?;
-            entry::sync_names(dir);
+            already(file::open_at(&dir, NAME, file::OpenMode::CreateNew).map(drop))?;
+            dir_entry::sync_directory(dir);
             io::Result::Ok(())
         };
-        match self.open(file::Open::ReadWrite) {
+        match self.open(file::OpenMode::ReadWrite) {
             Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 make().map_err(self.failed("make"))?;
-                self.open(file::Open::ReadWrite)
+                self.open(file::OpenMode::ReadWrite)
             }
             result => result,
         }
     }
 
-    fn open(&self, how: file::Open) -> Result<File, TodoError> {
+    fn open(&self, how: file::OpenMode) -> Result<File, TodoError> {
         let foreign = || TodoError::Foreign { path: self.path() };
         // Neither way waits for a FIFO that somebody has put there.
         let opened = self.directory().and_then(|dir| file::open_at(dir, NAME, how));
         let opened = opened.map_err(|error| {
-            let is_link = error.raw_os_error() == Some(file::LINK);
+            let is_link = error.raw_os_error() == Some(file::SYMLINK_ERRNO);
             let is_other = is_link || error.kind() == io::ErrorKind::NotADirectory;
             if is_other { foreign() } else { self.failed("open")(error) }
         })?;
-        match entry::entry(&opened).map_err(self.failed("open"))?.kind {
-            Kind::File => Ok(File::from(opened)),
-            Kind::Directory | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
-                Err(foreign())
-            }
+        match dir_entry::entry_of_fd(&opened).map_err(self.failed("open"))?.kind {
+            FileKind::File => Ok(File::from(opened)),
+            FileKind::Directory
+            | FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::Device => Err(foreign()),
         }
     }
 
@@ -231,7 +233,7 @@ impl TodoList {
     /// one that leads anywhere.
     fn directory(&self) -> io::Result<OwnedFd> {
         let project = file::open_directory(&self.project)?;
-        file::open_at(project, DIRECTORY, file::Open::Directory)
+        file::open_at(project, DIRECTORY, file::OpenMode::Directory)
     }
 
     fn path(&self) -> PathBuf {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use siding_a2a::errand::TOLD;
-use siding_core::launch::Shim;
+use siding_core::launch::IdleShim;
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
@@ -107,6 +107,6 @@ impl Args {
         run.json = self.json;
         run.command =
             std::iter::once(Program::this()?.path).chain(follow.words()).map(Into::into).collect();
-        run.run(Shim::start(PROGRAM))
+        run.run(IdleShim::start(PROGRAM))
     }
 }

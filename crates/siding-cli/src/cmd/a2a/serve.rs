@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use siding_a2a::serve::{self, AgentProgram, Options, ServeError};
 use siding_agent::provider::{self, Model};
-use siding_core::run::order;
+use siding_core::run::request;
 use siding_core::settings::Environment;
 use siding_model::id::SessionId;
 use siding_model::settings::{Key, RawValue};
@@ -81,7 +81,7 @@ impl Args {
         reap::quietly(&root, &settings)?;
         let named = std::env::var(provider::VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
-        let cwd = order::directory(self.cwd.as_deref())?;
+        let cwd = request::resolve_directory(self.cwd.as_deref())?;
         let options = Options {
             address: self.addr,
             remote: self.allow_remote,

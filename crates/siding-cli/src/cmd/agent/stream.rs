@@ -63,9 +63,10 @@ impl LineWriter {
             return;
         }
         let stdout = io::stdout();
-        let held = || pipe::held(&stdout).map_or(0, |held| usize::try_from(held).unwrap_or(0));
-        while !fits(held()) && !poll::is_unread(stdout.as_fd()) {
-            if poll::wait_beside(&[], stdout.as_fd(), Some(PAUSE_MS)).is_err() {
+        let held =
+            || pipe::buffered_bytes(&stdout).map_or(0, |held| usize::try_from(held).unwrap_or(0));
+        while !fits(held()) && !poll::is_peer_closed(stdout.as_fd()) {
+            if poll::wait_readable_or_closed(&[], stdout.as_fd(), Some(PAUSE_MS)).is_err() {
                 return;
             }
         }

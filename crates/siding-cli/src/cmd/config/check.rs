@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use siding_core::settings::{self, Environment, Reading};
+use siding_core::settings::{self, Environment, LoadedSettings};
 use siding_model::settings::Key;
 
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ impl Args {
 }
 
 /// Reads one file alone.
-fn read_file(file: &Path, layer: As) -> Result<Reading, Failure> {
+fn read_file(file: &Path, layer: As) -> Result<LoadedSettings, Failure> {
     // A missing file counts as one without settings elsewhere; here it was asked for.
     std::fs::metadata(file).map_err(|error| {
         Failure::new(format!("could not read `{}`: {error}", file.display()))
@@ -120,7 +120,7 @@ mod tests {
         let as_system = read_file(&file, As::System).expect("reads");
         let as_user = read_file(&file, As::User).expect("reads");
         std::fs::remove_dir_all(&dir).expect("removed");
-        let summary = |reading: &Reading| summary(&reading.files, reading.mistakes.len());
+        let summary = |reading: &LoadedSettings| summary(&reading.files, reading.mistakes.len());
         assert!(summary(&as_system).ends_with("config.toml\nno mistakes\n"));
         assert!(summary(&as_user).ends_with("1 mistake\n"));
         assert!(read_file(&file, As::User).is_err(), "it is gone now");

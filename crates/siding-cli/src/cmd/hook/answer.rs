@@ -1,7 +1,7 @@
 //! What a hook answers, whoever the host is.
 
-use siding_core::notices::{Outbox, Turn};
-use siding_core::store::Root;
+use siding_core::notices::{DeliveryLock, Outbox};
+use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
@@ -40,9 +40,9 @@ pub(super) struct Told<'r> {
 /// Notices to be acknowledged once they were read.
 #[derive(Debug)]
 pub(super) struct Acks<'r> {
-    root: &'r Root,
+    root: &'r StateDir,
     /// From the look to the acknowledgement: nobody else tells them meanwhile.
-    turns: Vec<Turn>,
+    turns: Vec<DeliveryLock>,
     told: Vec<(SessionId, Vec<NoticeId>)>,
 }
 
@@ -92,8 +92,8 @@ impl<'r> Told<'r> {
 
 impl<'r> Acks<'r> {
     pub(super) const fn new(
-        root: &'r Root,
-        turns: Vec<Turn>,
+        root: &'r StateDir,
+        turns: Vec<DeliveryLock>,
         told: Vec<(SessionId, Vec<NoticeId>)>,
     ) -> Self {
         Self { root, turns, told }

@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::notices::{Follower, Outbox, Woken};
+use siding_core::notices::{FollowEvent, Outbox, OutboxFollower};
 use siding_core::sys::descriptor;
 use siding_model::notice::{Consumer, NoticeKind, NoticeView, Priority};
 
@@ -37,16 +37,16 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     }
     let root = &conversation.root;
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::agent())?;
-    let Some(_only) = outbox.only_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    let Some(_only) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
     // One descriptor for each task that runs.
     descriptor::raise_open_limit();
-    let mut follower = Follower::of_owner(&outbox, conversation.owner, PROGRAM)?;
+    let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, PROGRAM)?;
     let stderr = std::io::stderr();
     loop {
         let mut is_open = false;
         for session in conversation.sessions()? {
-            let others = Outbox::new(root, session, Consumer::agent())?.look()?;
-            follower.come_back(&others);
+            let others = Outbox::new(root, session, Consumer::agent())?.pending()?;
+            follower.schedule_later(&others);
             if !others.notices.iter().any(wakes) {
                 continue;
             }
@@ -69,9 +69,9 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
         if is_open {
             continue;
         }
-        match follower.next(stderr.as_fd())? {
-            Woken::News(_) => {}
-            Woken::Unread => return Ok(ExitCode::SUCCESS),
+        match follower.next_event(stderr.as_fd())? {
+            FollowEvent::TasksChanged(_) => {}
+            FollowEvent::ReaderClosed => return Ok(ExitCode::SUCCESS),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use siding_core::notices::{Follower, Outbox, Woken};
+use siding_core::notices::{FollowEvent, Outbox, OutboxFollower};
 use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_model::notice::Consumer;
@@ -70,15 +70,15 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
         return Ok(ExitCode::SUCCESS);
     }
     let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
-    let Some(_only) = outbox.only_waiter()? else { return Ok(ExitCode::SUCCESS) };
-    let turns = session::turns_begun(root, session)?;
+    let Some(_only) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    let turns = session::count_turns(root, session)?;
     descriptor::raise_open_limit();
-    let mut follower = Follower::of_owner(&outbox, *owner, PROGRAM)?;
+    let mut follower = OutboxFollower::for_owner(&outbox, *owner, PROGRAM)?;
     let stderr = std::io::stderr();
     loop {
         if has_news(conversation, &mut follower)? {
             std::thread::sleep(OTHERS_FIRST);
-            if session::turns_begun(root, session)? != turns {
+            if session::count_turns(root, session)? != turns {
                 return Ok(ExitCode::SUCCESS);
             }
             if has_news(conversation, &mut follower)? {
@@ -86,19 +86,22 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        match follower.next(stderr.as_fd())? {
-            Woken::News(_) => {}
-            Woken::Unread => return Ok(ExitCode::SUCCESS),
+        match follower.next_event(stderr.as_fd())? {
+            FollowEvent::TasksChanged(_) => {}
+            FollowEvent::ReaderClosed => return Ok(ExitCode::SUCCESS),
         }
     }
 }
 
 /// Returns whether the outboxes hold a notice that is worth waking an agent for.
-fn has_news(conversation: &Conversation, follower: &mut Follower<'_, '_>) -> Result<bool, Failure> {
+fn has_news(
+    conversation: &Conversation,
+    follower: &mut OutboxFollower<'_, '_>,
+) -> Result<bool, Failure> {
     let mut has_news = false;
     for session in conversation.sessions()? {
-        let look = Outbox::new(&conversation.root, session, Consumer::agent())?.look()?;
-        follower.come_back(&look);
+        let look = Outbox::new(&conversation.root, session, Consumer::agent())?.pending()?;
+        follower.schedule_later(&look);
         has_news |= look.notices.iter().any(wakes);
     }
     Ok(has_news)

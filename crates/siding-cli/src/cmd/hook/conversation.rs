@@ -2,7 +2,7 @@
 
 use siding_core::adopt;
 use siding_core::session::{self, SessionError};
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::procfs;
 use siding_model::id::SessionId;
 use siding_model::process::ProcRef;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// A conversation of a host that runs.
 #[derive(Debug)]
 pub(super) struct Conversation {
-    pub(super) root: Root,
+    pub(super) root: StateDir,
     /// The host's process.
     pub(super) owner: ProcRef,
     /// The session that is the conversation's.
@@ -37,11 +37,11 @@ impl Conversation {
             let session = host.session_of(conversation);
             return Ok(Some(Self { root: context::root()?, owner, session }));
         }
-        let own = procfs::own().ok_or_else(|| {
+        let own = procfs::self_ref().ok_or_else(|| {
             Failure::new("this process could not be found in /proc").with_hint("is it mounted?")
         })?;
         // In a container the host may be the first process.
-        let owner = adopt::host_of(own.pid).or_else(|| procfs::identify(1));
+        let owner = adopt::find_host(own.pid).or_else(|| procfs::identify(1));
         let owner = owner.ok_or_else(|| Failure::new("no process is above this one"))?;
         let session = host.session_of(conversation);
         Ok(Some(Self { root: context::root()?, owner, session }))
@@ -50,10 +50,10 @@ impl Conversation {
     /// Makes the host's process an owner of the session.
     pub(super) fn open(&self) -> Result<(), Failure> {
         let boot = context::boot()?;
-        match session::live(&self.root, &self.session) {
+        match session::require_live(&self.root, &self.session) {
             // Compacted or cleared: nothing changes.
             Ok(session) if session.is_owned_by(self.owner, &boot) => return Ok(()),
-            Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Over { .. }) => {}
+            Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Ended { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         let opened = session::open(&self.root, &self.session, self.owner.pid)?;
@@ -69,13 +69,13 @@ impl Conversation {
     /// Returns the sessions of the host's process, the conversation's own first: an earlier
     /// conversation in the same process may have left tasks, and its MCP server has a session too.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
-        let sessions = session::owned_by(&self.root, self.owner)?;
+        let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
         // One that another process has opened since is both's. Its other sessions are not ours.
         let boot = context::boot()?;
         let is_ours = |one: session::Session| one.is_owned_by(self.owner, &boot);
         if !ids.contains(&self.session)
-            && session::live(&self.root, &self.session).is_ok_and(is_ours)
+            && session::require_live(&self.root, &self.session).is_ok_and(is_ours)
         {
             ids.push(self.session.clone());
         }

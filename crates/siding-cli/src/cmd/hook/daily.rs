@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use siding_core::activity::claim_daily_report;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::activity::Period;
 use siding_model::settings::Settings;
@@ -25,11 +25,11 @@ pub(super) struct DailyReport {
 
 /// Returns the report of the day where the settings ask for one, none was given today, and something
 /// happened. A failure is said on stderr: an event does not fail for it.
-pub(super) fn due_report(root: &Root, settings: &Settings) -> Option<DailyReport> {
+pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyReport> {
     if !settings.report_daily {
         return None;
     }
-    let report = claim_daily_report(root, clock::wall())
+    let report = claim_daily_report(root, clock::unix_now())
         .map_err(|error| {
             Failure::new(format!("could not note when the daily report was given: {error}"))
         })
@@ -41,7 +41,7 @@ pub(super) fn due_report(root: &Root, settings: &Settings) -> Option<DailyReport
 }
 
 fn compose(
-    root: &Root,
+    root: &StateDir,
     settings: &Settings,
     period: Period,
 ) -> Result<Option<DailyReport>, Failure> {

@@ -2,9 +2,9 @@
 
 mod facts;
 
-use siding_core::notices::{Look, NoticesError, Outbox, Turn};
-use siding_core::store::Root;
-use siding_core::view::Detail;
+use siding_core::notices::{DeliveryLock, NoticesError, Outbox, PendingNotices};
+use siding_core::store::StateDir;
+use siding_core::view::ViewDetail;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId, NoticeKind, NoticeView};
 
@@ -22,8 +22,8 @@ const TURN_MS: u64 = 100;
 /// What is new, and the right to tell it.
 #[derive(Debug)]
 pub(super) struct News<'r> {
-    root: &'r Root,
-    turns: Vec<Turn>,
+    root: &'r StateDir,
+    turns: Vec<DeliveryLock>,
     notices: Vec<NoticeView>,
 }
 
@@ -38,21 +38,21 @@ impl<'r> News<'r> {
 
     /// Returns what is new in some sessions, `None` for nothing.
     pub(super) fn in_sessions(
-        root: &'r Root,
+        root: &'r StateDir,
         sessions: &[SessionId],
     ) -> Result<Option<Self>, Failure> {
         let (mut turns, mut notices) = (Vec::new(), Vec::new());
         for session in sessions {
             let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
             // Mostly there is nothing, and then nobody need wait for a turn.
-            if outbox.look()?.notices.is_empty() {
+            if outbox.pending()?.notices.is_empty() {
                 continue;
             }
-            let turn = match outbox.turn_within(TURN_MS) {
+            let turn = match outbox.lock_delivery_within(TURN_MS) {
                 Err(NoticesError::Busy { .. }) => continue,
                 turn => turn?,
             };
-            let Look { notices: found, .. } = outbox.look()?;
+            let PendingNotices { notices: found, .. } = outbox.pending()?;
             turns.push(turn);
             notices.extend(found);
         }
@@ -93,7 +93,7 @@ impl<'r> News<'r> {
 }
 
 /// Returns the processes that a command has left running, in one line.
-fn living(root: &Root, notice: &NoticeView) -> Option<String> {
-    let view = Task::read(root, notice.task_id).ok()?.view(root, Detail::Full);
+fn living(root: &StateDir, notice: &NoticeView) -> Option<String> {
+    let view = Task::read(root, notice.task_id).ok()?.view(root, ViewDetail::Full);
     facts::living(&view)
 }

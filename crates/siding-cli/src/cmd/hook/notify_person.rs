@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use siding_core::notices::{Follower, Outbox, Turn, Woken};
-use siding_core::sys::{descriptor, foreign};
+use siding_core::notices::{DeliveryLock, FollowEvent, Outbox, OutboxFollower};
+use siding_core::sys::{descriptor, inspect_process};
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId, NoticeView, needs_person};
 use siding_model::process::ProcRef;
@@ -95,16 +95,16 @@ pub(super) fn follow(
     // One descriptor for each task that runs.
     descriptor::raise_open_limit();
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::person())?;
-    let mut follower = Follower::of_owner(&outbox, conversation.owner, PROGRAM)?;
+    let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, PROGRAM)?;
     let stderr = std::io::stderr();
     // What happened before it began is no news: a resumed conversation may have a long past.
     let mut is_news = false;
     loop {
         for session in conversation.sessions()? {
             let outbox = Outbox::new(root, session, Consumer::person())?;
-            let _turn = outbox.turn()?;
-            let look = outbox.look()?;
-            follower.come_back(&look);
+            let _turn = outbox.lock_delivery()?;
+            let look = outbox.pending()?;
+            follower.schedule_later(&look);
             if is_news {
                 let wanted = look.notices.iter().filter(|notice| needs_person(notice));
                 people.tell(&wanted.collect::<Vec<&NoticeView>>());
@@ -113,9 +113,9 @@ pub(super) fn follow(
             outbox.acknowledge(&ids)?;
         }
         is_news = true;
-        match follower.next(stderr.as_fd())? {
-            Woken::News(_) => {}
-            Woken::Unread => break,
+        match follower.next_event(stderr.as_fd())? {
+            FollowEvent::TasksChanged(_) => {}
+            FollowEvent::ReaderClosed => break,
         }
     }
     people.finish();
@@ -123,7 +123,7 @@ pub(super) fn follow(
 }
 
 /// Becomes the only process that tells a person of this host's sessions, `None` when there is one.
-fn only_follower(conversation: &Conversation) -> Result<Option<Vec<Turn>>, Failure> {
+fn only_follower(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
     let mut sessions = conversation.sessions()?;
     if !sessions.contains(&conversation.session) {
         // The hook that opens it may still be at work.
@@ -132,7 +132,7 @@ fn only_follower(conversation: &Conversation) -> Result<Option<Vec<Turn>>, Failu
     let mut turns = Vec::new();
     for session in sessions {
         let outbox = Outbox::new(&conversation.root, session, Consumer::person())?;
-        match outbox.only_waiter()? {
+        match outbox.try_become_waiter()? {
             Some(turn) => turns.push(turn),
             None => return Ok(None),
         }
@@ -153,6 +153,7 @@ fn people(conversation: &Conversation, host: Host, via: &[NotifyWay]) -> Result<
 
 /// Returns the terminal of a host: a hook has none of its own.
 fn terminal(host: i32) -> Option<PathBuf> {
-    let mut names = STANDARD_DESCRIPTORS.into_iter().filter_map(|fd| foreign::name(host, fd));
+    let mut names =
+        STANDARD_DESCRIPTORS.into_iter().filter_map(|fd| inspect_process::fd_path(host, fd));
     names.find(|name| name.starts_with("/dev/pts/") || name.starts_with("/dev/tty")).map(Into::into)
 }

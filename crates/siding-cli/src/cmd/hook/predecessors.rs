@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use siding_core::notices::Outbox;
 use siding_core::session::{self, Session};
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::duration::format_duration;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeKind, NoticeStatus, NoticeView};
@@ -21,17 +21,17 @@ const COMMAND: usize = 100;
 
 /// Returns what siding ended when sessions were over, each once: a session of which nothing runs
 /// any more is closed then. It may be opened again.
-pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
+pub(super) fn left(root: &StateDir) -> Result<Option<String>, Failure> {
     let boot = context::boot()?;
     let mut text = String::new();
     let live = live_sessions(root)?;
-    for session in session::all(root)? {
+    for session in session::list_sessions(root)? {
         // What may live elsewhere is nobody's here to judge.
-        if session.closed || session.may_live_elsewhere(&boot) {
+        if session.is_closed || session.may_live_elsewhere(&boot) {
             continue;
         }
         // A subagent's that lives on is told to by that.
-        if !session::is_over(root, &session.id, &boot) {
+        if !session::is_ended(root, &session.id, &boot) {
             continue;
         }
         if live.contains(&session.id) {
@@ -44,21 +44,21 @@ pub(super) fn left(root: &Root) -> Result<Option<String>, Failure> {
         }
         text.push_str(&one(root, &session)?);
         // Somebody may resume it in this moment: then it is theirs.
-        let _closed = session::close_over(root, &session)?;
+        let _closed = session::close_if_unowned(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))
 }
 
 /// Returns the sessions that have tasks which run, and are not to outlive them.
-fn live_sessions(root: &Root) -> Result<Vec<SessionId>, Failure> {
+fn live_sessions(root: &StateDir) -> Result<Vec<SessionId>, Failure> {
     let specs = crate::cmd::session::running(root)?;
     Ok(specs.into_iter().filter(|spec| !spec.keep).map(|spec| spec.session_id).collect())
 }
 
 /// Returns what was ended of one session and its agent was not told.
-fn one(root: &Root, session: &Session) -> Result<String, Failure> {
+fn one(root: &StateDir, session: &Session) -> Result<String, Failure> {
     let outbox = Outbox::new(root, session.id.clone(), Consumer::agent())?;
-    let mut ended = outbox.look()?.notices;
+    let mut ended = outbox.pending()?.notices;
     ended.retain(|notice| {
         notice.kind == NoticeKind::Ended && notice.status == NoticeStatus::Stopped
     });

@@ -37,11 +37,13 @@ fn unseen(conversation: &Conversation) -> Result<Option<String>, Failure> {
     if !sessions.contains(session) {
         return Ok(None);
     }
-    let turn = session::begin_turn(root, session)?;
-    let was_looked_at =
-        |task: &Task| sessions.iter().any(|of| output::seen(&task.dir, of).is_ok_and(|to| to > 0));
+    let turn = session::start_turn(root, session)?;
+    let was_looked_at = |task: &Task| {
+        sessions.iter().any(|of| output::load_read_cursor(&task.dir, of).is_ok_and(|to| to > 0))
+    };
     let is_unseen = |task: &Task| {
-        turn.last.is_some_and(|last| last <= task.state.started_wall) && !was_looked_at(task)
+        turn.last_started.is_some_and(|last| last <= task.state.started_wall)
+            && !was_looked_at(task)
     };
     let unseen = running::format_lines(&running::own_tasks(root, &sessions, is_unseen)?);
     Ok(unseen.map(|unseen| {

@@ -43,7 +43,7 @@ fn list_without(conversation: &Conversation, told: &[TaskId]) -> Result<Option<S
     let hosted = hosted_tasks(conversation, &sessions, is_untold)?;
     let ids: Vec<TaskId> = hosted.iter().map(|view| view.task_id).collect();
     // Whether they were named before or not: this names them.
-    let _those_not_named_before = session::claim_naming(root, session, &ids)?;
+    let _those_not_named_before = session::claim_reminders(root, session, &ids)?;
     let mut views = running::own_tasks(root, &sessions, is_untold)?;
     views.extend(hosted);
     views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
@@ -57,13 +57,13 @@ pub(super) fn outlived(
     news: Option<&News<'_>>,
 ) -> Result<Option<String>, Failure> {
     let Conversation { root, session, .. } = conversation;
-    let mut known = session::named_tasks(root, session)?;
+    let mut known = session::reminded_tasks(root, session)?;
     known.extend(running_by_notice(news));
     let sessions = conversation.sessions()?;
     let is_unknown = |task: &Task| !known.contains(&task.state.spec.task_id);
     let mut views = hosted_tasks(conversation, &sessions, is_unknown)?;
     let ids: Vec<TaskId> = views.iter().map(|view| view.task_id).collect();
-    let claimed = session::claim_naming(root, session, &ids)?;
+    let claimed = session::claim_reminders(root, session, &ids)?;
     views.retain(|view| claimed.contains(&view.task_id));
     Ok(running::format_lines(&views).map(|lines| {
         format!(
@@ -82,7 +82,7 @@ fn hosted_tasks(
 ) -> Result<Vec<TaskView>, Failure> {
     let Conversation { root, session, .. } = conversation;
     let calls = session::returned_calls(root, session)?;
-    let now = clock::wall();
+    let now = clock::unix_now();
     running::running_tasks(root, sessions, |task| {
         has_outlived_its_call(&task.state, &calls, now) && is_wanted(task)
     })

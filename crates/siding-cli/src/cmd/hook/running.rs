@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use siding_core::store::Root;
-use siding_core::view::Detail;
+use siding_core::store::StateDir;
+use siding_core::view::ViewDetail;
 use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::{PhaseName, PlacementKind, TaskView};
@@ -20,14 +20,14 @@ const COMMAND_COLUMNS: usize = 60;
 
 /// Returns the running tasks of some sessions that are wanted, the oldest first.
 pub(super) fn running_tasks(
-    root: &Root,
+    root: &StateDir,
     sessions: &[SessionId],
     is_wanted: impl Fn(&Task) -> bool,
 ) -> Result<Vec<TaskView>, Failure> {
     let view = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
         let is_ours = task.state.is_live() && sessions.contains(&task.state.spec.session_id);
-        (is_ours && is_wanted(&task)).then(|| task.view(root, Detail::Brief))
+        (is_ours && is_wanted(&task)).then(|| task.view(root, ViewDetail::Brief))
     };
     let mut views: Vec<TaskView> = root.live_tasks()?.into_iter().filter_map(view).collect();
     views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
@@ -37,7 +37,7 @@ pub(super) fn running_tasks(
 /// Returns the running background tasks that are wanted. A command of the host's own that it still
 /// waits for, or lists itself, is left out.
 pub(super) fn own_tasks(
-    root: &Root,
+    root: &StateDir,
     sessions: &[SessionId],
     is_wanted: impl Fn(&Task) -> bool,
 ) -> Result<Vec<TaskView>, Failure> {

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use siding_core::reap::Step;
+use siding_core::reap::ReapStep;
 use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_model::id::SessionId;
@@ -30,7 +30,7 @@ const CODEX_ENV_FILE: &str = "CODEX_ENV_FILE";
 pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>, Failure> {
     // First, so that what a resumed conversation left is its own again.
     conversation.open()?;
-    session::note_hooks(&conversation.root, &conversation.session)?;
+    session::record_hooks(&conversation.root, &conversation.session)?;
     adoption(host, &conversation.session).unwrap_or_else(|failure| {
         failure.report();
     });
@@ -74,9 +74,11 @@ pub(super) fn answer(conversation: &Conversation, host: Host) -> Result<Told<'_>
 }
 
 /// Returns what the reaper did that a conversation wants to know.
-fn cleared(steps: &[Step]) -> Option<String> {
+fn cleared(steps: &[ReapStep]) -> Option<String> {
     // What is told with its conversation, or reported by itself, is no news.
-    let is_news = |step: &&Step| !matches!(step, Step::Leaving { .. } | Step::ForeignFound { .. });
+    let is_news = |step: &&ReapStep| {
+        !matches!(step, ReapStep::Leaving { .. } | ReapStep::ForeignFound { .. })
+    };
     reap::summary(&steps.iter().filter(is_news).cloned().collect::<Vec<_>>())
 }
 

@@ -30,7 +30,7 @@ pub(super) fn answer<'c>(
     // A held turn of Gemini CLI begins with a text that reads as a person's.
     if host != Host::Gemini
         && let Some(news) = News::of(conversation)?
-        && session::hold(root, session, !input.stop_hook_active, HOLDS)?
+        && session::count_hold(root, session, !input.stop_hook_active, HOLDS)?
     {
         let running = running.map(|running| format!("Still running:\n{}", escaped(&running)));
         let (text, acks) = news.facts(&running.unwrap_or_default());

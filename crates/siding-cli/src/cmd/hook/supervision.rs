@@ -1,9 +1,9 @@
 //! Having the host's process watched: its commands in a sandbox are kept, and what it leaves is ended.
 
-use siding_core::adopt::Terms;
-use siding_core::host::{self, Current, HostFiles, Unsupervised};
+use siding_core::adopt::AdoptionSettings;
+use siding_core::host::{self, HostContext, HostFiles, SuperviseError};
 use siding_core::session;
-use siding_core::sys::limit;
+use siding_core::sys::birthmark;
 use siding_model::host::BellByte;
 use siding_model::id::Birthmark;
 use siding_model::settings::Settings;
@@ -28,9 +28,9 @@ pub(super) fn begin(
         return Ok(None);
     }
     let Conversation { root, owner, session } = conversation;
-    let current = Current { session: session.clone(), terms: Terms::from(settings) };
+    let current = HostContext { session: session.clone(), terms: AdoptionSettings::from(settings) };
     let Err(why) = host::supervise(root, *owner, &current, PROGRAM) else { return Ok(None) };
-    if !session::note_once(root, session, TOLD)? {
+    if !session::record_once(root, session, TOLD)? {
         return Ok(None);
     }
     Ok(Some(format!(
@@ -57,7 +57,7 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
     };
     // Whatever a marked host starts carries its mark, this process too. Where none does nothing is
     // touched: an event that needs no record must make none.
-    if limit::birthmark().and_then(Birthmark::host_mark).is_none() {
+    if birthmark::own_birthmark().and_then(Birthmark::host_mark).is_none() {
         return;
     }
     if let Ok(Some(conversation)) = Conversation::of(input, host, None) {
@@ -67,19 +67,20 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
 
 fn try_ring(conversation: &Conversation, ring: BellByte) -> Result<(), Failure> {
     let Conversation { root, owner, session } = conversation;
-    let Some(mark) = host::watched_mark(root, *owner) else { return Ok(()) };
+    let Some(mark) = host::supervised_mark(root, *owner) else { return Ok(()) };
     let files = HostFiles::open(root, mark)?;
-    let is_current = files.current().is_ok_and(|current| current.session == *session);
-    if is_current && files.ring(ring).is_ok() {
+    let is_current = files.context().is_ok_and(|current| current.session == *session);
+    if is_current && files.ring_bell(ring).is_ok() {
         return Ok(());
     }
     let settings = context::settings()?;
-    let current = Current { session: session.clone(), terms: Terms::from(&settings) };
+    let current =
+        HostContext { session: session.clone(), terms: AdoptionSettings::from(&settings) };
     host::supervise(root, *owner, &current, PROGRAM).map_err(unsupervised)?;
-    let _nobody_listens = files.ring(ring);
+    let _nobody_listens = files.ring_bell(ring);
     Ok(())
 }
 
-fn unsupervised(why: Unsupervised) -> Failure {
+fn unsupervised(why: SuperviseError) -> Failure {
     Failure::new(why)
 }

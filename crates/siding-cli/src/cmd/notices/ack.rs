@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use siding_core::notices::{Outbox, notices_of};
-use siding_core::store::Root;
+use siding_core::notices::{Outbox, caller_notices};
+use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
@@ -55,14 +55,14 @@ impl Args {
 }
 
 /// Returns what a text names: one notice, or all that a task has told so far.
-fn find(root: &Root, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
+fn find(root: &StateDir, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
     if let Ok(id) = text.parse::<NoticeId>() {
-        let (session, ids) = notices_of(root, id.task)?;
+        let (session, ids) = caller_notices(root, id.task)?;
         if !ids.contains(&id) {
             return Err(Failure::new(format!("no notice `{id}`"))
                 .with_hint("`siding notices` lists what there is"));
         }
         return Ok((session, vec![id]));
     }
-    Ok(notices_of(root, root.resolve(text)?)?)
+    Ok(caller_notices(root, root.resolve(text)?)?)
 }

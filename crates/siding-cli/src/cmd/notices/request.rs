@@ -73,7 +73,7 @@ impl Client {
             why.push_str(", and redirections are not followed: set notify_webhook to the target");
         }
         let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        let asked = asked.and_then(|value| parse_retry_after(value, clock::wall()));
+        let asked = asked.and_then(|value| parse_retry_after(value, clock::unix_now()));
         Err(Failed { answer, why, asked })
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use siding_core::output::{self, Following};
-use siding_core::store::Root;
+use siding_core::output::{self, TailFollower};
+use siding_core::store::StateDir;
 use siding_core::sys::poll;
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::Args;
@@ -19,7 +19,7 @@ const SETTLE_MS: u64 = 300;
 /// Follows a task. Returns the offset behind what was printed, `None` when nobody reads any more.
 pub(super) fn run(
     args: &Args,
-    root: &Root,
+    root: &StateDir,
     task: &Task,
     from: u64,
 ) -> Result<Option<u64>, Failure> {
@@ -28,7 +28,7 @@ pub(super) fn run(
         Printer::Raw { next: from }
     } else {
         let print = |text: &str| out::write(text.as_bytes());
-        Printer::Text(Box::new(Following::new(from, &choose, print)))
+        Printer::Text(Box::new(TailFollower::new(from, &choose, print)))
     };
     follow(printer, root, task)
 }
@@ -36,7 +36,7 @@ pub(super) fn run(
 /// What prints.
 enum Printer<'c, F> {
     Raw { next: u64 },
-    Text(Box<Following<'c, F>>),
+    Text(Box<TailFollower<'c, F>>),
 }
 
 impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
@@ -46,14 +46,14 @@ impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
                 *next = output::copy(&task.dir, *next, out::write)?.next;
                 Ok(())
             }
-            Self::Text(following) => following.more(&task.dir),
+            Self::Text(following) => following.emit_new(&task.dir),
         }
     }
 
     fn settle(&mut self) -> io::Result<()> {
         match self {
             Self::Raw { .. } => Ok(()),
-            Self::Text(following) => following.settle(),
+            Self::Text(following) => following.flush_partial_line(),
         }
     }
 
@@ -67,10 +67,10 @@ impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
 
 fn follow<F: FnMut(&str) -> io::Result<()>>(
     mut printer: Printer<'_, F>,
-    root: &Root,
+    root: &StateDir,
     task: &Task,
 ) -> Result<Option<u64>, Failure> {
-    let mut watch = Watch::open(root, PROGRAM, task.dir.id())?;
+    let mut watch = TaskWatch::open(root, PROGRAM, task.dir.id())?;
     watch.send(&ShimRequest::Subscribe { follow: true })?;
     if out::result(printer.more(task))?.is_none() {
         return Ok(None);
@@ -78,7 +78,7 @@ fn follow<F: FnMut(&str) -> io::Result<()>>(
     let mut settled = false;
     while let Some(source) = watch.source() {
         let timeout = (!settled).then_some(SETTLE_MS);
-        let ready = poll::wait(&[source], timeout)
+        let ready = poll::wait_readable(&[source], timeout)
             .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
         let printed = if ready == [true] {
             settled = false;
@@ -95,16 +95,16 @@ fn follow<F: FnMut(&str) -> io::Result<()>>(
     let finished = printer.more(task).and_then(|()| printer.finish());
     let Some(next) = out::result(finished)? else { return Ok(None) };
     let ended = Task::read(root, task.dir.id())?;
-    errln!("siding: {}", ended_line(&ended.view(root, siding_core::view::Detail::Brief)));
+    errln!("siding: {}", ended_line(&ended.view(root, siding_core::view::ViewDetail::Brief)));
     Ok(Some(next))
 }
 
 /// Takes in what the shim said, and asks for the next growth once this one was told. What grew
 /// between the two is seen when that request is answered.
-fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
-    let renewed = watch.renewed();
+fn hear(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+    let renewed = watch.reconnects();
     let mut again = false;
-    while let Some(message) = watch.take()? {
+    while let Some(message) = watch.try_recv()? {
         match message {
             ShimMessage::Output { .. } => again = true,
 
@@ -117,7 +117,7 @@ fn hear(watch: &mut Watch<'_>) -> Result<(), Failure> {
         }
     }
     // Another shim knows nothing of this follower.
-    if again || watch.renewed() != renewed {
+    if again || watch.reconnects() != renewed {
         watch.send(&ShimRequest::Subscribe { follow: true })?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_core::output::Reading;
+use siding_core::output::ReadSummary;
 use siding_core::sys::clock;
 use siding_model::duration::format_duration;
 use siding_model::task_view::PhaseName;
@@ -38,12 +38,13 @@ pub(super) fn remark(
     task: &Task,
     manner: Manner,
     printed: Printed,
-    reading: &Reading,
+    reading: &ReadSummary,
 ) -> Option<String> {
     let id = task.dir.id();
-    let elapsed = format_duration(Duration::from_millis(task.state.elapsed_ms(clock::mono())));
+    let elapsed =
+        format_duration(Duration::from_millis(task.state.elapsed_ms(clock::monotonic_now())));
     let ended = super::outcome(&task.state).map(|outcome| one_line(&outcome.to_string(), OUTCOME));
-    let Reading { next, bytes, .. } = *reading;
+    let ReadSummary { next, bytes, .. } = *reading;
     if printed == Printed::Something {
         if manner == Manner::Page && next < bytes && reading.truncated {
             let more = bytes - next;

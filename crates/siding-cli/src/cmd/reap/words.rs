@@ -4,7 +4,7 @@ pub(in crate::cmd) mod foreign;
 
 use std::collections::BTreeMap;
 
-use siding_core::reap::{self, Step};
+use siding_core::reap::{self, ReapStep};
 use siding_model::settings::Settings;
 use siding_model::size::Bytes;
 use siding_model::text::one_line;
@@ -17,9 +17,9 @@ const INDENT: usize = 16;
 const COMMAND: usize = 100;
 
 /// Returns all steps, one paragraph each, and a summary.
-pub(super) fn all(steps: &[Step], settings: &Settings, dry_run: bool) -> String {
+pub(super) fn all(steps: &[ReapStep], settings: &Settings, dry_run: bool) -> String {
     let mut text: String = steps.iter().map(|step| line(step, dry_run)).collect();
-    if steps.iter().any(|step| matches!(step, Step::ForeignFound { .. })) {
+    if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {
         text.push_str(&format!("{}\n", print::wrapped(&foreign::next(settings), 0, print::WIDTH)));
     }
     let done = if dry_run { "would do" } else { "done" };
@@ -34,8 +34,8 @@ pub(super) fn all(steps: &[Step], settings: &Settings, dry_run: bool) -> String 
 }
 
 /// Returns how many of what were done, `None` for nothing.
-pub(in crate::cmd) fn summary(steps: &[Step]) -> Option<String> {
-    let counts: BTreeMap<&str, usize> = reap::counts(steps);
+pub(in crate::cmd) fn summary(steps: &[ReapStep]) -> Option<String> {
+    let counts: BTreeMap<&str, usize> = reap::count_by_kind(steps);
     let parts: Vec<_> =
         counts.iter().map(|(kind, count)| format!("{} {count}", noun(kind))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -72,7 +72,7 @@ fn noun(kind: &str) -> &str {
     }
 }
 
-fn line(step: &Step, dry_run: bool) -> String {
+fn line(step: &ReapStep, dry_run: bool) -> String {
     let (subject, said) = said(step, dry_run);
     let paragraph = print::wrapped(&said, INDENT, print::WIDTH);
     // The first line begins with whom it is about, in the room that the others leave free.
@@ -80,35 +80,37 @@ fn line(step: &Step, dry_run: bool) -> String {
 }
 
 /// Returns whom a step is about, and what is said about it.
-fn said(step: &Step, dry_run: bool) -> (String, String) {
+fn said(step: &ReapStep, dry_run: bool) -> (String, String) {
     // `("ended", "end")` becomes `ended` or `would end`.
     let verb = |done: &str, will: &str| {
         if dry_run { format!("would {will}") } else { done.to_owned() }
     };
     let (task, said) = match step {
-        Step::Continued { task_id } => {
+        ReapStep::Continued { task_id } => {
             (task_id, verb("continued", "continue") + " its shim, which a signal had stopped")
         }
-        Step::Rescued { task_id } => {
+        ReapStep::Rescued { task_id } => {
             (task_id, verb("gave", "give") + " it a new shim; its own was killed")
         }
-        Step::Closed { task_id, outcome } => {
+        ReapStep::Closed { task_id, outcome } => {
             let what = outcome.as_ref().map_or_else(String::new, |end| format!(": {end}"));
             (task_id, verb("recorded", "record") + " its end, which no shim saw" + &what)
         }
-        Step::Cleared { task_id } => {
+        ReapStep::Cleared { task_id } => {
             (task_id, verb("cleared", "clear") + " what its shim left; it had ended")
         }
-        Step::SetAside { task_id, path, why } => {
+        ReapStep::SetAside { task_id, path, why } => {
             let place =
                 path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));
             (task_id, format!("{} aside{place}: {why}", verb("set", "set")))
         }
-        Step::TooNew { task_id, why } => (task_id, format!("left alone: {why}; upgrade siding")),
-        Step::NeverStarted { task_id } => {
+        ReapStep::TooNew { task_id, why } => {
+            (task_id, format!("left alone: {why}; upgrade siding"))
+        }
+        ReapStep::NeverStarted { task_id } => {
             (task_id, verb("removed", "remove") + ": it was never started")
         }
-        Step::Leaving { task_id, session_id, outcome } => {
+        ReapStep::Leaving { task_id, session_id, outcome } => {
             let how = outcome.as_ref().map_or_else(
                 || "its shim is stopping it".to_owned(),
                 |outcome| format!("its shim has ended it: {outcome}"),
@@ -116,24 +118,24 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
             let how = if dry_run { "its shim ends it" } else { how.as_str() };
             (task_id, format!("its session `{session_id}` is over; {how}"))
         }
-        Step::StrayEnded { task_id, pid, command, signal } => {
+        ReapStep::StrayEnded { task_id, pid, command, signal } => {
             let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
             let command = one_line(command, COMMAND);
             (task_id, format!("{} stray {pid}{by}: {command}", verb("ended", "end")))
         }
-        Step::StrayLeft { task_id, pid, command, why } => {
+        ReapStep::StrayLeft { task_id, pid, command, why } => {
             (task_id, format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND)))
         }
-        Step::StraysUnseen { why } => return ("strays".to_owned(), format!("FAILED: {why}")),
-        Step::Expired { task_id, ended_at, bytes } => {
+        ReapStep::StraysUnseen { why } => return ("strays".to_owned(), format!("FAILED: {why}")),
+        ReapStep::Expired { task_id, ended_at, bytes } => {
             let size = Bytes(*bytes);
             (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))
         }
-        Step::Unclaimed { task, .. } => {
+        ReapStep::Unclaimed { task, .. } => {
             let said = verb("removed", "remove") + " its claim on its command; it does not run";
             return (one_line(task, INDENT - 2), said);
         }
-        Step::SessionExpired { session_id, last_at } => {
+        ReapStep::SessionExpired { session_id, last_at } => {
             let said = format!(
                 "{} what was kept of session `{session_id}`: it is over, no task of it is left, and \
                  it was last heard of {last_at}",
@@ -141,38 +143,38 @@ fn said(step: &Step, dry_run: bool) -> (String, String) {
             );
             return ("session".to_owned(), said);
         }
-        Step::AsideExpired { path, aside_at } => {
+        ReapStep::AsideExpired { path, aside_at } => {
             let path = one_line(path, COMMAND);
             let said = format!("{} {path}, set aside {aside_at}", verb("removed", "remove"));
             return ("aside".to_owned(), said);
         }
-        Step::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
-        Step::HostProcessEnded { host, pid, command, signal } => {
+        ReapStep::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
+        ReapStep::HostProcessEnded { host, pid, command, signal } => {
             let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
             let command = one_line(command, COMMAND);
             let said = format!("{} {pid}{by}, left by {host}: {command}", verb("ended", "end"));
             return ("host".to_owned(), said);
         }
-        Step::HostProcessLeft { host, pid, command, why } => {
+        ReapStep::HostProcessLeft { host, pid, command, why } => {
             let command = one_line(command, COMMAND);
             let said = format!("STILL ALIVE {pid}, left by {host}: {command}: {why}");
             return ("host".to_owned(), said);
         }
-        Step::HostProcessSpared { host, pid, command } => {
+        ReapStep::HostProcessSpared { host, pid, command } => {
             let command = one_line(command, COMMAND);
             let said = format!("left {pid} of {host} alone (spare_programs): {command}");
             return ("host".to_owned(), said);
         }
-        Step::HostFailed { host, why } => {
+        ReapStep::HostFailed { host, why } => {
             return ("host".to_owned(), format!("FAILED: {host}: {why}"));
         }
-        Step::SocketRemoved { .. }
-        | Step::SocketLeft { .. }
-        | Step::ForeignEnded { .. }
-        | Step::ForeignFound { .. }
-        | Step::ForeignLeft { .. }
-        | Step::ForeignSpared { .. }
-        | Step::ForeignFailed { .. } => return foreign::said(step, &verb),
+        ReapStep::SocketRemoved { .. }
+        | ReapStep::SocketLeft { .. }
+        | ReapStep::ForeignEnded { .. }
+        | ReapStep::ForeignFound { .. }
+        | ReapStep::ForeignLeft { .. }
+        | ReapStep::ForeignSpared { .. }
+        | ReapStep::ForeignFailed { .. } => return foreign::said(step, &verb),
     };
     (task.to_string(), said)
 }
@@ -189,13 +191,13 @@ mod tests {
 
     #[test]
     fn steps_are_paragraphs_and_are_counted() {
-        let stray = Step::StrayEnded {
+        let stray = ReapStep::StrayEnded {
             task_id: id(),
             pid: 77,
             command: "sleep 1000".to_owned(),
             signal: Some("SIGTERM".to_owned()),
         };
-        let closed = Step::Closed { task_id: id(), outcome: None };
+        let closed = ReapStep::Closed { task_id: id(), outcome: None };
         assert_eq!(
             all(&[closed, stray], &Settings::default(), false),
             "b-4k7q0n2m8x5t  recorded its end, which no shim saw\n\
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_would_be_done_is_said_as_such_and_long_texts_are_folded() {
-        let aside = Step::SetAside {
+        let aside = ReapStep::SetAside {
             task_id: id(),
             path: None,
             why: "the journal is damaged at record 7 (byte 12345): the line is damaged".to_owned(),

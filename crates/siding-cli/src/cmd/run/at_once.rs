@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::outcome::Placement;
 use siding_model::settings::Settings;
@@ -26,7 +26,7 @@ pub(super) struct Chosen {
 pub(super) fn choose(
     args: &Args,
     settings: &Settings,
-    root: &Root,
+    root: &StateDir,
     (command, cwd): (&TaskCommand, &str),
     budget: Option<Duration>,
 ) -> Chosen {

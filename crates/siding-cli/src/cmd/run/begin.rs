@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use siding_core::launch::Shim;
-use siding_core::run::order::{self, Order};
-use siding_core::run::{self, Begun, Duplicates, Given};
+use siding_core::launch::IdleShim;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult};
 use siding_core::session;
 use siding_core::settings::Environment;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 }
 
 /// Decides everything.
-pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
+pub(super) fn plan(args: &Args, root: &StateDir) -> Result<Plan, Failure> {
     let settings = siding_core::settings::load(&with_flags(args))?;
     if args.background && !settings.background_tasks {
         return Err(Failure::new("--background: background tasks are turned off")
@@ -48,11 +48,11 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
             .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
     }
     let command = command(args, &settings)?;
-    let cwd = order::directory(args.cwd.as_deref())?;
-    let session_id = order::session(root, args.session.as_deref())?;
+    let cwd = request::resolve_directory(args.cwd.as_deref())?;
+    let session_id = request::resolve_session(root, args.session.as_deref())?;
     let times = times(args, &settings, session::is_subagent(&session_id));
     let chosen = at_once::choose(args, &settings, root, (&command, &cwd), times.budget);
-    let order = Order {
+    let order = TaskRequest {
         kind: args.kind,
         command,
         cwd,
@@ -69,8 +69,8 @@ pub(super) fn plan(args: &Args, root: &Root) -> Result<Plan, Failure> {
         wait_for: args.wait_for.clone(),
     };
     let env = args.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
-    let mut spec = order::spec(root, &settings, order)?;
-    order::distinguish(&mut spec, &env, args.env_clear);
+    let mut spec = request::task_spec(root, &settings, order)?;
+    request::distinguish_same_key(&mut spec, &env, args.env_clear);
     Ok(Plan {
         spec,
         env,
@@ -186,13 +186,13 @@ fn text(word: &OsString) -> Result<String, Failure> {
 /// Puts the task on record and gives it to its shim.
 pub(super) fn begin(
     args: &Args,
-    root: &Root,
+    root: &StateDir,
     plan: &Plan,
-    shim: io::Result<Shim>,
-) -> Result<Begun, Failure> {
+    shim: io::Result<IdleShim>,
+) -> Result<LaunchResult, Failure> {
     let duplicates = if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-    let given = Given { env: &plan.env, env_clear: args.env_clear, duplicates };
-    Ok(run::begin(root, &plan.spec, &given, shim)?)
+    let given = LaunchEnv { env: &plan.env, env_clear: args.env_clear, duplicates };
+    Ok(run::start_task(root, &plan.spec, &given, shim)?)
 }
 
 fn variable(text: &str) -> Result<(String, String), Failure> {

@@ -5,10 +5,10 @@
 
 use std::os::fd::AsFd;
 
-use siding_core::run::{self, Heard};
+use siding_core::run::{self, ShimEvent};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
-use siding_core::watch::Watch;
+use siding_core::watch::TaskWatch;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
@@ -63,7 +63,7 @@ pub(super) struct Followed {
 
 /// Waits.
 pub(super) fn follow(
-    watch: &mut Watch<'_>,
+    watch: &mut TaskWatch<'_>,
     plan: &Plan,
     signals: &SignalFd,
     show: Show,
@@ -95,7 +95,7 @@ pub(super) fn follow(
 }
 
 struct Follower<'f, 'r> {
-    watch: &'f mut Watch<'r>,
+    watch: &'f mut TaskWatch<'r>,
     signals: &'f SignalFd,
     live: Option<Live>,
     /// Whether the command started in the foreground.
@@ -127,10 +127,10 @@ enum Told {
 
 impl Follower<'_, '_> {
     fn wait(&mut self) -> Result<End, Failure> {
-        let started = clock::mono();
+        let started = clock::monotonic_now();
         let mut end: Option<Came> = None;
         loop {
-            if end.is_none() && self.watch.is_over() {
+            if end.is_none() && self.watch.is_finished() {
                 end = Some(Came::Back);
                 self.measure()?;
             }
@@ -156,7 +156,7 @@ impl Follower<'_, '_> {
                 None => self
                     .budget
                     .filter(|_| self.is_running)
-                    .map(|budget| budget.saturating_sub(clock::mono().ms_since(started))),
+                    .map(|budget| budget.saturating_sub(clock::monotonic_now().ms_since(started))),
                 Some(Came::Over(_)) if self.interrupts == 0 => None,
                 Some(_) => Some(READER_MS),
             };
@@ -173,7 +173,7 @@ impl Follower<'_, '_> {
             match told {
                 Told::Leave(signal) => return Ok(End::Left(signal)),
                 // There is nothing to stop any more, only something to show.
-                Told::Stop if matches!(end, Some(Came::Over(_))) || self.watch.is_over() => {
+                Told::Stop if matches!(end, Some(Came::Over(_))) || self.watch.is_finished() => {
                     return Ok(End::Left(Signal::INT));
                 }
                 // Also when it was in the background already: to the person it never left.
@@ -195,7 +195,7 @@ impl Follower<'_, '_> {
 
     /// Returns how the task stands now.
     fn standing(&self) -> Result<Box<Task>, Failure> {
-        let (dir, story) = self.watch.story()?;
+        let (dir, story) = self.watch.read_notices()?;
         Ok(Box::new(Task::of(dir, story)))
     }
 
@@ -209,8 +209,8 @@ impl Follower<'_, '_> {
         let source = self.watch.source().filter(|_| hears);
         let fds: Vec<_> = [Some(self.signals.as_fd()), source].into_iter().flatten().collect();
         let ready = match reader {
-            Some(reader) => poll::wait_to_write(&fds, reader, left),
-            None => poll::wait(&fds, left),
+            Some(reader) => poll::wait_readable_or_writable(&fds, reader, left),
+            None => poll::wait_readable(&fds, left),
         };
         let ready = ready.map_err(|error| Failure::new(format!("could not wait: {error}")))?;
         Ok(Ready {
@@ -230,27 +230,27 @@ impl Follower<'_, '_> {
 
     /// Takes the next message. Returns what the wait came to by it.
     fn hear(&mut self) -> Result<Option<Came>, Failure> {
-        let heard = run::hear(self.watch)?;
+        let heard = run::recv_event(self.watch)?;
         if let Some(live) = &mut self.live {
             match heard {
                 // Another shim may have taken over, and knows nothing of who follows.
-                Heard::Again => live.ask_for_more(self.watch)?,
-                Heard::Grown => live.grown(self.watch)?,
+                ShimEvent::MayBeNewShim => live.ask_for_more(self.watch)?,
+                ShimEvent::OutputGrown => live.grown(self.watch)?,
                 // The shim follows from now on; what came before, to this shim or to a dead one, is
                 // stored. And after the end nothing comes.
-                Heard::Done | Heard::Over(..) => live.measure(self.watch)?,
-                Heard::Ready(..) | Heard::Running | Heard::Nothing => {}
+                ShimEvent::RequestDone | ShimEvent::Finished(..) => live.measure(self.watch)?,
+                ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing => {}
             }
         }
         Ok(match heard {
-            Heard::Over(dir, story) => Some(Came::Over(Box::new(Task::of(dir, *story)))),
+            ShimEvent::Finished(dir, story) => Some(Came::Over(Box::new(Task::of(dir, *story)))),
             // It goes on, as was asked for.
-            Heard::Ready(..) => Some(self.hand_over(BackgroundReason::Asked)?),
-            Heard::Running | Heard::Again => {
+            ShimEvent::Ready(..) => Some(self.hand_over(BackgroundReason::Asked)?),
+            ShimEvent::Running | ShimEvent::MayBeNewShim => {
                 self.is_running = true;
                 None
             }
-            Heard::Grown | Heard::Done | Heard::Nothing => None,
+            ShimEvent::OutputGrown | ShimEvent::RequestDone | ShimEvent::Nothing => None,
         })
     }
 
@@ -260,7 +260,7 @@ impl Follower<'_, '_> {
         self.budget = None;
         if self.foreground {
             // The shim decides: when the end came first, this changes nothing.
-            self.watch.ask(&ShimRequest::Place { why }, PLACE_MS)?;
+            self.watch.request(&ShimRequest::Place { why }, PLACE_MS)?;
         }
         self.measure()?;
         Ok(Came::Back)
@@ -270,7 +270,7 @@ impl Follower<'_, '_> {
     /// alone: that is how a host dies, and its commands go on.
     fn take_signals(&mut self) -> Result<Told, Failure> {
         let mut told = Told::Nothing;
-        for signal in self.signals.take() {
+        for signal in self.signals.read_pending() {
             if signal != Signal::INT {
                 return Ok(Told::Leave(signal));
             }

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use siding_core::output::Pieces;
-use siding_core::sys::poll::PIPE_BLOCK;
-use siding_core::watch::Watch;
+use siding_core::output::RawChunks;
+use siding_core::sys::poll::PIPE_BLOCK_BYTES;
+use siding_core::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 
 use crate::err;
@@ -32,7 +32,7 @@ pub(super) struct Live {
     is_open: bool,
     /// Whether siding speaks on the same terminal.
     is_terminal: bool,
-    pieces: Option<Pieces>,
+    pieces: Option<RawChunks>,
     /// Offset behind what the caller was given; what is gone for good counts as given.
     shown: u64,
     /// Offset up to which the command is known to have written.
@@ -49,7 +49,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Begins, with a request to be told of growth.
-    pub(super) fn new(watch: &mut Watch<'_>) -> Result<Self, Failure> {
+    pub(super) fn new(watch: &mut TaskWatch<'_>) -> Result<Self, Failure> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
         let live = Self {
             stdout: stdout.into(),
@@ -84,37 +84,37 @@ impl Live {
     }
 
     /// Asks to be told, once, when more was written.
-    pub(super) fn ask_for_more(&self, watch: &mut Watch<'_>) -> Result<(), Failure> {
+    pub(super) fn ask_for_more(&self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
     }
 
     /// Takes in that more was written. The next growth is asked for when this one is shown: a shim
     /// need not tell of what nobody could read yet.
-    pub(super) fn grown(&mut self, watch: &mut Watch<'_>) -> Result<(), Failure> {
+    pub(super) fn grown(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.is_told = true;
         self.measure(watch)?;
         self.ask_when_shown(watch)
     }
 
     /// Looks how much was written.
-    pub(super) fn measure(&mut self, watch: &Watch<'_>) -> Result<(), Failure> {
+    pub(super) fn measure(&mut self, watch: &TaskWatch<'_>) -> Result<(), Failure> {
         if self.pieces.is_none() {
-            self.pieces = Pieces::open(&watch.dir()?).ok().flatten();
+            self.pieces = RawChunks::open(&watch.dir()?).ok().flatten();
         }
         if let Some(pieces) = &self.pieces {
-            self.until = pieces.written().map_err(failed)?;
+            self.until = pieces.written_bytes().map_err(failed)?;
         }
         Ok(())
     }
 
     /// Writes the next block, exactly as the command wrote it. Only when standard output can be
     /// written: it takes that much at once then.
-    pub(super) fn step(&mut self, watch: &mut Watch<'_>) -> Result<Step, Failure> {
+    pub(super) fn step(&mut self, watch: &mut TaskWatch<'_>) -> Result<Step, Failure> {
         if self.given == self.piece.len() {
             self.fetch()?;
         }
         let block = &self.piece[self.given..];
-        match self.stdout.write(&block[..block.len().min(PIPE_BLOCK)]) {
+        match self.stdout.write(&block[..block.len().min(PIPE_BLOCK_BYTES)]) {
             Ok(count) => {
                 if self.is_terminal {
                     err::has_shown(&block[..count]);
@@ -156,7 +156,7 @@ impl Live {
         self.given = 0;
         self.piece.clear();
         let Some(pieces) = &mut self.pieces else { return Ok(()) };
-        let gap = pieces.take(self.shown, self.until, &mut self.piece).map_err(failed)?;
+        let gap = pieces.read_chunk(self.shown, self.until, &mut self.piece).map_err(failed)?;
         if let Some(gap) = gap {
             self.shown = gap.to;
             self.gone += gap.len();
@@ -171,7 +171,7 @@ impl Live {
         Ok(())
     }
 
-    fn ask_when_shown(&mut self, watch: &mut Watch<'_>) -> Result<(), Failure> {
+    fn ask_when_shown(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         if self.is_told && self.shown >= self.until {
             self.is_told = false;
             self.ask_for_more(watch)?;

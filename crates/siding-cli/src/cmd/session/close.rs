@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::stop::{self, How};
-use siding_core::store::Root;
+use siding_core::stop::{self, StopOptions};
+use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
-use siding_core::view::Detail;
-use siding_core::{lanes, session};
+use siding_core::view::ViewDetail;
+use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
@@ -64,17 +64,22 @@ impl Args {
         // First, so that nothing new is started in it meanwhile.
         session::close(&root, &self.id)?;
         // What its subagents have started would be its own.
-        let sessions = session::family(&root, &self.id)?;
-        let own = stop::running(&root, |spec| sessions.contains(&spec.session_id))?;
+        let sessions = session::session_tree(&root, &self.id)?;
+        let own = stop::list_running(&root, |spec| sessions.contains(&spec.session_id))?;
         let (kept, ending): (Vec<_>, Vec<_>) = own.specs.into_iter().partition(|spec| spec.keep);
         let failed = |task_id, why| Failed { task_id, why };
         let mut closed = Closed {
             session_id: self.id,
             stopped: Vec::new(),
             kept: kept.iter().map(|spec| spec.task_id).collect(),
-            failed: own.unread.iter().map(|(id, error)| failed(*id, error.to_string())).collect(),
+            failed: own
+                .unreadable
+                .iter()
+                .map(|(id, error)| failed(*id, error.to_string()))
+                .collect(),
         };
-        let stopped = lanes::map(&ending, lanes::WAITING, |spec| stop(&root, spec.task_id));
+        let stopped =
+            parallel::map(&ending, parallel::MAX_WAITING_THREADS, |spec| stop(&root, spec.task_id));
         for (spec, result) in ending.iter().zip(stopped) {
             match result {
                 Ok(view) => closed.stopped.push(view),
@@ -93,10 +98,15 @@ impl Args {
     }
 }
 
-fn stop(root: &Root, id: TaskId) -> Result<TaskView, Failure> {
+fn stop(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
     // What a subagent has started is of the session too.
-    stop::alone(root, PROGRAM, id, How { by: "session", grace: None, signal: None })?;
-    Ok(Task::read(root, id)?.view(root, Detail::Brief))
+    stop::stop_one(
+        root,
+        PROGRAM,
+        id,
+        StopOptions { requested_by: "session", grace: None, signal: None },
+    )?;
+    Ok(Task::read(root, id)?.view(root, ViewDetail::Brief))
 }
 
 impl Closed {

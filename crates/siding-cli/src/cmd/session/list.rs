@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use siding_core::session;
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::BootId;
 
@@ -48,14 +48,14 @@ impl Args {
 }
 
 /// Returns all sessions, and the implicit one when it has tasks.
-fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
+fn views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     let boot = context::boot()?;
     let mut tasks: BTreeMap<SessionId, Vec<TaskId>> = BTreeMap::new();
     for spec in super::running(root)? {
         tasks.entry(spec.session_id).or_default().push(spec.task_id);
     }
     let mut views = Vec::new();
-    for name in root.sessions()? {
+    for name in root.session_names()? {
         // What cannot name a session was not made by siding.
         let Ok(id) = name.parse::<SessionId>() else { continue };
         let running = tasks.remove(&id).unwrap_or_default();
@@ -77,7 +77,12 @@ fn views(root: &Root) -> Result<Vec<SessionView>, Failure> {
     Ok(views)
 }
 
-fn view(root: &Root, id: SessionId, boot: &BootId, running: Vec<TaskId>) -> Option<SessionView> {
+fn view(
+    root: &StateDir,
+    id: SessionId,
+    boot: &BootId,
+    running: Vec<TaskId>,
+) -> Option<SessionView> {
     match session::read(root, &id) {
         Ok(Some(session)) => Some(SessionView::new(&session, boot, running)),
         // Its directory was made and its owner not yet recorded.

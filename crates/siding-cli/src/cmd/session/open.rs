@@ -60,7 +60,7 @@ impl Args {
             reap::note_report(&root, &settings, &reaped, ReportAudience::Caller);
             return Ok(ExitCode::SUCCESS);
         }
-        let owner = one_line(&tree::command_of(self.owner_pid), 100);
+        let owner = one_line(&tree::command_for_report(self.owner_pid), 100);
         let mut text = format!(
             "session `{}` is open; it ends with process {}, {owner}",
             self.id, self.owner_pid

@@ -7,8 +7,8 @@ use clap::Parser as _;
 use siding_agent::workflow::{
     self, Began, OnFailure, Opened, Plan, Rules, Verdict, WorkflowError, carry_out, task,
 };
-use siding_core::run::order;
-use siding_core::sys::limit;
+use siding_core::run::request;
+use siding_core::sys::birthmark;
 use siding_model::id::{TaskId, TaskKind};
 
 use crate::context;
@@ -46,7 +46,7 @@ impl Args {
     fn run(self) -> Result<ExitCode, Failure> {
         let root = context::root()?;
         let settings = context::settings()?;
-        let own = limit::birthmark().and_then(|mark| mark.task_id());
+        let own = birthmark::own_birthmark().and_then(|mark| mark.task_id());
         let own = own.filter(|own| own.kind() == TaskKind::LocalWorkflow).ok_or_else(|| {
             Failure::new(format!("`{}` is what `siding workflow run` starts", task::INNER))
         })?;
@@ -81,7 +81,7 @@ impl Args {
             keep_going: self.keep_going || plan.on_failure == OnFailure::Continue,
             max_parallel: most.unwrap_or_else(processors),
         };
-        let cwd = order::directory(None)?;
+        let cwd = request::resolve_directory(None)?;
         Ok(Opened { file: file.display().to_string(), text, cwd, rules })
     }
 }

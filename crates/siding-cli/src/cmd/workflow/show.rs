@@ -8,7 +8,7 @@ use siding_agent::workflow::{
     self, Plan, RunState, State, StepView, Story, WorkflowError, WorkflowView, read_journal, svg,
     task,
 };
-use siding_core::store::Root;
+use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
@@ -79,7 +79,7 @@ fn view(what: &str) -> Result<WorkflowView, Failure> {
 }
 
 /// Reads a workflow, and how it stands.
-pub(super) fn look(root: &Root, id: TaskId) -> Result<(Story, WorkflowView), WorkflowError> {
+pub(super) fn look(root: &StateDir, id: TaskId) -> Result<(Story, WorkflowView), WorkflowError> {
     let mut story = read_journal(root, id)?;
     let is_carried_out = loop {
         if is_carried_out(root, &story) {
@@ -93,12 +93,12 @@ pub(super) fn look(root: &Root, id: TaskId) -> Result<(Story, WorkflowView), Wor
             break false;
         }
     };
-    let view = WorkflowView::of_story(&story, is_carried_out, clock::wall());
+    let view = WorkflowView::of_story(&story, is_carried_out, clock::unix_now());
     Ok((story, view))
 }
 
 /// Shows a workflow whose task runs and has put nothing on record yet.
-fn about_to_begin(root: &Root, id: TaskId) -> Option<WorkflowView> {
+fn about_to_begin(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
     let file = Path::new(word_after(&task.state, task::FILE)?);
     let plan = Plan::parse(file, &workflow::read(file).ok()?).ok()?;
@@ -108,7 +108,7 @@ fn about_to_begin(root: &Root, id: TaskId) -> Option<WorkflowView> {
 }
 
 /// Whether a task carries the workflow out now.
-fn is_carried_out(root: &Root, story: &Story) -> bool {
+fn is_carried_out(root: &StateDir, story: &Story) -> bool {
     let lives = |id: &TaskId| {
         // One that was removed has ended.
         context::recover(root, *id).is_ok()

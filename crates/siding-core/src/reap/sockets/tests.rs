@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-struct Watched {
+struct WatchedDir {
     dir: tempfile::TempDir,
     pattern: SocketPattern,
 }
 
-impl Watched {
+impl WatchedDir {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let text = format!("{}/claude-http-*.sock", dir.path().display());
@@ -24,7 +24,7 @@ impl Watched {
     }
 
     /// Leaves a socket file whose socket is gone.
-    fn leave(&self, name: &str) -> PathBuf {
+    fn leave_dead_socket(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         drop(UnixListener::bind(&path).expect("binds"));
         make_old(&path);
@@ -32,13 +32,13 @@ impl Watched {
     }
 
     fn reap(&self) -> Vec<String> {
-        paths(sockets(std::slice::from_ref(&self.pattern), false))
+        removed_paths(reap_sockets(std::slice::from_ref(&self.pattern), false))
     }
 }
 
-fn paths(steps: Vec<Step>) -> Vec<String> {
-    let path = |step: Step| {
-        let Step::SocketRemoved { path } = step else { panic!("{step:?}") };
+fn removed_paths(steps: Vec<ReapStep>) -> Vec<String> {
+    let path = |step: ReapStep| {
+        let ReapStep::SocketRemoved { path } = step else { panic!("{step:?}") };
         path
     };
     steps.into_iter().map(path).collect()
@@ -52,13 +52,13 @@ fn make_old(path: &Path) {
 }
 
 #[test]
-fn what_nobody_holds_goes_and_nothing_else_does() {
-    let watched = Watched::new();
-    let dead = watched.leave("dead");
+fn only_unheld_socket_files_are_removed() {
+    let watched = WatchedDir::new();
+    let dead = watched.leave_dead_socket("dead");
     let held = watched.path("held");
-    let _listener = UnixListener::bind(&held).expect("binds");
+    let _keeps_alive = UnixListener::bind(&held).expect("binds");
     let packets = watched.path("packets");
-    let _packets = UnixDatagram::unbound().and(UnixDatagram::bind(&packets)).expect("binds");
+    let _keeps_alive = UnixDatagram::unbound().and(UnixDatagram::bind(&packets)).expect("binds");
     // A pair of datagram sockets talks to itself alone and refuses others with `EPERM`.
     let (one, other) = (watched.path("one"), watched.path("other"));
     let (first, second) =
@@ -74,10 +74,10 @@ fn what_nobody_holds_goes_and_nothing_else_does() {
     std::fs::create_dir(&directory).expect("own directory");
     let fifo = watched.path("fifo");
     let dir = File::open(watched.dir.path()).expect("own directory");
-    crate::sys::file::make_fifo(dir.as_fd(), "claude-http-fifo.sock").expect("own directory");
+    crate::sys::file::create_fifo(dir.as_fd(), "claude-http-fifo.sock").expect("own directory");
     let all = [&held, &packets, &one, &other, &regular, &elsewhere, &link, &directory, &fifo];
     all.iter().for_each(|path| make_old(path));
-    let foretold = paths(sockets(std::slice::from_ref(&watched.pattern), true));
+    let foretold = removed_paths(reap_sockets(std::slice::from_ref(&watched.pattern), true));
     assert!(dead.exists());
     assert_eq!(watched.reap(), [dead.display().to_string()]);
     assert_eq!(foretold, [dead.display().to_string()]);
@@ -89,11 +89,11 @@ fn what_nobody_holds_goes_and_nothing_else_does() {
 
 /// Between `bind` and `listen` a stream socket refuses everybody, as if it were dead.
 #[test]
-fn one_that_does_not_listen_yet_is_held() {
-    for kind in socket::CONNECTING {
-        let watched = Watched::new();
+fn a_bound_socket_that_does_not_listen_yet_is_kept() {
+    for kind in unix_socket::CONNECTED_SOCKET_TYPES {
+        let watched = WatchedDir::new();
         let path = watched.path("early");
-        let early = socket::bound_only(&path, kind).expect("binds");
+        let early = unix_socket::bind_without_listen(&path, kind).expect("binds");
         make_old(&path);
         assert_eq!(watched.reap(), Vec::<String>::new());
         // Also under another name than it was bound to.
@@ -107,8 +107,8 @@ fn one_that_does_not_listen_yet_is_held() {
 
 /// Whoever holds a socket is not woken by the question whether it does.
 #[test]
-fn a_listener_is_not_disturbed() {
-    let watched = Watched::new();
+fn checking_a_listener_does_not_wake_it() {
+    let watched = WatchedDir::new();
     let path = watched.path("quiet");
     let listener = UnixListener::bind(&path).expect("binds");
     make_old(&path);
@@ -119,8 +119,8 @@ fn a_listener_is_not_disturbed() {
 }
 
 #[test]
-fn a_new_one_stays_for_a_minute() {
-    let watched = Watched::new();
+fn a_socket_file_younger_than_a_minute_is_kept() {
+    let watched = WatchedDir::new();
     let path = watched.path("new");
     drop(UnixListener::bind(&path).expect("binds"));
     assert_eq!(watched.reap(), Vec::<String>::new());
@@ -129,28 +129,28 @@ fn a_new_one_stays_for_a_minute() {
 }
 
 #[test]
-fn no_link_leads_to_a_watched_place() {
-    let watched = Watched::new();
-    let dead = watched.leave("dead");
+fn symbolic_links_to_a_watched_directory_are_not_followed() {
+    let watched = WatchedDir::new();
+    let dead = watched.leave_dead_socket("dead");
     let link = watched.dir.path().join("link");
     symlink(watched.dir.path(), &link).expect("own directory");
     let text = format!("{}/claude-http-*.sock", link.display());
     let through = SocketPattern::parse(&text).expect("legal");
-    assert_eq!(sockets(&[through], false), []);
+    assert_eq!(reap_sockets(&[through], false), []);
     assert!(dead.symlink_metadata().expect("it is there").file_type().is_socket());
     // Named twice it is found once.
     let twice = [watched.pattern.clone(), watched.pattern.clone()];
-    assert_eq!(paths(sockets(&twice, true)).len(), 1);
+    assert_eq!(removed_paths(reap_sockets(&twice, true)).len(), 1);
 }
 
 #[test]
-fn another_users_stays() {
+fn a_socket_file_of_another_user_is_kept() {
     if process::effective_uid() != 0 {
         eprintln!("left out: only root can make another user's file");
         return;
     }
-    let watched = Watched::new();
-    let path = watched.leave("theirs");
+    let watched = WatchedDir::new();
+    let path = watched.leave_dead_socket("theirs");
     std::os::unix::fs::lchown(&path, Some(61_234), None).expect("root may");
     make_old(&path);
     assert_eq!(watched.reap(), Vec::<String>::new());

@@ -8,11 +8,11 @@ use std::time::Duration;
 use siding_model::settings::{Key, Origin, Settings};
 use siding_model::signal::Signal;
 
-use super::{FILE_MAX, Machine, read, secs, write};
+use super::{FILE_MAX, FakeSystem, read, secs, write};
 
 #[test]
-fn the_hosts_keys_are_read_in_both_forms() {
-    let machine = Machine::new();
+fn host_keys_are_read_as_object_and_dotted_key() {
+    let machine = FakeSystem::new();
     for text in [
         r#"{"model": "x", "bash": {"other": [1], "backgroundMaxElapsedSeconds": 600,
             "backgroundMaxElapsedSecondsHardCap": 7200.5, "backgroundKillSignal": "SIGINT",
@@ -21,7 +21,7 @@ fn the_hosts_keys_are_read_in_both_forms() {
             "bash.backgroundKillSignal": 2, "bash.backgroundKillGraceSeconds": "0s",
             "bash": null}"#,
     ] {
-        write(&machine.host(), text);
+        write(&machine.host_file(), text);
         let settings = machine.load();
         assert_eq!(settings.max_elapsed, secs(600));
         assert_eq!(settings.max_elapsed_hard_cap, Duration::from_millis(7_200_500));
@@ -29,13 +29,13 @@ fn the_hosts_keys_are_read_in_both_forms() {
         assert_eq!(settings.kill_grace, secs(0));
         assert!(settings.warnings().is_empty());
     }
-    write(&machine.host(), r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#);
+    write(&machine.host_file(), r#"{"bash": {"backgroundKillSignal": null}, "hooks": {}}"#);
     assert_eq!(machine.load(), Settings::default());
 }
 
 #[test]
-fn both_spellings_of_the_cap_are_read_and_the_lower_value_holds() {
-    let machine = Machine::new();
+fn both_spellings_of_the_cap_are_read_and_the_lower_one_wins() {
+    let machine = FakeSystem::new();
     for (text, cap) in [
         (r#"{"bash": {"backgroundMaxElapsedSecondsHardCap": 60}}"#, 60),
         (r#"{"bash": {"backgroundMaxElapsedHardCap": 60}}"#, 60),
@@ -50,7 +50,7 @@ fn both_spellings_of_the_cap_are_read_and_the_lower_value_holds() {
             60,
         ),
     ] {
-        write(&machine.host(), text);
+        write(&machine.host_file(), text);
         assert_eq!(machine.load().max_elapsed_hard_cap, secs(cap), "{text}");
     }
 }
@@ -58,11 +58,11 @@ fn both_spellings_of_the_cap_are_read_and_the_lower_value_holds() {
 /// Of the host's user, project, local and managed settings the nearest wins, and a cap is only
 /// ever lowered.
 #[test]
-fn the_hosts_four_sources_are_read_nearest_first() {
-    let machine = Machine::new();
+fn the_nearest_of_the_four_host_sources_wins() {
+    let machine = FakeSystem::new();
     let managed = machine.environment.host_managed_directory.clone().expect("set");
     let sources = [
-        machine.host(),
+        machine.host_file(),
         machine.cwd().join(".claude/settings.json"),
         machine.cwd().join(".claude/settings.local.json"),
         managed.join("managed-settings.json"),
@@ -88,14 +88,14 @@ fn the_hosts_four_sources_are_read_nearest_first() {
     write(&managed.join("managed-settings.d/.hidden.json"), "not JSON");
     assert_eq!(read(&machine.environment).files, sources);
     // The siding file of the user lies above the host's.
-    write(&machine.user(), "kill_grace = '9s'");
+    write(&machine.user_file(), "kill_grace = '9s'");
     assert_eq!(machine.load().kill_grace, secs(9));
 }
 
 /// The sandbox of Claude Code leaves empty files in a project.
 #[test]
-fn an_empty_file_of_the_host_sets_nothing_and_is_no_mistake() {
-    let machine = Machine::new();
+fn an_empty_host_file_sets_nothing_and_is_no_error() {
+    let machine = FakeSystem::new();
     write(&machine.cwd().join(".claude/settings.json"), "");
     write(&machine.cwd().join(".claude/settings.local.json"), "\n");
     assert_eq!(machine.warnings(), [""; 0]);
@@ -103,14 +103,14 @@ fn an_empty_file_of_the_host_sets_nothing_and_is_no_mistake() {
 }
 
 #[test]
-fn a_hosts_project_file_is_read_once_in_the_home_and_never_from_another_user() {
-    let mut machine = Machine::new();
+fn a_host_project_file_is_read_once_and_never_from_another_user() {
+    let mut machine = FakeSystem::new();
     let home = machine.environment.home.clone().expect("set");
-    write(&machine.host(), r#"{"bash.backgroundKillSignal": "BOOM"}"#);
+    write(&machine.host_file(), r#"{"bash.backgroundKillSignal": "BOOM"}"#);
     machine.environment.working_directory = Some(home);
     assert_eq!(machine.warnings().len(), 1);
 
-    let machine = Machine::new();
+    let machine = FakeSystem::new();
     let project = machine.cwd().join(".claude/settings.json");
     write(&project, r#"{"bash.backgroundKillGraceSeconds": 1}"#);
     if machine.environment.user == 0 {
@@ -123,10 +123,10 @@ fn a_hosts_project_file_is_read_once_in_the_home_and_never_from_another_user() {
 }
 
 #[test]
-fn unknown_background_keys_of_the_host_are_found_with_the_nearest_known_one() {
-    let machine = Machine::new();
+fn unknown_host_keys_are_reported_with_the_nearest_known_key() {
+    let machine = FakeSystem::new();
     write(
-        &machine.host(),
+        &machine.host_file(),
         r#"{"bash": {"backgroundMaxElapsdSeconds": 5, "timeout": 3},
             "bash.backgroundKillSignl": "TERM", "backgroundKillSignal": 1}"#,
     );
@@ -148,9 +148,9 @@ fn unknown_background_keys_of_the_host_are_found_with_the_nearest_known_one() {
 }
 
 #[test]
-fn what_is_wrong_with_the_hosts_file_is_a_warning() {
-    let machine = Machine::new();
-    let file = machine.host().display().to_string();
+fn errors_in_a_host_file_are_warnings() {
+    let machine = FakeSystem::new();
+    let file = machine.host_file().display().to_string();
     let large = " ".repeat(FILE_MAX.0 as usize + 1);
     for (text, part) in [
         ("{ // comment\n}", "not a JSON object: "),
@@ -168,25 +168,25 @@ fn what_is_wrong_with_the_hosts_file_is_a_warning() {
         (r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#, "`an array` is not possible"),
         (r#"{"bash": {"backgroundMaxElapsedHardCap": 99999}}"#, "more than the cap of `4h`"),
     ] {
-        write(&machine.host(), text);
+        write(&machine.host_file(), text);
         let warnings = machine.warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].starts_with(&format!("`{file}`: ")), "{warnings:?}");
         assert!(warnings[0].contains(part), "{warnings:?}");
     }
-    fs::remove_file(machine.host()).expect("removed");
-    fs::create_dir(machine.host()).expect("made");
+    fs::remove_file(machine.host_file()).expect("removed");
+    fs::create_dir(machine.host_file()).expect("made");
     assert!(machine.warnings()[0].contains("not a regular file"));
 }
 
 #[test]
-fn the_projects_file_is_searched_up_to_the_repository_or_home() {
-    let mut machine = Machine::new();
+fn the_project_file_is_searched_up_to_the_repository_or_home() {
+    let mut machine = FakeSystem::new();
     let home = machine.environment.home.clone().expect("set");
     let deep = machine.cwd().join("repository/src/deep");
     fs::create_dir_all(&deep).expect("made");
     machine.environment.working_directory = Some(deep.clone());
-    let found = |machine: &Machine| {
+    let found = |machine: &FakeSystem| {
         machine.load().origin(Key::Settle).path().map(|path| path.to_path_buf())
     };
     let put = |dir: &Path| {
@@ -213,17 +213,17 @@ fn the_projects_file_is_searched_up_to_the_repository_or_home() {
 }
 
 #[test]
-fn a_project_file_of_another_user_is_passed_by() {
-    let mut machine = Machine::new();
-    write(&machine.project(), "shell = './evil'");
+fn a_project_file_of_another_user_is_ignored_with_a_warning() {
+    let mut machine = FakeSystem::new();
+    write(&machine.project_file(), "shell = './evil'");
     let owner = if machine.environment.user == 0 {
-        std::os::unix::fs::chown(machine.project(), Some(4242), None).expect("root may");
+        std::os::unix::fs::chown(machine.project_file(), Some(4242), None).expect("root may");
         4242
     } else {
         std::mem::replace(&mut machine.environment.user, 4242)
     };
     assert_eq!(machine.load().shell, "bash");
-    let file = machine.project().display().to_string();
+    let file = machine.project_file().display().to_string();
     assert_eq!(
         machine.warnings(),
         [format!(
@@ -233,45 +233,45 @@ fn a_project_file_of_another_user_is_passed_by() {
 }
 
 #[test]
-fn links_are_followed_and_other_things_are_refused() {
-    let machine = Machine::new();
+fn symbolic_links_are_followed_and_special_files_are_refused() {
+    let machine = FakeSystem::new();
     let target = machine.dir.path().join("dotfiles.toml");
     write(&target, "settle = '1s'");
-    fs::create_dir_all(machine.user().parent().expect("a file")).expect("made");
-    symlink(&target, machine.user()).expect("linked");
+    fs::create_dir_all(machine.user_file().parent().expect("a file")).expect("made");
+    symlink(&target, machine.user_file()).expect("linked");
     assert_eq!(machine.load().settle, secs(1));
 
     fs::remove_file(&target).expect("removed");
     assert_eq!(machine.load(), Settings::default(), "a dangling link is no file");
     fs::create_dir(&target).expect("made");
-    let file = machine.user().display().to_string();
-    assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
-    fs::remove_file(machine.user()).expect("removed");
-    symlink("/dev/zero", machine.user()).expect("linked");
-    assert_eq!(machine.error(), format!("`{file}` is not a regular file"));
-    fs::remove_file(machine.user()).expect("removed");
-    symlink(machine.user(), machine.user()).expect("linked to itself");
-    assert_eq!(machine.error(), format!("could not read `{file}`"));
+    let file = machine.user_file().display().to_string();
+    assert_eq!(machine.load_error(), format!("`{file}` is not a regular file"));
+    fs::remove_file(machine.user_file()).expect("removed");
+    symlink("/dev/zero", machine.user_file()).expect("linked");
+    assert_eq!(machine.load_error(), format!("`{file}` is not a regular file"));
+    fs::remove_file(machine.user_file()).expect("removed");
+    symlink(machine.user_file(), machine.user_file()).expect("linked to itself");
+    assert_eq!(machine.load_error(), format!("could not read `{file}`"));
 }
 
 #[test]
 fn a_file_over_its_maximum_is_refused() {
-    let machine = Machine::new();
+    let machine = FakeSystem::new();
     let full = format!("settle = '1s'\n{}", "#".repeat(FILE_MAX.0 as usize - 14));
-    write(&machine.project(), &full);
+    write(&machine.project_file(), &full);
     assert_eq!(machine.load().settle, secs(1));
-    write(&machine.project(), format!("{full}#"));
-    let file = machine.project().display().to_string();
+    write(&machine.project_file(), format!("{full}#"));
+    let file = machine.project_file().display().to_string();
     assert_eq!(
-        machine.error(),
+        machine.load_error(),
         format!("`{file}` is larger than 1MiB, the most a settings file may take")
     );
 }
 
 #[test]
-fn what_a_closed_directory_hides_is_absent_but_for_the_administrators_file() {
-    let machine = Machine::new();
-    for file in [machine.user(), machine.system()] {
+fn an_unsearchable_directory_is_an_error_only_for_the_system_file() {
+    let machine = FakeSystem::new();
+    for file in [machine.user_file(), machine.system_file()] {
         write(&file, "settle = '1s'");
         let dir = file.parent().expect("a file");
         fs::set_permissions(dir, fs::Permissions::from_mode(0o000)).expect("ours");
@@ -279,7 +279,7 @@ fn what_a_closed_directory_hides_is_absent_but_for_the_administrators_file() {
         let closed = fs::metadata(&file).is_err();
         let result = super::load(&machine.environment);
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("ours");
-        let is_system = file == machine.system();
+        let is_system = file == machine.system_file();
         match result {
             Ok(settings) => assert_eq!(settings.settle == secs(0), closed && !is_system),
             Err(error) => {

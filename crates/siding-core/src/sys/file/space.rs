@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::FallocateFlags;
 
-use super::facts::facts;
+use super::metadata::metadata;
 
 /// Reserves `len` bytes from the start without changing the length, so that later writes up to
 /// there succeed on a full disk.
@@ -23,7 +23,7 @@ pub fn reserve(fd: impl AsFd, len: u64) -> io::Result<()> {
 ///
 /// The operating system's.
 pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
-    let len = facts(fd.as_fd())?.len;
+    let len = metadata(fd.as_fd())?.len;
     Ok(rustix::fs::ftruncate(fd, len)?)
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use siding_core::probe::{self, Given, Wanted};
+use siding_core::probe::{self, KnownFds, UsageFields};
 use siding_core::sys::file;
 use siding_e2e::corpus::{self, Sample};
 use siding_e2e::stalls::{self, CASES, Case};
@@ -142,7 +142,7 @@ fn start(place: &Place, number: usize, case: &Case) -> Result<String> {
 /// One look at many processes.
 fn look(place: &Place, table: &mut Table) -> Result<()> {
     let sleepers = Sleepers::start(PROCESSES)?;
-    let given = Given::of(file::open_directory(Path::new(&place.dir))?);
+    let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
     let own = i32::try_from(std::process::id()).context("a pid is small")?;
     let mut times = (vec![], vec![]);
     for _ in 0..50 {
@@ -150,11 +150,11 @@ fn look(place: &Place, table: &mut Table) -> Result<()> {
             began.elapsed().as_secs_f64() * 1000.0 / sample.processes.len().max(1) as f64
         };
         let began = Instant::now();
-        let sample = probe::below(&given, own, |_, _| false);
+        let sample = probe::sample_descendants(&given, own, |_, _| false);
         times.0.push(ms_each(began, &sample));
         let began = Instant::now();
         // In the first rounds they are still on their way to sleep.
-        times.1.extend(probe::unmoved(&sample).map(|again| ms_each(began, &again)));
+        times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
     ensure!(times.1.len() > 10, "sleepers run: {} quiet rounds of 50", times.1.len());
     for (what, times) in
@@ -177,9 +177,12 @@ fn uses(own: i32, table: &mut Table) {
             into.push(began.elapsed().as_secs_f64() * 1000.0 / by.max(1) as f64);
             began = Instant::now();
         };
-        let found = probe::uses_below(own, Wanted { runnable: true, fds: true }, |_, _| false);
+        let found =
+            probe::usage_of_descendants(own, UsageFields { runnable: true, fds: true }, |_, _| {
+                false
+            });
         lap(&mut uses, found.len());
-        let _bytes = probe::shared_once(&found);
+        let _bytes = probe::proportional_memory(&found);
         lap(&mut shared, found.len());
         let _those_of_this_machine = probe::connections(&found, |_| false);
         lap(&mut connections, found.len());

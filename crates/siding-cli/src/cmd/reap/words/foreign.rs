@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_core::reap::Step;
+use siding_core::reap::ReapStep;
 use siding_model::duration;
 use siding_model::settings::{Key, Origin, Settings};
 use siding_model::text::one_line;
@@ -16,17 +16,17 @@ const PATH: usize = 120;
 const REPORTED: usize = 5;
 
 /// Returns what a step is about, and what is said about it. `verb` gives what was done, or would.
-pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
+pub(super) fn said(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
     match step {
-        Step::SocketRemoved { path } => {
+        ReapStep::SocketRemoved { path } => {
             let path = one_line(path, PATH);
             ("socket".to_owned(), format!("{} {path}: nobody holds it", verb("removed", "remove")))
         }
-        Step::SocketLeft { path, why } => {
+        ReapStep::SocketLeft { path, why } => {
             let path = one_line(path, PATH);
             ("socket".to_owned(), format!("LEFT {path}, which nobody holds: {why}"))
         }
-        Step::ForeignEnded { rule, pid, top_pid, age_ms, command, signal } => {
+        ReapStep::ForeignEnded { rule, pid, top_pid, age_ms, command, signal } => {
             let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
             let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
             let age = duration::format_duration(Duration::from_millis(*age_ms));
@@ -34,38 +34,38 @@ pub(super) fn said(step: &Step, verb: &dyn Fn(&str, &str) -> String) -> (String,
             let done = verb("ended", "end");
             (subject(rule), format!("{done} {pid}{tree}{by}, {age} old: {command}"))
         }
-        Step::ForeignFound { rule, pid, top_pid, age_ms, command } => {
+        ReapStep::ForeignFound { rule, pid, top_pid, age_ms, command } => {
             let found = found(*pid, *top_pid, *age_ms, command);
             (subject(rule), format!("found {found}"))
         }
-        Step::ForeignLeft { rule, pid, command, why } => {
+        ReapStep::ForeignLeft { rule, pid, command, why } => {
             (subject(rule), format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND)))
         }
-        Step::ForeignSpared { rule, pid, command, why } => {
+        ReapStep::ForeignSpared { rule, pid, command, why } => {
             let (command, why) = (one_line(command, COMMAND), one_line(why, COMMAND));
             (subject(rule), format!("left {pid} alone: {why}: {command}"))
         }
-        Step::ForeignFailed { why } => ("foreign".to_owned(), format!("FAILED: {why}")),
-        Step::Continued { .. }
-        | Step::Rescued { .. }
-        | Step::Closed { .. }
-        | Step::Cleared { .. }
-        | Step::SetAside { .. }
-        | Step::TooNew { .. }
-        | Step::NeverStarted { .. }
-        | Step::Leaving { .. }
-        | Step::StrayEnded { .. }
-        | Step::StrayLeft { .. }
-        | Step::StraysUnseen { .. }
-        | Step::Expired { .. }
-        | Step::SessionExpired { .. }
-        | Step::AsideExpired { .. }
-        | Step::Unclaimed { .. }
-        | Step::HostProcessEnded { .. }
-        | Step::HostProcessLeft { .. }
-        | Step::HostProcessSpared { .. }
-        | Step::HostFailed { .. }
-        | Step::Failed { .. } => unreachable!("it is about a task"),
+        ReapStep::ForeignFailed { why } => ("foreign".to_owned(), format!("FAILED: {why}")),
+        ReapStep::Continued { .. }
+        | ReapStep::Rescued { .. }
+        | ReapStep::Closed { .. }
+        | ReapStep::Cleared { .. }
+        | ReapStep::SetAside { .. }
+        | ReapStep::TooNew { .. }
+        | ReapStep::NeverStarted { .. }
+        | ReapStep::Leaving { .. }
+        | ReapStep::StrayEnded { .. }
+        | ReapStep::StrayLeft { .. }
+        | ReapStep::StraysUnseen { .. }
+        | ReapStep::Expired { .. }
+        | ReapStep::SessionExpired { .. }
+        | ReapStep::AsideExpired { .. }
+        | ReapStep::Unclaimed { .. }
+        | ReapStep::HostProcessEnded { .. }
+        | ReapStep::HostProcessLeft { .. }
+        | ReapStep::HostProcessSpared { .. }
+        | ReapStep::HostFailed { .. }
+        | ReapStep::Failed { .. } => unreachable!("it is about a task"),
     }
 }
 
@@ -77,7 +77,7 @@ fn found(pid: i32, top_pid: i32, age_ms: u64, command: &str) -> String {
 }
 
 /// Returns the report of foreign orphans for an agent or a person, `None` without any.
-pub(in crate::cmd) fn report(steps: &[Step], settings: &Settings) -> Option<String> {
+pub(in crate::cmd) fn report(steps: &[ReapStep], settings: &Settings) -> Option<String> {
     let lines: Vec<String> = steps.iter().filter_map(line).collect();
     if lines.is_empty() {
         return None;
@@ -99,8 +99,8 @@ pub(in crate::cmd) fn unseen() -> String {
         .to_owned()
 }
 
-fn line(step: &Step) -> Option<String> {
-    let Step::ForeignFound { rule, pid, top_pid, age_ms, command } = step else { return None };
+fn line(step: &ReapStep) -> Option<String> {
+    let ReapStep::ForeignFound { rule, pid, top_pid, age_ms, command } = step else { return None };
     Some(format!("- {} (rule {rule})\n", found(*pid, *top_pid, *age_ms, command)))
 }
 

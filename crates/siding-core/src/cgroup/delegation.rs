@@ -1,0 +1,272 @@
+//! The group that this process is in, and what may be done beside it.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use siding_model::id::TaskId;
+
+use super::{group_name, parse_group_name};
+use crate::sys::{cgroupfs, process, procfs};
+
+/// Where the hierarchy is found on nearly every machine: alone, or beside those of version 1. They
+/// are tried first, since the kernel takes its time to write down a long table of mounts.
+const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// The group that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnCgroup {
+    mount: PathBuf,
+    /// From the root of the hierarchy, or of this process's view of it.
+    path: PathBuf,
+}
+
+/// Whether groups may be made beside this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delegation {
+    /// They may.
+    Delegated,
+    /// The directory is another user's.
+    OtherUser,
+    /// Root may write there, but has not been given it: what manages the machine's groups, systemd
+    /// most often, does not expect others in them.
+    Managed,
+}
+
+impl OwnCgroup {
+    /// Finds it, `None` where no hierarchy of version 2 shows this process.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let groups = procfs::self_cgroups().ok()?;
+        let path = Path::new(v2_path(&groups)?).to_owned();
+        let usual =
+            USUAL_MOUNT_POINTS.iter().map(Path::new).find(|mount| cgroupfs::is_cgroup2(mount));
+        let mount = match usual {
+            Some(mount) => mount.to_owned(),
+            None => v2_mount(&std::fs::read_to_string("/proc/self/mountinfo").ok()?)?.into(),
+        };
+        Some(Self { mount, path })
+    }
+
+    /// Returns its directory.
+    #[must_use]
+    pub fn directory(&self) -> PathBuf {
+        join_path(&self.mount, &self.path)
+    }
+
+    /// Returns the directory in which the groups of tasks are made: its own or, inside a task, the
+    /// one that holds that task's group.
+    #[must_use]
+    pub fn task_groups_dir(&self) -> PathBuf {
+        join_path(&self.mount, path_above_tasks(&self.path))
+    }
+
+    /// Says whether groups may be made there.
+    #[must_use]
+    pub fn delegation(&self) -> Delegation {
+        if !is_owned_by_this_user(&self.task_groups_dir()) {
+            Delegation::OtherUser
+        } else if process::effective_uid() == 0 && !self.is_delegated_to_root() {
+            Delegation::Managed
+        } else {
+            Delegation::Delegated
+        }
+    }
+
+    /// Whether root runs in a view of the hierarchy that is all its own, a container's or that of a
+    /// machine whose groups nobody manages, or below a group that was left to it.
+    fn is_delegated_to_root(&self) -> bool {
+        let path = path_above_tasks(&self.path);
+        path == Path::new("/")
+            || path
+                .ancestors()
+                .any(|path| cgroupfs::is_marked_delegated(&join_path(&self.mount, path)))
+    }
+
+    /// Returns the directory of the group that a task is to get, `None` when it cannot have one.
+    /// With `memory` it is one in which memory is counted, where there is such a place.
+    #[must_use]
+    pub fn group_for(&self, id: TaskId, memory: bool) -> Option<String> {
+        if self.delegation() != Delegation::Delegated {
+            return None;
+        }
+        let home = self.task_groups_dir();
+        let place = if memory { self.dir_with_memory_controller(&home) } else { None };
+        let group = place.unwrap_or(home).join(group_name(id));
+        group.into_os_string().into_string().ok()
+    }
+
+    /// Returns where the groups of tasks have a memory controller: at home, or one above.
+    ///
+    /// The kernel gives none to groups below one with processes in it (the rule of "no internal
+    /// processes"), and at home is this process. Who wants it puts the host into a group inside
+    /// the delegated one, as systemd does with `DelegateSubgroup=`: then there is a place beside
+    /// the host, within the same delegation. Not where the host's own group has limits, which its
+    /// tasks would leave.
+    fn dir_with_memory_controller(&self, home: &Path) -> Option<PathBuf> {
+        if home == self.mount {
+            return has_memory_controller_below(home).then(|| home.to_owned());
+        }
+        if enable_memory_controller_below(home) {
+            return Some(home.to_owned());
+        }
+        let above = home.parent().filter(|above| *above != self.mount)?;
+        let is_ours = is_owned_by_this_user(above)
+            && (process::effective_uid() != 0 || cgroupfs::is_marked_delegated(above));
+        let fits = is_ours && has_no_limits(home) && enable_memory_controller_below(above);
+        fits.then(|| above.to_owned())
+    }
+
+    /// Moves this process out of the group of a task inside which it was started, so that it does
+    /// not end with that task.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's. Then that task's end must spare the group: see
+    /// [`Group::kill`](super::Group::kill).
+    pub fn leave_task_group(&self) -> io::Result<()> {
+        if path_above_tasks(&self.path) == self.path {
+            return Ok(());
+        }
+        cgroupfs::enter(cgroupfs::open(&self.task_groups_dir())?)
+    }
+}
+
+fn is_owned_by_this_user(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|facts| facts.uid() == process::effective_uid())
+}
+
+/// Whether the groups right below this one have a memory controller.
+fn has_memory_controller_below(dir: &Path) -> bool {
+    file_lists_memory(&dir.join("cgroup.subtree_control"))
+}
+
+/// The same, and sees to it where that is possible: only in a group without processes.
+fn enable_memory_controller_below(dir: &Path) -> bool {
+    has_memory_controller_below(dir)
+        || file_lists_memory(&dir.join("cgroup.controllers"))
+            && std::fs::write(dir.join("cgroup.subtree_control"), "+memory").is_ok()
+}
+
+fn file_lists_memory(file: &Path) -> bool {
+    let list = std::fs::read_to_string(file).unwrap_or_default();
+    list.split_ascii_whitespace().any(|controller| controller == "memory")
+}
+
+/// Whether nothing holds this group back in particular.
+fn has_no_limits(dir: &Path) -> bool {
+    ["memory.max", "memory.high", "pids.max", "cpu.max"].into_iter().all(|name| {
+        // A controller that is not there limits nothing.
+        std::fs::read_to_string(dir.join(name)).is_ok_and(|text| text.starts_with("max"))
+            || !dir.join(name).exists()
+    })
+}
+
+/// Returns the part of a group's path that lies above every task's group.
+fn path_above_tasks(path: &Path) -> &Path {
+    let inside = |path: &&Path| path.file_name().and_then(parse_group_name).is_some();
+    path.ancestors().filter(inside).last().and_then(Path::parent).unwrap_or(path)
+}
+
+/// Returns a directory of the hierarchy from its path there, which begins with a slash.
+fn join_path(mount: &Path, path: &Path) -> PathBuf {
+    let names = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    mount.iter().chain(names.map(Component::as_os_str)).collect()
+}
+
+/// Returns the path of a process in the hierarchy of version 2, from its `/proc/PID/cgroup`.
+pub(super) fn v2_path(groups: &str) -> Option<&str> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // From outside of this process's view of the hierarchy, or of one that was removed.
+    let is_whole = path.starts_with('/') && !path.contains("/..") && !path.ends_with(" (deleted)");
+    is_whole.then_some(path)
+}
+
+/// Returns where the hierarchy of version 2 is mounted as a whole, from `/proc/PID/mountinfo`.
+fn v2_mount(mounts: &str) -> Option<&str> {
+    mounts.lines().find_map(|line| {
+        let (mount, _) = line.split_once(" - cgroup2 ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, place) = (fields.next()?, fields.next()?);
+        (root == "/").then_some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK_GROUP: &str = "siding-b-4k7q0n2m8x5t";
+
+    #[test]
+    fn the_v2_path_is_the_entry_without_controllers() {
+        assert_eq!(v2_path("9:name=systemd:/a\n4:memory:/b\n0::/c/d\n"), Some("/c/d"));
+        assert_eq!(v2_path("0::/\n"), Some("/"));
+        assert_eq!(v2_path("1:cpu:/\n"), None);
+        assert_eq!(v2_path("0::/../x\n"), None);
+        assert_eq!(v2_path("0::/x (deleted)\n"), None);
+    }
+
+    #[test]
+    fn only_a_mount_of_the_hierarchy_root_is_used() {
+        let tmpfs = "31 24 0:27 / /sys/fs/cgroup ro shared:9 - tmpfs tmpfs ro\n";
+        let part = "40 31 0:38 /docker/1 /mnt rw - cgroup2 cgroup2 rw\n";
+        let whole = "41 31 0:38 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 cgroup2 rw\n";
+        assert_eq!(v2_mount(&format!("{tmpfs}{part}{whole}")), Some("/sys/fs/cgroup/unified"));
+        assert_eq!(v2_mount(&format!("{tmpfs}{part}")), None);
+    }
+
+    #[test]
+    fn a_nested_task_gets_a_sibling_group() {
+        let outside = |path: String| path_above_tasks(Path::new(&path)).display().to_string();
+        assert_eq!(outside("/a/b".to_owned()), "/a/b");
+        assert_eq!(outside("/".to_owned()), "/");
+        assert_eq!(outside("/siding-mine/x".to_owned()), "/siding-mine/x");
+        assert_eq!(outside(format!("/{TASK_GROUP}")), "/");
+        assert_eq!(outside(format!("/a/{TASK_GROUP}")), "/a");
+        assert_eq!(outside(format!("/a/{TASK_GROUP}/own/{TASK_GROUP}/x")), "/a");
+    }
+
+    /// A hierarchy of plain files: no machine of ours has a controller to give away.
+    #[test]
+    fn memory_controller_is_found_in_the_groups_dir_or_its_parent() {
+        let tree = tempfile::tempdir().expect("a directory");
+        let (unit, host) = (tree.path().join("unit"), tree.path().join("unit/host"));
+        std::fs::create_dir_all(&host).expect("own directory");
+        let write = |dir: &Path, name: &str, text: &str| {
+            std::fs::write(dir.join(name), text).expect("own directory");
+        };
+        let own = OwnCgroup { mount: tree.path().to_owned(), path: PathBuf::from("/unit/host") };
+        let place = || own.dir_with_memory_controller(&own.task_groups_dir());
+        assert_eq!(place(), None, "nobody has a controller");
+        write(&host, "cgroup.subtree_control", "cpu memory pids\n");
+        assert_eq!(place(), Some(host.clone()), "given already");
+        write(&host, "cgroup.subtree_control", "");
+        write(&host, "cgroup.controllers", "cpu memory\n");
+        assert_eq!(place(), Some(host.clone()), "seen to");
+        assert!(
+            has_memory_controller_below(&host.clone())
+                || file_lists_memory(&host.join("cgroup.controllers"))
+        );
+        let asked = std::fs::read_to_string(host.join("cgroup.subtree_control"));
+        assert_eq!(asked.expect("is there"), "+memory");
+
+        // As where the host is in it: nothing may be written there.
+        std::fs::remove_file(host.join("cgroup.controllers")).expect("own file");
+        std::fs::remove_file(host.join("cgroup.subtree_control")).expect("own file");
+        write(&unit, "cgroup.subtree_control", "memory\n");
+        let is_user = process::effective_uid() != 0;
+        assert_eq!(place(), is_user.then(|| unit.clone()), "root needs the mark of a delegation");
+        write(&host, "memory.max", "max\n");
+        assert_eq!(place(), is_user.then(|| unit.clone()));
+        write(&host, "memory.max", "4096\n");
+        assert_eq!(place(), None, "its tasks would leave a limit");
+    }
+
+    #[test]
+    fn paths_are_joined_without_a_duplicate_slash() {
+        let mount = Path::new("/sys/fs/cgroup");
+        assert_eq!(join_path(mount, Path::new("/")).as_os_str(), "/sys/fs/cgroup");
+        assert_eq!(join_path(mount, Path::new("/a/b")).as_os_str(), "/sys/fs/cgroup/a/b");
+    }
+}

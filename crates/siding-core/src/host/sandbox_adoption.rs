@@ -1,0 +1,123 @@
+//! Taking on the commands that a host runs in a sandbox, from outside of it.
+
+use std::ffi::CStr;
+
+use siding_model::host::{HostRecord, SandboxedCommand, sandboxed_commands};
+use siding_model::id::{Birthmark, TaskId};
+
+use super::files::{HostContext, HostFiles};
+use super::mark::{mark_tree, processes_with_mark};
+use crate::adopt::{AdoptError, ClaimedProcess, SandboxView};
+use crate::launch::{IdleShim, SHIM_NAME};
+use crate::store::StateDir;
+use crate::sys::{birthmark, procfs};
+
+/// Takes on every command that the host runs in a sandbox and that is no task yet. `at` is told of
+/// each that is marked and that no shim keeps yet. Returns how many shims were started.
+pub fn adopt_sandboxed_commands(
+    root: &StateDir,
+    files: &HostFiles,
+    record: &HostRecord,
+    commands_since: Option<u64>,
+    program: (&CStr, &dyn Fn()),
+) -> usize {
+    let from = files.mark.birthmark();
+    let carriers = processes_with_mark(from, record.host.pid);
+    let found = sandboxed_commands(record.host.pid, &carriers, commands_since);
+    if found.is_empty() {
+        return 0;
+    }
+    let Ok(current) = files.context() else { return 0 };
+    let taken =
+        |command: &SandboxedCommand| adopt_command(root, files, &current, command, program).is_ok();
+    found.iter().filter(|command| taken(command)).count()
+}
+
+/// Takes on one command.
+fn adopt_command(
+    root: &StateDir,
+    files: &HostFiles,
+    current: &HostContext,
+    command: &SandboxedCommand,
+    program: (&CStr, &dyn Fn()),
+) -> Result<(), AdoptError> {
+    let pid = command.leader.pid;
+    let io = |doing| move |source| AdoptError::Io { pid, doing, source };
+    let task = root.new_id(siding_model::id::TaskKind::LocalBash).map_err(io("make an id"))?;
+    let claim = ClaimedProcess::from_sandboxed(
+        command,
+        (task, current.session.clone()),
+        sandbox_view(command),
+    )?;
+    // First on record: a supervisor that is killed in between leaves a mark that somebody explains.
+    files.record_claim(task).map_err(io("note that it is taken on"))?;
+    if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
+        files.remove_claim(task);
+        return Err(io("mark it")(source));
+    }
+    let (program, at) = program;
+    at();
+    claim.hand_to_shim(root, IdleShim::start(program), &current.terms)?;
+    files.remove_claim(task);
+    Ok(())
+}
+
+/// Gives those a shim that an earlier supervisor has marked and could give none.
+pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, program: &CStr) {
+    for task in files.list_claims() {
+        let mark = task.birthmark();
+        if !is_unsupervised(root, task) {
+            files.remove_claim(task);
+            continue;
+        }
+        let carriers = processes_with_mark(mark, record.host.pid);
+        // Of the host's own words or not: it was taken for a command before.
+        let commands = sandboxed_commands(record.host.pid, &carriers, Some(0));
+        let (Some(command), Ok(current)) = (commands.first(), files.context()) else {
+            if carriers.is_empty() {
+                files.remove_claim(task);
+            }
+            continue;
+        };
+        let pid = command.leader.pid;
+        // It may have been killed in the middle of its work.
+        let _best_effort = mark_tree(pid, files.mark.birthmark(), mark);
+        let claimed =
+            ClaimedProcess::from_sandboxed(command, (task, current.session), sandbox_view(command));
+        let given = claimed
+            .and_then(|claim| claim.hand_to_shim(root, IdleShim::start(program), &current.terms));
+        if given.is_ok() {
+            files.remove_claim(task);
+        }
+    }
+}
+
+/// Whether a shim carries this mark: it keeps what is not on record yet.
+fn has_shim(mark: Birthmark) -> bool {
+    let is_shim = |pid: &i32| {
+        procfs::birthmark(*pid) == Some(mark)
+            && procfs::process_name(*pid)
+                .is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
+    };
+    procfs::all_pids().iter().any(is_shim)
+}
+
+/// Whether nobody keeps a task that was claimed: then what carries its mark is the host's.
+#[must_use]
+pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
+    !root.is_marked_live(task) && !has_shim(task.birthmark())
+}
+
+/// Returns where a command in a sandbox runs.
+fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
+    let shell = command.shell.unwrap_or(command.leader);
+    let cwd = procfs::working_directory(shell.pid)
+        .or_else(|| procfs::working_directory(command.leader.pid));
+    SandboxView { cwd: cwd.unwrap_or_else(|| "/".to_owned()) }
+}
+
+/// Lets this process carry siding's own mark instead of a host's: whatever carries a host's ends
+/// with it.
+pub fn drop_host_mark() {
+    let _best_effort = birthmark::set_birthmark(Birthmark::SUPERVISOR);
+}

@@ -1,0 +1,158 @@
+//! What is kept about things that are no more: sessions that are over, and what was set aside.
+//!
+//! A session goes when it is not live (closed, its owner dead, or of another boot) and cannot be
+//! elsewhere (on another machine, or in another PID namespace), no task on record is of it, and it was last heard of longer ago than ended tasks are kept. A task keeps its
+//! session, also one that has ended: without the session's acknowledgements its news would be told
+//! again. So what has not been acknowledged keeps it too, as long as the task itself is kept.
+//!
+//! What was set aside goes by the time in its name, which siding wrote, unless a process still
+//! carries the mark of the task that it was.
+
+use std::collections::HashSet;
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::process::UnixMs;
+use siding_model::retention::{self, RetentionLimits};
+
+use super::leftovers::{ASIDE_DIR, names_in};
+use super::{ReapStep, RecordedState, TaskSurvey};
+use crate::session;
+use crate::store::StateDir;
+use crate::sys::{clock, system_info};
+
+/// A session that is over and has no task.
+#[derive(Debug)]
+pub(super) struct ExpiredSession {
+    id: SessionId,
+    /// When it was last heard of.
+    last_activity: UnixMs,
+}
+
+impl ExpiredSession {
+    pub(super) fn to_step(&self) -> ReapStep {
+        ReapStep::SessionExpired {
+            session_id: self.id.clone(),
+            last_at: self.last_activity.rfc3339(),
+        }
+    }
+}
+
+/// Removes what is kept about sessions that are over. One that is opened meanwhile stays.
+pub(super) fn remove_expired_sessions(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    limits: &RetentionLimits,
+) -> Vec<ReapStep> {
+    let remove = |over: ExpiredSession| {
+        let still = || expired_since(root, survey, &over.id, limits).is_some();
+        match root.remove_session(over.id.as_str(), still) {
+            Ok(true) => Some(over.to_step()),
+            // Opened again, or removed by somebody else. What cannot be removed is in nobody's way.
+            Ok(false) | Err(_) => None,
+        }
+    };
+    find_expired_sessions(root, survey, limits).into_iter().filter_map(remove).collect()
+}
+
+/// Returns the sessions that [`sessions`] would remove.
+pub(super) fn find_expired_sessions(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    limits: &RetentionLimits,
+) -> Vec<ExpiredSession> {
+    // A task whose session is not known may be of any.
+    let owners: Option<HashSet<&SessionId>> = survey.tasks.values().map(owning_session).collect();
+    let Some(owners) = owners else { return Vec::new() };
+    let names = root.session_names().unwrap_or_default();
+    // What cannot name a session was not made by siding.
+    let ids = names.into_iter().filter_map(|name| name.parse::<SessionId>().ok());
+    ids.filter(|id| !id.is_implicit() && !owners.contains(id))
+        .filter_map(|id| {
+            expired_since(root, survey, &id, limits)
+                .map(|last| ExpiredSession { id, last_activity: last })
+        })
+        .collect()
+}
+
+/// Returns the session of a task; the outer `None` when it is not known.
+fn owning_session(standing: &RecordedState) -> Option<&SessionId> {
+    match standing {
+        RecordedState::Live { session, .. } | RecordedState::Ended { session, .. } => Some(session),
+        RecordedState::NeverRecorded
+        | RecordedState::Damaged { .. }
+        | RecordedState::TooNew { .. }
+        | RecordedState::Unreadable { .. } => None,
+    }
+}
+
+/// Returns when a session was last heard of, if it is over for long enough.
+fn expired_since(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    id: &SessionId,
+    limits: &RetentionLimits,
+) -> Option<UnixMs> {
+    // What cannot be read is left for a person, or for the newer siding that wrote it.
+    let session = session::read(root, id).ok()?;
+    let boot = &survey.boot;
+    if session.as_ref().is_some_and(|it| it.is_live(boot)) {
+        return None;
+    }
+    // Nobody here sees whether such a one lives. Whoever uses it leaves something in its directory.
+    let is_elsewhere = session.as_ref().is_some_and(|it| it.may_live_elsewhere(boot));
+    let age = if is_elsewhere { limits.age.saturating_mul(2) } else { limits.age };
+    // The end of an owner is not on record, so its files must be as old too. One without a record
+    // has only its files: somebody was told of a task and then it went.
+    let dir = root.session_dir(id.as_str(), false).ok()?;
+    let changed = system_info::changed_at(&dir).ok()?;
+    let last = session.map_or(changed, |session| session.last_activity.max(changed));
+    retention::is_older_than(last, age, clock::unix_now()).then_some(last)
+}
+
+/// Something that was set aside.
+#[derive(Debug)]
+pub(super) struct ExpiredAside {
+    name: String,
+    set_aside_at: UnixMs,
+}
+
+impl ExpiredAside {
+    pub(super) fn to_step(&self) -> ReapStep {
+        ReapStep::AsideExpired {
+            path: format!("{ASIDE_DIR}/{}", self.name),
+            aside_at: self.set_aside_at.rfc3339(),
+        }
+    }
+}
+
+/// Removes what was set aside long ago. Tasks in `kept` still have processes.
+pub(super) fn remove_expired_aside(
+    root: &StateDir,
+    kept: &HashSet<TaskId>,
+    limits: &RetentionLimits,
+) -> Vec<ReapStep> {
+    let remove = |old: ExpiredAside| match root.remove_aside(&old.name) {
+        Ok(()) => Some(old.to_step()),
+        // Somebody else was faster, or it cannot be removed, and is in nobody's way.
+        Err(_) => None,
+    };
+    find_expired_aside(root, kept, limits).into_iter().filter_map(remove).collect()
+}
+
+/// Returns what [`aside`] would remove.
+pub(super) fn find_expired_aside(
+    root: &StateDir,
+    kept: &HashSet<TaskId>,
+    limits: &RetentionLimits,
+) -> Vec<ExpiredAside> {
+    let now = clock::unix_now();
+    // `NAME.MILLISECONDS`; what has another name was not put there by siding.
+    let parse = |name: String| {
+        let (what, at) = name.rsplit_once('.')?;
+        let at = UnixMs(at.parse().ok().filter(|at| *at > 0)?);
+        let is_held = what.parse().is_ok_and(|id| kept.contains(&id));
+        (!is_held && retention::is_older_than(at, limits.age, now))
+            .then_some(ExpiredAside { name, set_aside_at: at })
+    };
+    names_in(root, ASIDE_DIR).unwrap_or_default().into_iter().filter_map(parse).collect()
+}

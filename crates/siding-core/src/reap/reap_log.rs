@@ -1,0 +1,134 @@
+//! `reaped.log`: what was ended that siding had not started.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use serde::Serialize;
+
+use crate::store::StateDir;
+use crate::sys::file::{self, OpenMode};
+
+/// Name of the log below the root, and of what was there before it grew too long
+/// (`docs/format.md`).
+const LOG_FILE: &str = "reaped.log";
+const ROTATED_LOG_FILE: &str = "reaped.log.1";
+/// Both, the newer one first.
+pub(crate) const LOG_FILES: [&str; 2] = [LOG_FILE, ROTATED_LOG_FILE];
+
+/// Length in bytes from which on a new log is begun: about 4,000 lines.
+const MAX_LOG_BYTES: u64 = 1 << 20;
+
+/// One line: a signal that is about to be sent.
+#[derive(Debug, Serialize)]
+pub(super) struct ReapLogLine<'l> {
+    /// When, RFC 3339.
+    pub(super) at: String,
+    /// The rule.
+    pub(super) rule: &'l str,
+    /// The process.
+    pub(super) pid: i32,
+    /// Its start, in clock ticks since boot.
+    pub(super) start_ticks: u64,
+    /// The topmost process of its tree.
+    pub(super) top_pid: i32,
+    /// How long it had lived.
+    pub(super) age_ms: u64,
+    /// The signal.
+    pub(super) signal: String,
+    /// Its command line, shortened.
+    pub(super) command: &'l str,
+}
+
+/// The log, held: only one reaper at a time acts on foreign processes.
+#[derive(Debug)]
+pub(super) struct ReapLog(OwnedFd);
+
+impl ReapLog {
+    /// Opens the log and waits for whoever has it. One that is too long is moved aside, in place
+    /// of the one before.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub(super) fn open(root: &StateDir) -> io::Result<Self> {
+        loop {
+            let log = file::open_at(root, LOG_FILE, OpenMode::Append)?;
+            file::lock_exclusive(&log)?;
+            let facts = file::metadata(&log)?;
+            // Who had it may have moved it.
+            if file::metadata_at(root, LOG_FILE).is_ok_and(|now| now.identity == facts.identity) {
+                if facts.len < MAX_LOG_BYTES {
+                    return Ok(Self(log));
+                }
+                let _already_removed = file::remove(root, ROTATED_LOG_FILE);
+                file::rename_noreplace(root, LOG_FILE, root, ROTATED_LOG_FILE)?;
+            }
+        }
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's: then the signal must not be sent.
+    pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let written = file::write(&self.0, &text)?;
+        if written == text.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn line(command: &str) -> ReapLogLine<'_> {
+        let (at, signal) = ("2026-11-22T03:00:00.000Z".to_owned(), "SIGTERM".to_owned());
+        ReapLogLine {
+            at,
+            rule: "r",
+            pid: 7,
+            start_ticks: 8,
+            top_pid: 7,
+            age_ms: 9,
+            signal,
+            command,
+        }
+    }
+
+    #[test]
+    fn a_long_log_is_rotated_and_one_old_log_is_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&dir.path().join("state")).expect("opens");
+        let (path, before) = (root.path().join(LOG_FILE), root.path().join(ROTATED_LOG_FILE));
+        ReapLog::open(&root).expect("opens").append(&line("one")).expect("written");
+        ReapLog::open(&root).expect("opens").append(&line("two")).expect("written");
+        let text = std::fs::read_to_string(&path).expect("is there");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.ends_with("\"command\":\"two\"}\n"), "{text}");
+        let mode = std::fs::metadata(&path).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for round in ["first", "second"] {
+            std::fs::write(&path, round.repeat(1 << 20)).expect("own directory");
+            ReapLog::open(&root).expect("opens").append(&line(round)).expect("written");
+            assert_eq!(std::fs::read_to_string(&path).expect("is there").lines().count(), 1);
+            let kept = std::fs::read_to_string(&before).expect("is there");
+            assert!(kept.starts_with(round));
+        }
+        assert!(!root.path().join("reaped.log.2").exists());
+    }
+
+    #[test]
+    fn the_log_has_one_holder_at_a_time() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&dir.path().join("state")).expect("opens");
+        let log = ReapLog::open(&root).expect("opens");
+        let other = file::open_at(&root, LOG_FILE, OpenMode::Append).expect("opens");
+        assert!(!file::try_lock_exclusive(&other).expect("asks"));
+        drop(log);
+        assert!(file::try_lock_exclusive(&other).expect("asks"));
+    }
+}

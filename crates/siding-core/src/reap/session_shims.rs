@@ -1,0 +1,58 @@
+//! Waiting for the shims of sessions that are over.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+use siding_model::id::TaskId;
+
+use super::{ReapStep, task_outcome};
+use crate::store::StateDir;
+use crate::sys::{clock, poll};
+use crate::watch::{TaskWatch, WatchError};
+
+/// Longest wait for all of them together. A longer grace is kept, and not waited for.
+const MAX_WAIT_MS: u64 = 30_000;
+/// What a stop may take beyond the two graces.
+const STOP_OVERHEAD_MS: u64 = 2_000;
+
+/// Waits until the tasks that [`act`](super::act) found leaving have ended, and notes how.
+///
+/// Each shim first gives a resumed session its grace and then its task another. This waits for
+/// both, at most 30 s in all; what takes longer goes on by itself and is left as it is.
+pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
+    let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
+    for step in steps {
+        let ReapStep::Leaving { task_id, outcome, .. } = step else { continue };
+        // One that cannot be watched now is looked at by the next command.
+        let _best_effort =
+            wait_for_task(root, program, *task_id, most.ms_since(clock::monotonic_now()));
+        *outcome = task_outcome(root, *task_id);
+    }
+}
+
+fn wait_for_task(
+    root: &StateDir,
+    program: &CStr,
+    id: TaskId,
+    most_ms: u64,
+) -> Result<(), WatchError> {
+    let mut watch = TaskWatch::open(root, program, id)?;
+    if watch.is_finished() {
+        return Ok(());
+    }
+    let (_, state) = watch.state()?;
+    let graces = state.spec.session_grace_ms.saturating_add(state.spec.grace_ms);
+    let until =
+        clock::monotonic_now().plus_ms(graces.saturating_add(STOP_OVERHEAD_MS).min(most_ms));
+    loop {
+        let left = until.ms_since(clock::monotonic_now());
+        let Some(source) = watch.source().filter(|_| left > 0) else { return Ok(()) };
+        let ready = poll_readable(source, left);
+        while ready && watch.try_recv()?.is_some() {}
+    }
+}
+
+fn poll_readable(source: BorrowedFd<'_>, timeout_ms: u64) -> bool {
+    // It can only fail for want of kernel memory; then it is simply looked at.
+    poll::wait_readable(&[source], Some(timeout_ms)).map_or(true, |ready| ready == [true])
+}

@@ -1,0 +1,113 @@
+//! Foreign orphans in a run that nobody asked for: at the start of a session, and by the timer.
+//!
+//! Only built-in rules run here. Whether they end or only report is decided by
+//! [`ForeignReap`]; `foreign-reports` in the state directory is the record that a report was given.
+
+use std::io;
+use std::os::fd::AsFd as _;
+
+use siding_model::settings::Settings;
+use siding_model::unowned::{
+    OrphanReport, OrphanReports, OrphanRule, ReportAudience, UnownedReapMode,
+};
+
+use super::super::ReapStep;
+use super::{UnownedRules, reap_unowned};
+use crate::store::StateDir;
+use crate::sys::file::{self, OpenMode};
+use crate::sys::{clock, system_info};
+
+/// Name of the record below the root (`docs/format.md`).
+const REPORTS_FILE: &str = "foreign-reports";
+/// Length in bytes up to which the record is read: one line for each machine and set of rules.
+const MAX_REPORTS_BYTES: usize = 256 << 10;
+
+/// Ends the foreign orphans of the built-in rules, or reports them as [`Step::ForeignFound`], as the
+/// settings say. A process that fits a rule and stays is not mentioned: each live session has some.
+///
+/// The caller that has shown a report notes that by [`note_foreign_report`].
+#[must_use]
+pub fn reap_unowned_unattended(
+    root: &StateDir,
+    settings: &Settings,
+    dry_run: bool,
+) -> Vec<ReapStep> {
+    let rules = built_in_rules(settings);
+    let orphans = UnownedRules { rules: &rules, min_age: settings.unowned_min_age() };
+    if rules.is_empty() || settings.foreign_reap == UnownedReapMode::Off || !orphans.may_match() {
+        return Vec::new();
+    }
+    let is_reported = || read_reports(root).covers(&system_info::system_id(), &rules);
+    let reports_only = match settings.effective_unowned_reap(is_reported()) {
+        UnownedReapMode::Off => return Vec::new(),
+        UnownedReapMode::Report => true,
+        UnownedReapMode::End => false,
+    };
+    let mut steps = reap_unowned(root, orphans, dry_run || reports_only);
+    steps.retain(|step| !matches!(step, ReapStep::ForeignSpared { .. }));
+    if reports_only {
+        steps = steps.into_iter().map(ReapStep::into_report).collect();
+    }
+    steps
+}
+
+/// Whether only the callers of commands were given a report on this machine, perhaps the log of a
+/// timer, while the rules end what they find. An agent is told of that once.
+#[must_use]
+pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
+    let rules = built_in_rules(settings);
+    let reports = read_reports(root);
+    let machine = system_info::system_id();
+    settings.foreign_reap == UnownedReapMode::End
+        && !rules.is_empty()
+        && reports.covers(&machine, &rules)
+        && !reports.covers_for_agent(&machine, &rules)
+}
+
+/// Writes the record that a report was given on this machine, if these steps have one or an agent was
+/// told of an earlier one. Later runs may end what the rules find then.
+///
+/// # Errors
+///
+/// The operating system's: then the report is given again.
+pub fn record_unowned_report(
+    root: &StateDir,
+    settings: &Settings,
+    steps: &[ReapStep],
+    reader: ReportAudience,
+) -> io::Result<()> {
+    let (rules, machine, known) =
+        (built_in_rules(settings), system_info::system_id(), read_reports(root));
+    let has_report = steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. }));
+    let is_new = match reader {
+        ReportAudience::Agent => {
+            (has_report || is_unowned_report_unseen(root, settings))
+                && !known.covers_for_agent(&machine, &rules)
+        }
+        ReportAudience::Caller => has_report && !known.covers(&machine, &rules),
+    };
+    if !is_new {
+        return Ok(());
+    }
+    let report = OrphanReport::new(clock::unix_now().rfc3339(), machine, &rules, reader);
+    let record = file::open_at(root, REPORTS_FILE, OpenMode::Append)?;
+    // A newline before it ends a line that a crash has torn.
+    let mut line = if file::metadata(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };
+    line.extend(serde_json::to_vec(&report)?);
+    line.push(b'\n');
+    if file::write(&record, &line)? != line.len() {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    file::sync_data(&record)
+}
+
+fn built_in_rules(settings: &Settings) -> Vec<OrphanRule> {
+    settings.reap_foreign.iter().filter(|rule| rule.is_built_in()).cloned().collect()
+}
+
+fn read_reports(root: &StateDir) -> OrphanReports {
+    let read = file::open_at(root, REPORTS_FILE, OpenMode::Read)
+        .and_then(|record| file::read_to_end(record.as_fd(), MAX_REPORTS_BYTES));
+    // Without a readable record the report is given again.
+    read.map(|bytes| OrphanReports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+}

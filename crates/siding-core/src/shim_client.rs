@@ -1,0 +1,178 @@
+//! A client's end of the talk with a shim.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
+
+use crate::store::TaskDir;
+use crate::sys::{clock, pidfd, poll, procfs, unix_socket};
+
+/// Name of the shim's socket in the task's directory.
+pub const SOCKET_NAME: &str = "ctl";
+
+/// A connection to the shim of one task.
+#[derive(Debug)]
+pub struct ShimConnection(OwnedFd);
+
+impl AsFd for ShimConnection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What a wait for a message gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecvResult {
+    /// The shim said something.
+    Message(ShimMessage),
+    /// The time is over.
+    TimedOut,
+    /// The shim has left, or was killed. The journal tells which.
+    Disconnected,
+}
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ShimRequestError {
+    /// The shim says that it makes no sense now.
+    #[error("{why}")]
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// The shim has left, or was killed.
+    #[error("the task's shim has gone")]
+    Disconnected,
+    /// The shim did not answer in time.
+    #[error("the task's shim did not answer within {waited_ms} ms")]
+    TimedOut {
+        /// How long it was given.
+        waited_ms: u64,
+    },
+    /// The operating system refused.
+    #[error("could not talk to the task's shim: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl ShimConnection {
+    /// Takes over an end of a connected pair.
+    #[must_use]
+    pub const fn from_socket(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// Connects to a task's shim. `None` when no shim is there.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn connect(dir: &TaskDir) -> io::Result<Option<Self>> {
+        match dir.endpoint_dir().and_then(|place| unix_socket::connect(place, SOCKET_NAME)) {
+            Ok(socket) => Ok(Some(Self(socket))),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request without waiting for its answer.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `EPIPE` when the shim has gone.
+    pub fn send(&self, request: &ShimRequest) -> io::Result<()> {
+        let packet = serde_json::to_vec(request).map_err(io::Error::other)?;
+        unix_socket::send(&self.0, &packet, true)
+    }
+
+    /// Waits for the next message, at most `timeout_ms` (`None`: for ever).
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; `InvalidData` when the shim speaks another language.
+    pub fn recv(&self, timeout_ms: Option<u64>) -> io::Result<RecvResult> {
+        let until = timeout_ms.map(|ms| clock::monotonic_now().plus_ms(ms));
+        loop {
+            let left = until.map(|until| until.ms_since(clock::monotonic_now()));
+            let ready = poll::wait_readable(&[self.as_fd()], left)?;
+            if ready == [true] {
+                return self.try_recv();
+            }
+            // An interrupted wait goes on for the rest of its time.
+            if left == Some(0) {
+                return Ok(RecvResult::TimedOut);
+            }
+        }
+    }
+
+    /// Takes a message that is there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::hear`].
+    pub fn try_recv(&self) -> io::Result<RecvResult> {
+        match unix_socket::receive(&self.0, MAX_PACKET_BYTES, false) {
+            Ok(Some(packet)) => serde_json::from_slice(&packet)
+                .map(RecvResult::Message)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+            Ok(None) => Ok(RecvResult::Disconnected),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(RecvResult::TimedOut),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request and waits until it was carried out. Pushed records are passed to `seen`.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`].
+    pub fn request(
+        &self,
+        request: &ShimRequest,
+        timeout_ms: u64,
+        mut seen: impl FnMut(ShimMessage),
+    ) -> Result<(), ShimRequestError> {
+        match self.send(request) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(ShimRequestError::Disconnected);
+            }
+            result => result?,
+        }
+        let until = clock::monotonic_now().plus_ms(timeout_ms);
+        loop {
+            match self.recv(Some(until.ms_since(clock::monotonic_now())))? {
+                RecvResult::Message(ShimMessage::Done) => return Ok(()),
+                RecvResult::Message(ShimMessage::Refused { why }) => {
+                    return Err(ShimRequestError::Refused { why });
+                }
+                RecvResult::Message(message) => seen(message),
+                RecvResult::TimedOut => {
+                    return Err(ShimRequestError::TimedOut { waited_ms: timeout_ms });
+                }
+                RecvResult::Disconnected => return Err(ShimRequestError::Disconnected),
+            }
+        }
+    }
+}
+
+/// Continues a shim that somebody stopped: a stopped keeper holds no deadline. Returns whether it
+/// was stopped.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn continue_stopped_shim(shim: siding_model::process::ProcRef) -> io::Result<bool> {
+    let stopped = procfs::stat(shim.pid)
+        .is_some_and(|stat| stat.start_ticks == shim.start_ticks && stat.state == 'T');
+    if stopped {
+        pidfd::PidFd::open(shim)?.send_signal(siding_model::signal::Signal::CONT)?;
+    }
+    Ok(stopped)
+}

@@ -1,0 +1,182 @@
+//! System calls that can wait: their numbers on this architecture, and what they wait with.
+
+use siding_model::evidence::BlockingCall;
+
+/// A system call, as far as a wait in it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockingSyscall {
+    /// Its name.
+    pub name: &'static str,
+    /// Its kind.
+    pub call: BlockingCall,
+    /// How its arguments tell what is waited for.
+    pub layout: ArgumentLayout,
+}
+
+/// Where the arguments of a system call have what is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgumentLayout {
+    /// Nowhere.
+    Plain,
+    /// A descriptor to read from, or to write to, as this argument.
+    Descriptor {
+        /// Which argument.
+        at: usize,
+        /// Whether data is waited for.
+        to_read: bool,
+    },
+    /// `(pollfd *, count, timeout)`; the timeout is a number of milliseconds or a pointer.
+    PollArray {
+        /// Whether the timeout is a pointer.
+        by_pointer: bool,
+    },
+    /// `(count, fd_set *, fd_set *, fd_set *, timeout *)`.
+    FdSets,
+    /// `(epoll descriptor, …, timeout)`.
+    Epoll {
+        /// Whether the timeout is a pointer.
+        by_pointer: bool,
+    },
+    /// A pointer to a timeout as this argument.
+    Timeout(usize),
+    /// `fcntl`: a lock only with the commands that wait.
+    Fcntl,
+    /// What was interrupted goes on: the kernel's own name of the wait tells what it was.
+    Restart,
+}
+
+const fn syscall(name: &'static str, call: BlockingCall, shape: ArgumentLayout) -> BlockingSyscall {
+    BlockingSyscall { name, call, layout: shape }
+}
+
+const fn read_call(name: &'static str, at: usize) -> BlockingSyscall {
+    syscall(name, BlockingCall::Read, ArgumentLayout::Descriptor { at, to_read: true })
+}
+
+const fn write_call(name: &'static str, at: usize) -> BlockingSyscall {
+    syscall(name, BlockingCall::Write, ArgumentLayout::Descriptor { at, to_read: false })
+}
+
+const fn descriptor_call(name: &'static str, call: BlockingCall, to_read: bool) -> BlockingSyscall {
+    syscall(name, call, ArgumentLayout::Descriptor { at: 0, to_read })
+}
+
+/// Returns what is known of a system call by its number.
+#[must_use]
+pub fn by_number(number: i64) -> Option<BlockingSyscall> {
+    use BlockingCall::{
+        Accept, Child, Connect, Futex, Lock, Open, Poll, Signal, Sleep, Sync, Transfer,
+    };
+    #[cfg(target_arch = "x86_64")]
+    if let Some(old) = by_legacy_number(number) {
+        return Some(old);
+    }
+    Some(match number {
+        libc::SYS_read => read_call("read", 0),
+        libc::SYS_readv => read_call("readv", 0),
+        libc::SYS_pread64 => read_call("pread64", 0),
+        libc::SYS_preadv => read_call("preadv", 0),
+        libc::SYS_splice => read_call("splice", 0),
+        libc::SYS_tee => read_call("tee", 0),
+        libc::SYS_sendfile => read_call("sendfile", 1),
+        libc::SYS_copy_file_range => read_call("copy_file_range", 0),
+        libc::SYS_getdents64 => read_call("getdents64", 0),
+        libc::SYS_write => write_call("write", 0),
+        libc::SYS_writev => write_call("writev", 0),
+        libc::SYS_pwrite64 => write_call("pwrite64", 0),
+        libc::SYS_vmsplice => write_call("vmsplice", 0),
+        libc::SYS_ppoll => syscall("ppoll", Poll, ArgumentLayout::PollArray { by_pointer: true }),
+        libc::SYS_pselect6 => syscall("pselect6", Poll, ArgumentLayout::FdSets),
+        libc::SYS_epoll_pwait => {
+            syscall("epoll_pwait", Poll, ArgumentLayout::Epoll { by_pointer: false })
+        }
+        libc::SYS_epoll_pwait2 => {
+            syscall("epoll_pwait2", Poll, ArgumentLayout::Epoll { by_pointer: true })
+        }
+        libc::SYS_accept => descriptor_call("accept", Accept, true),
+        libc::SYS_accept4 => descriptor_call("accept4", Accept, true),
+        libc::SYS_connect => descriptor_call("connect", Connect, false),
+        libc::SYS_recvfrom => descriptor_call("recvfrom", Transfer, true),
+        libc::SYS_recvmsg => descriptor_call("recvmsg", Transfer, true),
+        libc::SYS_recvmmsg => descriptor_call("recvmmsg", Transfer, true),
+        libc::SYS_sendto => descriptor_call("sendto", Transfer, false),
+        libc::SYS_sendmsg => descriptor_call("sendmsg", Transfer, false),
+        libc::SYS_wait4 => syscall("wait4", Child, ArgumentLayout::Plain),
+        libc::SYS_waitid => syscall("waitid", Child, ArgumentLayout::Plain),
+        libc::SYS_clone => syscall("clone", BlockingCall::Vfork, ArgumentLayout::Plain),
+        libc::SYS_clone3 => syscall("clone3", BlockingCall::Vfork, ArgumentLayout::Plain),
+        libc::SYS_nanosleep => syscall("nanosleep", Sleep, ArgumentLayout::Plain),
+        libc::SYS_clock_nanosleep => syscall("clock_nanosleep", Sleep, ArgumentLayout::Plain),
+        libc::SYS_futex => syscall("futex", Futex, ArgumentLayout::Timeout(3)),
+        libc::SYS_flock => descriptor_call("flock", Lock, true),
+        libc::SYS_fcntl => syscall("fcntl", Lock, ArgumentLayout::Fcntl),
+        libc::SYS_openat => syscall("openat", Open, ArgumentLayout::Plain),
+        libc::SYS_rt_sigsuspend => syscall("rt_sigsuspend", Signal, ArgumentLayout::Plain),
+        libc::SYS_rt_sigtimedwait => syscall("rt_sigtimedwait", Signal, ArgumentLayout::Timeout(2)),
+        libc::SYS_fsync => descriptor_call("fsync", Sync, false),
+        libc::SYS_fdatasync => descriptor_call("fdatasync", Sync, false),
+        libc::SYS_sync => syscall("sync", Sync, ArgumentLayout::Plain),
+        libc::SYS_syncfs => descriptor_call("syncfs", Sync, false),
+        libc::SYS_restart_syscall => {
+            syscall("restart_syscall", BlockingCall::Other, ArgumentLayout::Restart)
+        }
+        libc::SYS_io_getevents => {
+            syscall("io_getevents", BlockingCall::Other, ArgumentLayout::Plain)
+        }
+        libc::SYS_io_uring_enter => {
+            syscall("io_uring_enter", BlockingCall::Other, ArgumentLayout::Plain)
+        }
+        libc::SYS_msgrcv => syscall("msgrcv", BlockingCall::Other, ArgumentLayout::Plain),
+        libc::SYS_semop => syscall("semop", BlockingCall::Other, ArgumentLayout::Plain),
+        libc::SYS_semtimedop => syscall("semtimedop", BlockingCall::Other, ArgumentLayout::Plain),
+        libc::SYS_mq_timedreceive => {
+            syscall("mq_timedreceive", BlockingCall::Other, ArgumentLayout::Plain)
+        }
+        _ => return None,
+    })
+}
+
+/// System calls that newer architectures do without.
+#[cfg(target_arch = "x86_64")]
+const fn by_legacy_number(number: i64) -> Option<BlockingSyscall> {
+    Some(match number {
+        libc::SYS_poll => {
+            syscall("poll", BlockingCall::Poll, ArgumentLayout::PollArray { by_pointer: false })
+        }
+        libc::SYS_select => syscall("select", BlockingCall::Poll, ArgumentLayout::FdSets),
+        libc::SYS_epoll_wait => {
+            syscall("epoll_wait", BlockingCall::Poll, ArgumentLayout::Epoll { by_pointer: false })
+        }
+        libc::SYS_open => syscall("open", BlockingCall::Open, ArgumentLayout::Plain),
+        libc::SYS_pause => syscall("pause", BlockingCall::Signal, ArgumentLayout::Plain),
+        libc::SYS_vfork => syscall("vfork", BlockingCall::Vfork, ArgumentLayout::Plain),
+        _ => return None,
+    })
+}
+
+/// Returns what the kernel's name of a wait (`/proc/PID/wchan`) tells, for a call that was
+/// interrupted and goes on, and where system calls are not told.
+#[must_use]
+pub fn by_wait_channel(wchan: &str) -> Option<BlockingSyscall> {
+    let has = |part: &str| wchan.contains(part);
+    Some(if has("nanosleep") {
+        syscall("nanosleep", BlockingCall::Sleep, ArgumentLayout::Plain)
+    } else if has("poll") {
+        // Of its family only this one is restarted so, with its arguments intact.
+        syscall("poll", BlockingCall::Poll, ArgumentLayout::PollArray { by_pointer: false })
+    } else if has("futex") {
+        syscall("futex", BlockingCall::Futex, ArgumentLayout::Plain)
+    } else if has("do_wait") {
+        syscall("wait4", BlockingCall::Child, ArgumentLayout::Plain)
+    } else if has("locks_lock") || has("flock_lock") {
+        syscall("flock", BlockingCall::Lock, ArgumentLayout::Plain)
+    } else if has("csk_accept") || has("unix_accept") {
+        syscall("accept", BlockingCall::Accept, ArgumentLayout::Plain)
+    } else if has("wait_for_partner") {
+        syscall("openat", BlockingCall::Open, ArgumentLayout::Plain)
+    } else if has("sigsuspend") || has("sigtimedwait") {
+        syscall("rt_sigsuspend", BlockingCall::Signal, ArgumentLayout::Plain)
+    } else {
+        return None;
+    })
+}

@@ -1,0 +1,114 @@
+//! What is known about files without reading them.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_OMIT};
+
+/// What is known about a file without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileMetadata {
+    /// Length in bytes.
+    pub len: u64,
+    /// Bytes of disk it really takes.
+    pub allocated_bytes: u64,
+    /// Owner.
+    pub uid: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Whether it is a socket.
+    pub is_socket: bool,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Device and inode: no other file has both.
+    pub identity: (u64, u64),
+}
+
+/// Returns the facts of an open file.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn metadata(fd: impl AsFd) -> io::Result<FileMetadata> {
+    Ok(metadata_from_stat(&rustix::fs::fstat(fd)?))
+}
+
+/// Whether an open file or directory still has a name.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn is_linked(fd: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(fd)?.st_nlink > 0)
+}
+
+/// Returns the facts of `name` below `dir`, not following a link.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn metadata_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<FileMetadata> {
+    Ok(metadata_from_stat(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+/// Whether there is a file at `path` that this process may execute.
+#[must_use]
+pub fn is_program(path: &Path) -> bool {
+    use rustix::fs::{Access, CWD, accessat, stat};
+    stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
+        && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Whether this process may make files in a directory. On a file system that is mounted to be read only
+/// nobody may.
+#[must_use]
+pub fn is_writable(dir: impl AsFd) -> bool {
+    use rustix::fs::{Access, accessat};
+    accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Whether two paths lead to the same file or directory.
+#[must_use]
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path| rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
+/// Returns when `name` below `dir` was last written to, in milliseconds since 1970.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn modified_ms(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
+    let stat = rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?;
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Ok(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
+}
+
+/// Notes that a file was last written to at this moment, in milliseconds since 1970. The kernel's own
+/// note is a clock tick late.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn set_modified_ms(fd: impl AsFd, wall_ms: i64) -> io::Result<()> {
+    let written = Timespec {
+        tv_sec: wall_ms.div_euclid(1000),
+        tv_nsec: wall_ms.rem_euclid(1000) * 1_000_000,
+    };
+    let read = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    Ok(rustix::fs::futimens(fd, &Timestamps { last_access: read, last_modification: written })?)
+}
+
+fn metadata_from_stat(stat: &rustix::fs::Stat) -> FileMetadata {
+    FileMetadata {
+        len: stat.st_size.unsigned_abs(),
+        allocated_bytes: stat.st_blocks.unsigned_abs() * 512,
+        uid: stat.st_uid,
+        mode: stat.st_mode & 0o7777,
+        is_socket: FileType::from_raw_mode(stat.st_mode) == FileType::Socket,
+        is_file: FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
+        identity: (stat.st_dev, stat.st_ino),
+    }
+}

@@ -1,0 +1,178 @@
+//! Looking into other processes: their memory, their descriptors, their sockets, their terminal.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::net::SocketAddrAny;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+/// Reads a process's memory. Returns how many bytes came, which may be fewer.
+///
+/// # Errors
+///
+/// `EPERM` when this process may not look, `EFAULT` when there is nothing at that address.
+pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let base = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let remote =
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(base), iov_len: into.len() };
+    // SAFETY: `local` describes `into`, which is borrowed for the call; `remote` is an address of
+    // the other process, which the kernel checks.
+    let count =
+        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// What a descriptor refers to, by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FdTarget {
+    /// What kind of file it is.
+    pub kind: TargetKind,
+    /// Device that it lies on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// Major and minor number, of a device.
+    pub device_numbers: (u32, u32),
+}
+
+/// Kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetKind {
+    /// A FIFO or a pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Device,
+    /// A file, a directory, a block device.
+    File,
+    /// None of these: an object of the kernel without a file.
+    AnonymousInode,
+}
+
+/// Returns what a path below a directory refers to, following links.
+fn resolve_target(dir: impl AsFd, path: &str) -> Option<FdTarget> {
+    let facts = rustix::fs::statat(dir, path, AtFlags::empty()).ok()?;
+    let kind = match FileType::from_raw_mode(facts.st_mode) {
+        FileType::Fifo => TargetKind::Fifo,
+        FileType::Socket => TargetKind::Socket,
+        FileType::CharacterDevice => TargetKind::Device,
+        FileType::RegularFile | FileType::Directory | FileType::BlockDevice => TargetKind::File,
+        FileType::Symlink | FileType::Unknown => TargetKind::AnonymousInode,
+    };
+    let special = (rustix::fs::major(facts.st_rdev), rustix::fs::minor(facts.st_rdev));
+    Some(FdTarget { kind, device: facts.st_dev, inode: facts.st_ino, device_numbers: special })
+}
+
+/// Returns what a descriptor of a process refers to.
+#[must_use]
+pub fn fd_target(pid: i32, fd: i32) -> Option<FdTarget> {
+    resolve_target(CWD, &format!("/proc/{pid}/fd/{fd}"))
+}
+
+/// Returns what a file of one's own refers to.
+#[must_use]
+pub fn target_at(dir: impl AsFd, name: &str) -> Option<FdTarget> {
+    resolve_target(dir, name)
+}
+
+/// Returns the name of what a descriptor refers to: a path, or `pipe:[123]`.
+#[must_use]
+pub fn fd_path(pid: i32, fd: i32) -> Option<String> {
+    let target = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    Some(target.to_string_lossy().into_owned())
+}
+
+/// Returns the descriptors of a process and whether each can be read, and be written.
+#[must_use]
+pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let fd = entry.file_name().to_str()?.parse().ok()?;
+            // The link's own mode tells how the file is open (proc_pid_fd(5)).
+            let mode = entry.metadata().ok()?.mode();
+            Some((fd, mode & 0o400 != 0, mode & 0o200 != 0))
+        })
+        .collect()
+}
+
+/// What a socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketInfo {
+    /// Whether it waits for connections.
+    pub is_listening: bool,
+    /// Its own address, as text.
+    pub local: Option<String>,
+    /// The other end's address, as text.
+    pub remote: Option<String>,
+}
+
+/// Borrows a socket of a process, for as long as the value lives. Nothing is done to it.
+///
+/// # Errors
+///
+/// `EPERM` when this process may not look, `EBADF` when there is none, `ENOSYS` before Linux 5.6.
+fn borrow_socket(pid: i32, fd: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(rustix::process::pidfd_getfd(process, fd, PidfdGetfdFlags::empty())?)
+}
+
+/// Whether a socket of a process waits for connections.
+///
+/// # Errors
+///
+/// As [`socket`].
+pub fn is_listening(pid: i32, fd: i32) -> io::Result<bool> {
+    Ok(rustix::net::sockopt::socket_acceptconn(borrow_socket(pid, fd)?)?)
+}
+
+/// Returns what a socket of a process is.
+///
+/// # Errors
+///
+/// `EPERM` when this process may not look, `EBADF` when there is none, `ENOSYS` before Linux 5.6.
+pub fn socket_info(pid: i32, fd: i32) -> io::Result<SocketInfo> {
+    let socket = borrow_socket(pid, fd)?;
+    Ok(SocketInfo {
+        is_listening: rustix::net::sockopt::socket_acceptconn(&socket)?,
+        local: rustix::net::getsockname(&socket).ok().and_then(format_address),
+        remote: rustix::net::getpeername(&socket).ok().flatten().and_then(format_address),
+    })
+}
+
+fn format_address(any: SocketAddrAny) -> Option<String> {
+    if let Ok(address) = std::net::SocketAddr::try_from(any.clone()) {
+        return Some(address.to_string());
+    }
+    let unix = rustix::net::SocketAddrUnix::try_from(any).ok()?;
+    let path = unix.path().map(|path| path.to_string_lossy().into_owned());
+    let name = unix.abstract_name().map(|name| format!("@{}", String::from_utf8_lossy(name)));
+    path.or(name).filter(|name| !name.is_empty())
+}
+
+/// Returns the path of a terminal by its device's number in `/proc/PID/stat` (tty_nr).
+fn terminal_path(number: i32) -> Option<String> {
+    let number = u32::try_from(number).ok()?;
+    // Bits 31 to 20 and 7 to 0 are the minor number, 15 to 8 the major one (proc_pid_stat(5)).
+    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
+    // Pseudo terminals have majors 136 to 143 (Documentation/admin-guide/devices.txt).
+    (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
+}
+
+/// Returns whether a terminal shows what is typed, by its device's number.
+#[must_use]
+pub fn terminal_echoes(terminal: i32) -> Option<bool> {
+    use rustix::fs::{Mode, OFlags};
+    let path = terminal_path(terminal)?;
+    // It must neither become this process's terminal nor be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let settings = rustix::termios::tcgetattr(opened).ok()?;
+    Some(settings.local_modes.contains(rustix::termios::LocalModes::ECHO))
+}

@@ -1,0 +1,192 @@
+//! A filter of system calls that leaves a process no way to a network but a TCP connection whose
+//! start the kernel is asked about.
+//!
+//! Landlock knows `connect` and `bind` of TCP sockets alone. So sockets of other kinds, and the ways
+//! of TCP that go past `connect`, are refused here:
+//!
+//! | call | refused | why |
+//! |---|---|---|
+//! | `socket` | all but `AF_UNIX`, `AF_NETLINK`, and TCP of `AF_INET` and `AF_INET6` | UDP and QUIC, raw and packet sockets, SCTP, MPTCP, vsock |
+//! | `sendto`, `sendmsg`, `sendmmsg` | with `MSG_FASTOPEN` | they connect by themselves |
+//! | `setsockopt` | `TCP_ULP` | it can make another protocol of a TCP socket |
+//! | `io_uring_*` | all | it does all of this without a system call to look at |
+//! | of another machine (32 bit, x32) | all | its numbers mean other calls |
+
+use std::mem::offset_of;
+
+/// `MSG_FASTOPEN` and `TCP_ULP` of the kernel, `IPPROTO_MPTCP` is no TCP.
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+const TCP_ULP: u32 = 31;
+
+/// What the kernel calls this machine (linux/audit.h).
+#[cfg(target_arch = "x86_64")]
+const AUDIT_ARCH: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const AUDIT_ARCH: Option<u32> = Some(0xc000_00b7);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const AUDIT_ARCH: Option<u32> = None;
+
+/// Numbers from here on are those of x32, another way to call the same kernel.
+#[cfg(target_arch = "x86_64")]
+const X32_SYSCALL_BIT: u32 = 0x4000_0000;
+
+/// A filter that is ready to be installed.
+#[derive(Debug)]
+pub(super) struct SeccompFilter(Vec<libc::sock_filter>);
+
+impl SeccompFilter {
+    /// Makes it, `None` for a machine whose numbers are not known here.
+    pub(super) fn new() -> Option<Self> {
+        let mut program = BpfProgram::default();
+        program.load(offset_of!(libc::seccomp_data, arch));
+        program.if_not_equal(AUDIT_ARCH?, &[RET_KILL]);
+        program.load(offset_of!(libc::seccomp_data, nr));
+        #[cfg(target_arch = "x86_64")]
+        program.if_at_least(X32_SYSCALL_BIT, &[RET_KILL]);
+        for call in
+            [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register]
+        {
+            program.if_equal(syscall_number(call), &[return_errno(libc::ENOSYS)]);
+        }
+        // The flags of each are in another argument.
+        for (call, argument) in
+            [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)]
+        {
+            let looks = [
+                load_instruction(argument_offset(argument)),
+                skip_next_unless_any_bit(MSG_FASTOPEN),
+                return_errno(libc::EOPNOTSUPP),
+                RET_ALLOW,
+            ];
+            program.if_equal(syscall_number(call), &looks);
+        }
+        let is_ulp = [
+            load_instruction(argument_offset(1)),
+            skip_if_not_equal(libc::IPPROTO_TCP.cast_unsigned(), 3),
+            load_instruction(argument_offset(2)),
+            skip_if_not_equal(TCP_ULP, 1),
+            return_errno(libc::ENOPROTOOPT),
+            RET_ALLOW,
+        ];
+        program.if_equal(syscall_number(libc::SYS_setsockopt), &is_ulp);
+        program.if_equal(syscall_number(libc::SYS_socket), &socket_rules());
+        program.0.push(RET_ALLOW);
+        Some(Self(program.0))
+    }
+
+    /// Installs it.
+    ///
+    /// # Safety
+    ///
+    /// Only in a child: it cannot be taken back.
+    pub(super) unsafe fn install(&self) -> libc::c_int {
+        let program = libc::sock_fprog {
+            len: self.0.len() as libc::c_ushort,
+            filter: self.0.as_ptr().cast_mut(),
+        };
+        // SAFETY: the kernel only reads the program, which outlives the call.
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) }
+    }
+}
+
+/// What `socket` is answered.
+fn socket_rules() -> [libc::sock_filter; 13] {
+    let family = |family: i32| family.cast_unsigned();
+    [
+        load_instruction(argument_offset(0)),
+        skip_if_equal(family(libc::AF_UNIX), 10),
+        skip_if_equal(family(libc::AF_NETLINK), 9),
+        skip_if_equal(family(libc::AF_INET), 1),
+        skip_if_not_equal(family(libc::AF_INET6), 6),
+        load_instruction(argument_offset(1)),
+        // Flags stand beside the type (socket(2)).
+        instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf),
+        skip_if_not_equal(libc::SOCK_STREAM.cast_unsigned(), 3),
+        load_instruction(argument_offset(2)),
+        skip_if_equal(0, 2),
+        skip_if_equal(libc::IPPROTO_TCP.cast_unsigned(), 1),
+        return_errno(libc::EACCES),
+        RET_ALLOW,
+    ]
+}
+
+const RET_KILL: libc::sock_filter =
+    libc::sock_filter { code: BPF_RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_KILL_PROCESS };
+const RET_ALLOW: libc::sock_filter =
+    libc::sock_filter { code: BPF_RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
+const BPF_RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// A program as it grows. The number of the call stays loaded from one piece to the next: a piece
+/// that loads something else ends with an answer.
+#[derive(Default)]
+struct BpfProgram(Vec<libc::sock_filter>);
+
+impl BpfProgram {
+    fn load(&mut self, offset: usize) {
+        self.0.push(load_instruction(offset));
+    }
+
+    /// Does this when what is loaded is the value.
+    fn if_equal(&mut self, value: u32, piece: &[libc::sock_filter]) {
+        self.0.push(skip_if_not_equal(value, piece.len()));
+        self.0.extend(piece);
+    }
+
+    /// Does this when what is loaded is another value.
+    fn if_not_equal(&mut self, value: u32, piece: &[libc::sock_filter]) {
+        self.0.push(skip_if_equal(value, piece.len()));
+        self.0.extend(piece);
+    }
+
+    /// Does this when what is loaded is the value or more.
+    #[cfg(target_arch = "x86_64")]
+    fn if_at_least(&mut self, value: u32, piece: &[libc::sock_filter]) {
+        self.0.push(instruction(
+            libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+            0,
+            piece.len(),
+            value,
+        ));
+        self.0.extend(piece);
+    }
+}
+
+fn instruction(code: u32, jt: usize, jf: usize, k: u32) -> libc::sock_filter {
+    // Codes and the length of a piece are below 256 in this file.
+    libc::sock_filter { code: code as u16, jt: jt as u8, jf: jf as u8, k }
+}
+
+fn load_instruction(offset: usize) -> libc::sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset as u32)
+}
+
+/// Where the lower half of an argument stands: all that are looked at are 32 bits wide, and the
+/// kernel takes no more of them.
+fn argument_offset(index: usize) -> usize {
+    let low = if cfg!(target_endian = "little") { 0 } else { 4 };
+    offset_of!(libc::seccomp_data, args) + 8 * index + low
+}
+
+fn return_errno(errno: i32) -> libc::sock_filter {
+    libc::sock_filter { k: libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(), ..RET_ALLOW }
+}
+
+/// Goes past so many steps when what is loaded is the value.
+fn skip_if_equal(value: u32, steps: usize) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, steps, 0, value)
+}
+
+/// Goes past so many steps when what is loaded is another value.
+fn skip_if_not_equal(value: u32, steps: usize) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, steps, value)
+}
+
+/// Goes past the next step unless one of these bits is set.
+fn skip_next_unless_any_bit(bits: u32) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits)
+}
+
+fn syscall_number(call: libc::c_long) -> u32 {
+    // Numbers of calls are small.
+    call as u32
+}

@@ -1,0 +1,207 @@
+//! The kernel's own account of TCP connections (sock_diag(7)). Any user may ask; nothing is said
+//! about connections of another network namespace.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+use super::memory::MappedBuffer;
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcpConnection {
+    /// The kernel's name for it, never used twice in a boot.
+    pub cookie: u64,
+    /// Number of its socket, zero once nobody holds it.
+    pub inode: u64,
+    /// Address and port of this end.
+    pub local: SocketAddr,
+    /// Address and port of the other end.
+    pub remote: SocketAddr,
+    /// Whether it is no connection but a socket that listens.
+    pub is_listening: bool,
+    /// Bytes that the other end has confirmed (`tcpi_bytes_acked`, since Linux 4.1). Who began the
+    /// connection has one more, for its beginning.
+    pub sent: u64,
+    /// Bytes that have come from the other end (`tcpi_bytes_received`, since Linux 4.1).
+    pub received: u64,
+}
+
+/// `SOCK_DIAG_BY_FAMILY` (linux/sock_diag.h).
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `NLM_F_REQUEST | NLM_F_DUMP` (linux/netlink.h).
+const DUMP_REQUEST_FLAGS: u16 = 0x1 | 0x300;
+/// Protocol of IP (`IPPROTO_TCP`).
+const IPPROTO_TCP: u8 = 6;
+/// `INET_DIAG_INFO`: the attribute with a `struct tcp_info` (linux/inet_diag.h).
+const INET_DIAG_INFO: u16 = 2;
+/// States in which a connection sends, or has sent what is not confirmed yet: established, fin_wait1
+/// and 2, close_wait, last_ack, closing (include/net/tcp_states.h). And that of a socket that listens,
+/// which tells who began a connection.
+const REPORTED_STATES: u32 =
+    1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN_STATE | 1 << 11;
+const LISTEN_STATE: u8 = 10;
+/// Lengths of `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg`.
+const NLMSG_HEADER_BYTES: usize = 16;
+const DIAG_REQUEST_BYTES: usize = 56;
+const DIAG_MESSAGE_BYTES: usize = 72;
+/// Places in `struct inet_diag_msg`: the state, the ports and addresses of both ends, the cookie, the
+/// inode.
+const STATE_OFFSET: usize = 1;
+const LOCAL_PORT_OFFSET: usize = 4;
+const REMOTE_PORT_OFFSET: usize = 6;
+const LOCAL_ADDRESS_OFFSET: usize = 8;
+const REMOTE_ADDRESS_OFFSET: usize = 24;
+const COOKIE_OFFSET: usize = 44;
+const INODE_OFFSET: usize = 68;
+/// Places of `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info` (linux/tcp.h).
+const BYTES_ACKED_OFFSET: usize = 120;
+const BYTES_RECEIVED_OFFSET: usize = 128;
+/// Room for one answer; the kernel fills at most 32 KiB of it.
+const BUFFER_BYTES: usize = 32 << 10;
+
+/// Returns all TCP connections of this network namespace, and its sockets that listen.
+///
+/// # Errors
+///
+/// The operating system's: `EPROTONOSUPPORT`, `ENOENT` where the kernel does not tell.
+pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
+    let mut found = Vec::new();
+    let mut buffer = MappedBuffer::new(BUFFER_BYTES)?;
+    for family in [AddressFamily::INET, AddressFamily::INET6] {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            flags,
+            Some(netlink::SOCK_DIAG),
+        )?;
+        rustix::net::send(&socket, &dump_request(family), SendFlags::empty())?;
+        // The kernel answers within the call: what is not there now does not come.
+        while let Ok((count, _)) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)
+        {
+            if count == 0 || !parse_messages(&buffer[..count], &mut found) {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn dump_request(family: AddressFamily) -> [u8; NLMSG_HEADER_BYTES + DIAG_REQUEST_BYTES] {
+    let mut bytes = [0; NLMSG_HEADER_BYTES + DIAG_REQUEST_BYTES];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &u32::try_from(NLMSG_HEADER_BYTES + DIAG_REQUEST_BYTES).unwrap_or(0).to_ne_bytes());
+    put(4, &SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    put(6, &DUMP_REQUEST_FLAGS.to_ne_bytes());
+    let family = u8::try_from(family.as_raw()).unwrap_or(0);
+    put(NLMSG_HEADER_BYTES, &[family, IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0]);
+    put(NLMSG_HEADER_BYTES + 4, &REPORTED_STATES.to_ne_bytes());
+    bytes
+}
+
+/// Takes the messages of one answer. Returns whether more may come.
+fn parse_messages(mut bytes: &[u8], found: &mut Vec<TcpConnection>) -> bool {
+    while let Some(length) = read_u32(bytes, 0).map(|length| length as usize) {
+        if length < NLMSG_HEADER_BYTES || length > bytes.len() {
+            return false;
+        }
+        let kind = u16::from_ne_bytes([bytes[4], bytes[5]]);
+        // The end of the list, or a refusal.
+        if kind != SOCK_DIAG_BY_FAMILY {
+            return false;
+        }
+        found.extend(parse_connection(&bytes[NLMSG_HEADER_BYTES..length]));
+        bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
+    }
+    true
+}
+
+fn parse_connection(message: &[u8]) -> Option<TcpConnection> {
+    let is_v4 = i32::from(*message.first()?) == libc::AF_INET;
+    let address = |at| {
+        Some(if is_v4 {
+            IpAddr::V4(Ipv4Addr::from(read_array::<4>(message, at)?))
+        } else {
+            IpAddr::V6(Ipv6Addr::from(read_array::<16>(message, at)?)).to_canonical()
+        })
+    };
+    let port = |at| read_array(message, at).map(u16::from_be_bytes);
+    let local = SocketAddr::new(address(LOCAL_ADDRESS_OFFSET)?, port(LOCAL_PORT_OFFSET)?);
+    let remote = SocketAddr::new(address(REMOTE_ADDRESS_OFFSET)?, port(REMOTE_PORT_OFFSET)?);
+    let mut attributes = message.get(DIAG_MESSAGE_BYTES..)?;
+    let (mut sent, mut received) = (0, 0);
+    while let Some(length) = attributes.get(..2).map(|two| u16::from_ne_bytes([two[0], two[1]])) {
+        let length = usize::from(length);
+        let Some(attribute) = attributes.get(4..length) else { break };
+        if attributes[2..4] == INET_DIAG_INFO.to_ne_bytes() {
+            sent = read_array(attribute, BYTES_ACKED_OFFSET).map_or(0, u64::from_ne_bytes);
+            received = read_array(attribute, BYTES_RECEIVED_OFFSET).map_or(0, u64::from_ne_bytes);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    let cookie = u64::from_ne_bytes(read_array(message, COOKIE_OFFSET)?);
+    let inode = u64::from(read_u32(message, INODE_OFFSET)?);
+    let is_listening = *message.get(STATE_OFFSET)? == LISTEN_STATE;
+    Some(TcpConnection { cookie, inode, local, remote, is_listening, sent, received })
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    read_array(bytes, at).map(u32::from_ne_bytes)
+}
+
+fn read_array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    fn connection_of(stream: &TcpStream) -> Option<TcpConnection> {
+        let inode = std::fs::metadata(format!("/proc/self/fd/{}", stream.as_raw_fd()));
+        let inode = std::os::unix::fs::MetadataExt::ino(&inode.expect("it is open"));
+        tcp_connections().expect("may be asked").into_iter().find(|one| one.inode == inode)
+    }
+
+    #[test]
+    fn sent_bytes_are_counted_at_the_sender_only() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let address = listener.local_addr().expect("it has one");
+            let mut sender = TcpStream::connect(address).expect("connects");
+            let (mut receiver, _) = listener.accept().expect("comes");
+            sender.write_all(&[7; 70_000]).expect("is sent");
+            receiver.read_exact(&mut [0; 70_000]).expect("comes");
+            // One more for the beginning; the last confirmation may be on its way.
+            let found = connection_of(&sender).expect("is found");
+            assert!((65_536..=70_001).contains(&found.sent), "{found:?}");
+            assert_eq!((found.remote, found.received), (address, 0));
+            let other = connection_of(&receiver).expect("is found");
+            assert_eq!((other.sent, other.received), (0, 70_000));
+            assert_eq!((other.local, other.remote), (found.remote, found.local));
+            let listens = |one: &TcpConnection| one.is_listening && one.local == address;
+            assert!(tcp_connections().expect("may be asked").iter().any(listens));
+        }
+    }
+
+    #[test]
+    fn malformed_messages_give_no_connection_and_no_panic() {
+        let mut found = Vec::new();
+        for length in 0..200_usize {
+            let mut bytes = vec![0xff; length];
+            assert!(!parse_messages(&bytes, &mut found) || length < 4);
+            if length >= 20 {
+                bytes[..4].copy_from_slice(&u32::try_from(length).expect("small").to_ne_bytes());
+                bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+                let _best_effort = parse_messages(&bytes, &mut found);
+            }
+        }
+        assert!(found.iter().all(|one| one.sent == 0 || one.sent == u64::MAX));
+    }
+}

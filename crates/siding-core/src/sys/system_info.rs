@@ -1,0 +1,145 @@
+//! What this machine and its limits are, for `siding doctor` and the reaper.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+use siding_model::process::UnixMs;
+
+/// Returns when a file or directory was last changed, by the wall clock of its file system.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn changed_at(fd: impl AsFd) -> io::Result<UnixMs> {
+    let stat = rustix::fs::fstat(fd)?;
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Ok(UnixMs(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)))
+}
+
+/// Returns the magic number of the file system on which a file lies (statfs(2)).
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn file_system_magic(fd: impl AsFd) -> io::Result<u64> {
+    Ok(magic_of(&rustix::fs::fstatfs(fd)?))
+}
+
+/// Returns the magic number of the file system on which a path lies.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn file_system_magic_at(path: &Path) -> io::Result<u64> {
+    Ok(magic_of(&rustix::fs::statfs(path)?))
+}
+
+fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
+    // 32 bits on every architecture, widened with its sign on some.
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a bit pattern")]
+    u64::from(stat.f_type as u32)
+}
+
+/// Returns a name by which this machine is told from others that share a file system with it: its
+/// host name, and the id of its installation (machine-id(5)) where there is one. Machines that
+/// were copied from one image have the same id.
+#[must_use]
+pub fn system_id() -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    match id.trim() {
+        "" => host,
+        id => format!("{host} {id}"),
+    }
+}
+
+/// Returns how much memory the machine has left without swapping, in bytes: `MemAvailable` of
+/// proc_meminfo(5). It counts the cache that the kernel would drop, which `MemFree` does not.
+#[must_use]
+pub fn available_memory() -> Option<u64> {
+    parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
+/// Returns how much memory the machine has, in bytes: `MemTotal` of proc_meminfo(5).
+#[must_use]
+pub fn total_memory() -> Option<u64> {
+    parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+fn parse_meminfo(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// A resource limit; `None` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceLimit {
+    /// The limit in force.
+    pub soft: Option<u64>,
+    /// As far as it may be raised.
+    pub hard: Option<u64>,
+}
+
+fn resource_limit(resource: Resource) -> ResourceLimit {
+    let limit = getrlimit(resource);
+    ResourceLimit { soft: limit.current, hard: limit.maximum }
+}
+
+/// Returns the limit of open descriptors.
+#[must_use]
+pub fn open_files_limit() -> ResourceLimit {
+    resource_limit(Resource::Nofile)
+}
+
+/// Returns the limit of this user's processes.
+#[must_use]
+pub fn process_limit() -> ResourceLimit {
+    resource_limit(Resource::Nproc)
+}
+
+/// Returns how many clock ticks a second has in `/proc`.
+#[must_use]
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
+/// Room for `/proc/vmstat`: about 200 lines of 25 bytes. One read gives all of it.
+const VMSTAT_BYTES: usize = 32 << 10;
+
+/// Returns how many processes the kernel has ended for want of memory since boot, also those that
+/// only their control group wanted it of. `None` where it does not tell. About 20 µs.
+#[must_use]
+pub fn oom_kills() -> Option<u64> {
+    // Pages of their own: an allocator would keep them, in every idle shim.
+    let mut buffer = super::memory::MappedBuffer::new(VMSTAT_BYTES).ok()?;
+    let count = std::fs::File::open("/proc/vmstat").ok()?.read(&mut buffer).ok()?;
+    let text = std::str::from_utf8(&buffer[..count]).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+    number.trim().parse().ok()
+}
+
+/// Whether this process may write to a file or directory.
+#[must_use]
+pub fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Whether this process may execute a file.
+#[must_use]
+pub fn may_execute(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+}
+
+/// Returns how many bytes this user may still store where a file lies.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn free_bytes(fd: impl AsFd) -> io::Result<u64> {
+    let stat = rustix::fs::fstatvfs(fd)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}

@@ -1,0 +1,177 @@
+//! Which sockets a set of processes holds, and on which TCP ports it listens.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+
+/// State `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
+const LISTEN_STATE: &str = "0A";
+/// States `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`: the socket is still somebody's.
+const OPEN_STATES: [&str; 4] = ["01", "04", "05", "08"];
+
+/// Returns the ports on which any of `pids` listens, in order. Needs no more than the right to
+/// read their descriptors; sockets of another user's process are not found.
+#[must_use]
+pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
+    let inodes = sockets_by_inode(pids);
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let ports: BTreeSet<u16> = listening_sockets(pids[0])
+        .into_iter()
+        .filter_map(|(port, inode)| inodes.contains_key(&inode).then_some(port))
+        .collect();
+    ports.into_iter().collect()
+}
+
+/// Returns which of `pids` listens on a port. As long as nobody at all does, only the table of the
+/// machine's sockets is read.
+#[must_use]
+pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
+    let wanted: HashSet<u64> = listening_sockets(*pids.first()?)
+        .into_iter()
+        .filter_map(|(listened, inode)| (listened == port).then_some(inode))
+        .collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    let holds_one =
+        |pid: &i32| sockets_by_inode(&[*pid]).keys().any(|inode| wanted.contains(inode));
+    pids.iter().copied().find(holds_one)
+}
+
+/// Returns port and inode of every listening socket in the network namespace of a process. A task
+/// that makes namespaces of its own is not looked into further.
+fn listening_sockets(pid: i32) -> Vec<(u16, u64)> {
+    let mut found = Vec::new();
+    for file in ["tcp", "tcp6"] {
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        found.extend(table.lines().skip(1).filter_map(parse_listener));
+    }
+    found
+}
+
+/// Returns port and inode of a table line that is a listener.
+fn parse_listener(line: &str) -> Option<(u16, u64)> {
+    let mut fields = line.split_ascii_whitespace();
+    let local = fields.nth(1)?;
+    let state = fields.nth(1)?;
+    let inode = fields.nth(5)?.parse().ok()?;
+    if state != LISTEN_STATE {
+        return None;
+    }
+    Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
+}
+
+/// Returns the user whose socket a connection of this machine ends in: the one bound to `end`,
+/// connected to `other`. `None` when there is none, or no more.
+///
+/// Only a connection that stands counts: of one that is closing it is not known whose it was.
+#[must_use]
+pub fn connection_owner_uid(end: SocketAddr, other: SocketAddr) -> Option<u32> {
+    // A socket of IPv6 can be one end of a connection of IPv4, and stands in its table then.
+    let tables = [("tcp", is_v4(end)), ("tcp6", true)];
+    tables.into_iter().filter(|(_, has)| *has).find_map(|(file, _)| {
+        let table = std::fs::read_to_string(format!("/proc/self/net/{file}")).ok()?;
+        let ends = (format_table_address(end, file), format_table_address(other, file));
+        table.lines().skip(1).find_map(|line| parse_owner_uid(line, &ends))
+    })
+}
+
+fn is_v4(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_ipv4()
+}
+
+/// Returns an address as the table has it: the words of the address as numbers of this machine.
+fn format_table_address(address: SocketAddr, file: &str) -> String {
+    let octets: Vec<u8> = match (address.ip().to_canonical(), file) {
+        (IpAddr::V4(v4), "tcp") => v4.octets().into(),
+        (IpAddr::V4(v4), _) => v4.to_ipv6_mapped().octets().into(),
+        (IpAddr::V6(v6), _) => v6.octets().into(),
+    };
+    let words = octets.chunks_exact(4).map(|word| {
+        let word = [word[0], word[1], word[2], word[3]];
+        format!("{:08X}", u32::from_ne_bytes(word))
+    });
+    format!("{}:{:04X}", words.collect::<String>(), address.port())
+}
+
+/// Returns the user of a table line that is this connection.
+fn parse_owner_uid(line: &str, (end, other): &(String, String)) -> Option<u32> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let is_it = fields.next()? == end
+        && fields.next()? == other
+        && fields.next().is_some_and(|state| OPEN_STATES.contains(&state));
+    if !is_it {
+        return None;
+    }
+    let uid = fields.nth(3)?.parse().ok()?;
+    // Of a socket that no process holds any more the kernel tells user 0, and no inode.
+    fields.nth(1).filter(|inode| *inode != "0").map(|_| uid)
+}
+
+/// Returns the numbers of all sockets that any of `pids` holds, each with one that does.
+#[must_use]
+pub fn sockets_by_inode(pids: &[i32]) -> HashMap<u64, i32> {
+    let mut inodes = HashMap::new();
+    for &pid in pids {
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        for descriptor in descriptors.flatten() {
+            let Ok(target) = std::fs::read_link(descriptor.path()) else { continue };
+            let inode: Option<u64> = target
+                .to_str()
+                .and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            inodes.extend(inode.map(|inode| (inode, pid)));
+        }
+    }
+    inodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_found_and_a_client_is_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let port = listener.local_addr().expect("has one").port();
+        let _keeps_alive = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let own = i32::try_from(std::process::id()).expect("fits");
+        assert!(listening_ports(&[own]).contains(&port));
+        assert_eq!(find_listener(&[1, own], port), Some(own));
+        assert_eq!(find_listener(&[], port), None);
+        drop(listener);
+        assert!(!listening_ports(&[own]).contains(&port));
+        assert_eq!(find_listener(&[own], port), None);
+    }
+
+    #[test]
+    fn the_user_of_a_connection_is_found_at_both_ends() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
+            let at = listener.local_addr().expect("has one");
+            let client = std::net::TcpStream::connect(at).expect("connects");
+            // Until then nobody holds the other end.
+            let _keeps_alive = listener.accept().expect("accepts");
+            let from = client.local_addr().expect("has one");
+            let own = Some(crate::sys::process::effective_uid());
+            assert_eq!(
+                (connection_owner_uid(from, at), connection_owner_uid(at, from)),
+                (own, own),
+                "{address}"
+            );
+            let mut elsewhere = from;
+            elsewhere.set_port(from.port() ^ 1);
+            assert_eq!(connection_owner_uid(elsewhere, at), None);
+        }
+    }
+
+    #[test]
+    fn an_ipv6_socket_connected_to_ipv4_is_found() {
+        let Ok(listener) = std::net::TcpListener::bind("[::]:0") else { return };
+        let port = listener.local_addr().expect("has one").port();
+        let client = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let _keeps_alive = listener.accept().expect("accepts");
+        let (from, at) = (client.local_addr().expect("one"), client.peer_addr().expect("one"));
+        assert_eq!(connection_owner_uid(at, from), Some(crate::sys::process::effective_uid()));
+    }
+}

@@ -1,0 +1,99 @@
+//! Children that borrow this process's memory, as `vfork` does it: nothing is copied, and this
+//! thread waits until the child has called exec or has ended.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::ptr;
+
+/// Bytes of stack for a child until its exec. It makes a few system calls and no deep ones.
+pub(super) const STACK_BYTES: usize = 32 << 10;
+
+/// Runs `child` in a process that shares this one's memory, and returns its number once it has
+/// called exec or has ended. All signals are blocked meanwhile: a handler in the child would run
+/// on the parent's memory.
+pub(super) fn vfork_and_run(
+    child: extern "C" fn(*mut c_void) -> c_int,
+    args: *mut c_void,
+    exit_signal: c_int,
+) -> io::Result<i32> {
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
+    with_vfork_stack(|stack| {
+        // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args`
+        // or any other memory of ours.
+        let pid = unsafe { libc::clone(child, stack_top(stack), flags, args) };
+        if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    })
+}
+
+/// Lends a stack to a clone and blocks all signals meanwhile.
+pub(super) fn with_vfork_stack(
+    clone: impl FnOnce(&mut [u8]) -> io::Result<i32>,
+) -> io::Result<i32> {
+    let mut stack = vec![0_u8; STACK_BYTES];
+    let _keeps_alive = BlockedSignals::block_all();
+    clone(&mut stack)
+}
+
+/// All signals of this thread blocked, until dropped.
+pub(super) struct BlockedSignals(libc::sigset_t);
+
+impl BlockedSignals {
+    pub(super) fn block_all() -> Self {
+        // SAFETY: both sets are initialized by the calls.
+        unsafe {
+            let mut all = std::mem::zeroed();
+            let mut before = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by the call that blocked.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// Returns the aligned upper end of a stack, which grows down.
+pub(super) fn stack_top(stack: &mut [u8]) -> *mut c_void {
+    let end = stack.as_mut_ptr_range().end;
+    end.map_addr(|address| address & !15).cast()
+}
+
+/// Waits for a child, whatever signal it leaves with, and returns its wait status.
+pub(super) fn wait_for_child(pid: i32) -> c_int {
+    let mut status = 0;
+    // SAFETY: `status` is a valid place for one int for the whole call.
+    while unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) } < 0
+        && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+    {}
+    status
+}
+
+/// Notes the current errno for the parent and ends the child.
+///
+/// # Safety
+///
+/// Only in a child that shares its parent's memory.
+pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
+    // SAFETY: errno's place is the parent thread's, which waits.
+    unsafe {
+        *errno = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// # Safety
+///
+/// Only in a child: the mask is this thread's own.
+pub(super) unsafe fn unblock_all_signals() {
+    // SAFETY: the set is initialized by the first call.
+    unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+    }
+}

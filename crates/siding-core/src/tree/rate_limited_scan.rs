@@ -1,0 +1,133 @@
+//! Looks at the machine that one process takes for all the tasks that it keeps.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::process::{MonotonicMs, ProcRef};
+
+use super::{BirthmarkScan, HeldProcesses, add_cgroup_members, is_shim_of_other_task};
+use crate::store::StateDir;
+use crate::sys::clock;
+use crate::sys::pidfd::PidFd;
+
+/// Time between two looks, in milliseconds for each task. A look at a few thousand processes takes
+/// about 5 ms. Trees that were asked to end together end together, and one look serves them all.
+const SCAN_INTERVAL_PER_TASK_MS: u64 = 3;
+
+/// Looks shared by the tasks of one process.
+#[derive(Debug, Default)]
+pub struct RateLimitedScan {
+    tasks: RefCell<HashSet<TaskId>>,
+    /// When the last look began, and what it found.
+    last_scan: RefCell<Option<(MonotonicMs, BirthmarkScan)>>,
+}
+
+impl RateLimitedScan {
+    /// Takes on a task whose shim is dead. Looks from now on see its processes too.
+    pub fn add_task(&self, id: TaskId) {
+        self.tasks.borrow_mut().insert(id);
+        self.last_scan.take();
+    }
+
+    /// Returns the processes of a task, as [`strays`](super::strays) does, by a look that may be a
+    /// moment old: who was started since and is missed takes the kill.
+    #[must_use]
+    pub fn processes_without_shim(
+        &self,
+        root: &StateDir,
+        task: &TaskState,
+        except: i32,
+    ) -> Vec<ProcRef> {
+        let mut last = self.last_scan.borrow_mut();
+        let now = clock::monotonic_now();
+        let (_, marks) = match last.take() {
+            Some((looked, marks)) if now < self.next_scan_at(looked) => {
+                last.insert((looked, marks))
+            }
+            _ => last.insert((now, self.scan(root, except))),
+        };
+        let mut found =
+            add_cgroup_members(root, task, marks.processes_of(task.spec.task_id).to_vec());
+        found.retain(|process| process.pid != except);
+        found
+    }
+
+    /// Holds the processes of one task as [`Grip::on`] does. When that would need another look too
+    /// soon after the last, nothing is known before the moment that is returned.
+    ///
+    /// A look that found none is a proof whatever its age: only a process of a task can start
+    /// another one.
+    ///
+    /// # Errors
+    ///
+    /// When to ask again.
+    pub fn hold_task(
+        &self,
+        root: &StateDir,
+        task: &TaskState,
+        except: i32,
+        most: usize,
+    ) -> Result<HeldProcesses, MonotonicMs> {
+        let mut grip = self.hold_marked(root, task.spec.task_id, except, most)?;
+        grip.add_group(root, task, except, most);
+        Ok(grip)
+    }
+
+    pub(super) fn hold_marked(
+        &self,
+        root: &StateDir,
+        id: TaskId,
+        except: i32,
+        most: usize,
+    ) -> Result<HeldProcesses, MonotonicMs> {
+        let mut last = self.last_scan.borrow_mut();
+        let now = clock::monotonic_now();
+        if let Some((looked, marks)) = &*last {
+            if marks.is_complete()
+                && let Some(grip) = hold_living(marks.processes_of(id), most)
+            {
+                return Ok(grip);
+            }
+            let next = self.next_scan_at(*looked);
+            if now < next {
+                return Err(next);
+            }
+        }
+        let (_, marks) = last.insert((now, self.scan(root, except)));
+        // None when all that it found have died since, and may have started others.
+        let mut grip =
+            hold_living(marks.processes_of(id), most).ok_or_else(|| self.next_scan_at(now))?;
+        grip.has_more |= !marks.is_complete();
+        Ok(grip)
+    }
+
+    /// Returns when the next look may be taken.
+    fn next_scan_at(&self, looked: MonotonicMs) -> MonotonicMs {
+        looked.plus_ms(SCAN_INTERVAL_PER_TASK_MS * self.tasks.borrow().len() as u64)
+    }
+
+    fn scan(&self, root: &StateDir, except: i32) -> BirthmarkScan {
+        let tasks = self.tasks.borrow();
+        let is_its = |pid, task| !is_shim_of_other_task(root, task, pid);
+        BirthmarkScan::scan(|pid, task| pid != except && tasks.contains(&task) && is_its(pid, task))
+    }
+}
+
+/// Holds those that a look has found, `None` when there were some and all have died since.
+fn hold_living(found: &[ProcRef], most: usize) -> Option<HeldProcesses> {
+    let mut grip = HeldProcesses::default();
+    for process in found {
+        match PidFd::open_if_alive(*process) {
+            Ok(Some(held)) => grip.insert(held, most),
+            Ok(None) => {}
+            // For want of a descriptor, say: it may live.
+            Err(_) => grip.has_more = true,
+        }
+        if grip.pidfds.len() >= most {
+            break;
+        }
+    }
+    (found.is_empty() || !grip.is_empty()).then_some(grip)
+}
