@@ -9,7 +9,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod errand;
+pub mod client;
 pub mod serve;
 mod sse;
 pub mod wire;

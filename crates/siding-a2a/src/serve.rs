@@ -4,14 +4,14 @@
 //! known of it is what is on record, so a server that is started anew knows it too. Nothing is kept
 //! here but who listens.
 
-mod book;
 mod card;
+mod convert;
 mod list;
-mod progress;
 mod prompt;
-mod report;
 mod rpc;
 mod stream;
+mod tasks;
+mod transcript;
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,22 +25,22 @@ use siding_http::{Door, DoorError, DoorOptions, Kind};
 use siding_model::advice::Dialect;
 use siding_model::id::SessionId;
 use siding_model::settings::Settings;
-use siding_tools::Host;
+use siding_tools::ToolContext;
 
-use book::Book;
-use rpc::Server;
+use rpc::A2aServer;
+use tasks::TaskStore;
 
 /// The variable that may hold the token.
 pub const TOKEN_VARIABLE: &str = "SIDING_A2A_TOKEN";
 /// Its token's file, and where the token may come from.
-const KIND: Kind = Kind { name: "a2a", variable: TOKEN_VARIABLE };
+const TOKEN_KIND: Kind = Kind { name: "a2a", variable: TOKEN_VARIABLE };
 /// What the name of a server's session begins with; its port follows, so that the next server there
 /// knows its tasks.
-const SESSION: &str = "a2a-";
+const SESSION_NAME_PREFIX: &str = "a2a-";
 
 /// How to serve.
 #[derive(Debug)]
-pub struct Options {
+pub struct ServeOptions {
     /// Where to listen.
     pub address: SocketAddr,
     /// Whether others than this machine may be let in.
@@ -54,7 +54,7 @@ pub struct Options {
     /// Settings in force for its tasks.
     pub settings: Settings,
     /// Tasks that may run at once.
-    pub most: usize,
+    pub max_running: usize,
 }
 
 /// How the agent is run.
@@ -95,7 +95,7 @@ pub enum ServeError {
 /// # Errors
 ///
 /// [`ServeError`].
-pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(), ServeError> {
+pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Result<(), ServeError> {
     let io = |doing| move |source| ServeError::Io { doing, source };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -104,7 +104,7 @@ pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(),
         .map_err(io("start"))?;
     let result = runtime.block_on(async {
         let door = Door::open(&DoorOptions {
-            kind: KIND,
+            kind: TOKEN_KIND,
             address: options.address,
             remote: options.remote,
             hosts: options.hosts,
@@ -115,15 +115,16 @@ pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(),
         let owner = procfs::identify(own);
         let owner =
             owner.ok_or_else(|| io("look at this process")(io::ErrorKind::NotFound.into()))?;
-        let named = || format!("{SESSION}{}", address.port()).parse().ok();
+        let named = || format!("{SESSION_NAME_PREFIX}{}", address.port()).parse().ok();
         let session = options.session.or_else(named).unwrap_or_else(SessionId::implicit);
         session::open(&root, &session, owner.pid)?;
-        let host = Host::of(root, session, Some(owner), Dialect::Commands);
-        say(&format!("A2A at http://{address}, session {}", host.session));
+        let tool_context = ToolContext::new(root, session, Some(owner), Dialect::Commands);
+        say(&format!("A2A at http://{address}, session {}", tool_context.session));
         say(&door.told());
-        let book = Book::new(host, options.agent, options.settings, options.most);
-        let server = Arc::new(Server { book: Arc::new(book), lock: door.lock() });
-        let answer = move |request| Arc::clone(&server).answer(request);
+        let tasks =
+            TaskStore::new(tool_context, options.agent, options.settings, options.max_running);
+        let server = Arc::new(A2aServer { tasks: Arc::new(tasks), lock: door.lock() });
+        let answer = move |request| Arc::clone(&server).handle(request);
         Ok(door.serve(answer).await?)
     });
     // Whoever still listens asks the next server.

@@ -1,15 +1,15 @@
 //! Events of a stream (`text/event-stream`, HTML Living Standard 9.2.6).
 
 /// Bytes of an event that are taken: an artifact may be a file.
-pub(crate) const MOST: usize = 16 << 20;
+pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// An event was longer than [`MOST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct EventTooLong;
 
 /// Puts events together from pieces. Only `data` counts: A2A uses nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub(crate) struct EventParser {
     /// The line that has no end yet.
     line: Vec<u8>,
     /// The event so far, `None` before its first line.
@@ -18,22 +18,22 @@ pub(crate) struct Events {
     after_return: bool,
 }
 
-impl Events {
+impl EventParser {
     /// Takes a piece, and returns the events that it completes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
-        let mut whole = Vec::new();
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
+        let mut events = Vec::new();
         for byte in bytes {
             let is_rest_of_end = std::mem::replace(&mut self.after_return, *byte == b'\r');
             match byte {
                 b'\n' if is_rest_of_end => {}
-                b'\n' | b'\r' => whole.extend(self.end_line()),
+                b'\n' | b'\r' => events.extend(self.end_line()),
                 other => self.line.push(*other),
             }
-            if self.line.len() + self.data.as_ref().map_or(0, String::len) > MOST {
-                return Err(TooLong);
+            if self.line.len() + self.data.as_ref().map_or(0, String::len) > MAX_EVENT_BYTES {
+                return Err(EventTooLong);
             }
         }
-        Ok(whole)
+        Ok(events)
     }
 
     /// Ends a line, and returns the event that it ends.
@@ -59,12 +59,12 @@ impl Events {
 }
 
 /// Returns an event with this text, which has no line feed.
-pub(crate) fn event(data: &str) -> String {
+pub(crate) fn format_event(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
 /// A comment, which keeps a connection alive and shows whether somebody listens.
-pub(crate) const COMMENT: &str = ":\n\n";
+pub(crate) const KEEP_ALIVE_COMMENT: &str = ":\n\n";
 
 #[cfg(test)]
 mod tests {
@@ -72,21 +72,21 @@ mod tests {
 
     use super::*;
 
-    fn all(bytes: &[u8]) -> Vec<String> {
-        Events::default().push(bytes).expect("short")
+    fn parse_all(bytes: &[u8]) -> Vec<String> {
+        EventParser::default().push(bytes).expect("short")
     }
 
     #[test]
-    fn fields_comments_and_ends_are_told_apart() {
+    fn fields_comments_and_line_ends_are_parsed() {
         let text =
             b":hello\nevent: x\ndata: one\ndata:two\nid: 7\n\n\ndata\n\rdata:  three\r\n\r\n";
-        assert_eq!(all(text), ["one\ntwo", "", " three"]);
-        assert_eq!(all(b"data: cut off"), [""; 0]);
+        assert_eq!(parse_all(text), ["one\ntwo", "", " three"]);
+        assert_eq!(parse_all(b"data: cut off"), [""; 0]);
     }
 
     #[test]
     fn an_event_without_end_is_refused() {
-        let mut events = Events::default();
+        let mut events = EventParser::default();
         let piece = vec![b'x'; 1 << 20];
         let taken = (0..17).take_while(|_| events.push(&piece).is_ok()).count();
         assert_eq!(taken, 16, "bounded memory");
@@ -95,12 +95,12 @@ mod tests {
     proptest! {
         /// Wherever it is cut, it is the same.
         #[test]
-        fn pieces_do_not_matter(
+        fn chunk_boundaries_do_not_matter(
             texts in proptest::collection::vec("[ -~äß]{0,20}", 0..5),
             cut in 1_usize..7,
         ) {
-            let stream: String = texts.iter().map(|text| event(text)).collect();
-            let mut events = Events::default();
+            let stream: String = texts.iter().map(|text| format_event(text)).collect();
+            let mut events = EventParser::default();
             let mut heard = Vec::new();
             for piece in stream.as_bytes().chunks(cut) {
                 heard.extend(events.push(piece).expect("short"));

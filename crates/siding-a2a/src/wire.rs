@@ -11,18 +11,18 @@ mod state;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use card::{Card, CardError, Chosen, JSONRPC, WELL_KNOWN};
-pub use rpc::{Answer, RpcError, code, method, request};
-pub use state::State;
+pub use card::{AgentCard, CardError, ChosenInterface, JSONRPC_BINDING, WELL_KNOWN_CARD_PATH};
+pub use rpc::{RpcError, RpcResponse, build_request, code, method};
+pub use state::A2aState;
 
 /// The version that is spoken, in [`VERSION_HEADER`] and in cards.
-pub const VERSION: &str = "1.0";
+pub const PROTOCOL_VERSION: &str = "1.0";
 /// The header that says so with every request (specification 3.6.1).
 pub const VERSION_HEADER: &str = "A2A-Version";
 /// Who a message is from: the one who asks.
-pub const USER: &str = "ROLE_USER";
+pub const ROLE_USER: &str = "ROLE_USER";
 /// Who a message is from: the one who is asked.
-pub const AGENT: &str = "ROLE_AGENT";
+pub const ROLE_AGENT: &str = "ROLE_AGENT";
 
 /// A piece of a message or of an artifact: one of `text`, `raw`, `url` and `data`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Message {
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// Its state.
-    pub state: State,
+    pub state: A2aState,
     /// What the agent says to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
@@ -207,7 +207,7 @@ mod tests {
         }});
         let update: Update = serde_json::from_value(said).expect("one");
         let Update::StatusUpdate(status) = &update else { panic!("{update:?}") };
-        assert_eq!((status.task_id.as_str(), &status.status.state), ("t", &State::Working));
+        assert_eq!((status.task_id.as_str(), &status.status.state), ("t", &A2aState::Working));
         let task = Update::Task(Task { id: "t".to_owned(), ..Task::default() });
         let said = serde_json::to_value(&task).expect("JSON");
         let state = "TASK_STATE_UNSPECIFIED";
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_its_default_and_what_is_none_of_them_is_refused() {
+    fn missing_fields_have_defaults_and_unknown_updates_are_refused() {
         let bare: Update = serde_json::from_value(json!({ "task": {} })).expect("one");
         assert_eq!(bare, Update::Task(Task::default()));
         let none = serde_json::from_value::<Update>(json!({ "kind": "task" })).expect_err("none");

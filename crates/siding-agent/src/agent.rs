@@ -40,7 +40,7 @@ use std::time::Duration;
 use siding_core::notices::NoticesError;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::NoticeId;
-use siding_tools::{Host, Receipt};
+use siding_tools::{DeliveryAck, ToolContext};
 
 use crate::conversation::{Conversation, Effect, Entry, Event, Request, Rest};
 use crate::engine::Engine;
@@ -77,7 +77,7 @@ const NEWS: usize = 64 << 10;
 
 /// An agent at work.
 struct Agent {
-    host: Arc<Host>,
+    host: Arc<ToolContext>,
     transcript: Transcript,
     conversation: Conversation,
     provider: Arc<dyn Provider>,
@@ -98,7 +98,7 @@ struct Agent {
     /// The calls that run, and how to say what becomes of them.
     running: HashMap<CallId, Wishes>,
     /// What the results show that have not been recorded.
-    receipts: HashMap<CallId, Vec<Receipt>>,
+    receipts: HashMap<CallId, Vec<DeliveryAck>>,
     /// Tasks whose standing the results of this batch show: they are no news with it.
     shown: HashSet<TaskId>,
     /// What a person is asked, by the call that waits for it.
@@ -226,7 +226,7 @@ impl Agent {
                 self.questions.remove(&result.call);
                 sight(Sight::Done(result));
                 if let Some(receipts) = self.receipts.remove(&result.call) {
-                    self.host.note(receipts);
+                    self.host.acknowledge(receipts);
                 }
             }
             Entry::Failed { why } => sight(Sight::Failed(why)),
@@ -284,8 +284,8 @@ impl Agent {
             Came::Done(result, receipts) => {
                 // What an agent that has ended leaves untold is this one's to tell, and nothing says so.
                 let has_left = |task: TaskId| task.kind().has_session();
-                self.has_news |= receipts.iter().filter_map(Receipt::task).any(has_left);
-                self.shown.extend(receipts.iter().filter_map(Receipt::task));
+                self.has_news |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
+                self.shown.extend(receipts.iter().filter_map(DeliveryAck::task));
                 self.receipts.insert(result.call.clone(), receipts);
                 // What is new goes with the last of the results.
                 if self.conversation.open_calls() == 1 && self.running.contains_key(&result.call) {

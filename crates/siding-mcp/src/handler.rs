@@ -13,13 +13,13 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use siding_model::advice::Dialect;
-use siding_tools::sleep::block;
-use siding_tools::{Answer, Host, Receipt, Refusal, news, tools};
+use siding_tools::async_fd::run_blocking;
+use siding_tools::{DeliveryAck, ToolAnswer, ToolContext, ToolError, answer_notices, tools};
 
-use crate::call::Call;
-use crate::extension;
-use crate::receipts::Receipts;
+use crate::delivery::PendingAcks;
+use crate::progress::ToolCall;
 use crate::resources::{self, Subscriptions};
+use crate::tasks_extension;
 
 /// What a model is told of the whole.
 const INSTRUCTIONS: &str = "\
@@ -29,35 +29,35 @@ poll), `output` to read, `why` when it is quiet, `stop` to end it with everythin
 
 /// One client's server.
 #[derive(Debug)]
-pub(crate) struct Server {
-    host: Arc<Host>,
+pub(crate) struct McpServer {
+    tool_context: Arc<ToolContext>,
     /// Of a connection that notes what it has written; none where the SDK writes out of sight.
-    receipts: Option<Receipts>,
+    pending_acks: Option<PendingAcks>,
     subscriptions: Subscriptions,
 }
 
-impl Server {
-    pub(crate) fn new(host: Arc<Host>, receipts: Option<Receipts>) -> Self {
-        Self { host, receipts, subscriptions: Subscriptions::default() }
+impl McpServer {
+    pub(crate) fn new(tool_context: Arc<ToolContext>, receipts: Option<PendingAcks>) -> Self {
+        Self { tool_context, pending_acks: receipts, subscriptions: Subscriptions::default() }
     }
 
     /// Has noted what an answer shows, when it has been written where that can be seen, else now.
     /// What nobody wants any more is never written.
-    fn answering(&self, context: &RequestContext<RoleServer>, shown: Vec<Receipt>) {
-        if shown.is_empty() || context.ct.is_cancelled() || context.peer.is_transport_closed() {
+    fn acknowledge_when_sent(&self, context: &RequestContext<RoleServer>, acks: Vec<DeliveryAck>) {
+        if acks.is_empty() || context.ct.is_cancelled() || context.peer.is_transport_closed() {
             return;
         }
-        match &self.receipts {
-            Some(receipts) => receipts.keep(context.id.clone(), shown),
-            None => block(|| self.host.note(shown)),
+        match &self.pending_acks {
+            Some(receipts) => receipts.insert(context.id.clone(), acks),
+            None => run_blocking(|| self.tool_context.acknowledge(acks)),
         }
     }
 }
 
 /// Returns the result of a call of a tool.
-pub(crate) fn answered(answer: Answer) -> CallToolResult {
+pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     let (is_error, structured) = (answer.is_error, answer.structured());
-    let blocks = answer.blocks().into_iter().map(ContentBlock::text).collect();
+    let blocks = answer.into_text_blocks().into_iter().map(ContentBlock::text).collect();
     let mut result =
         if is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
     result.structured_content = structured;
@@ -66,12 +66,12 @@ pub(crate) fn answered(answer: Answer) -> CallToolResult {
 
 /// Returns that of one that came to nothing: the model reads it, which it would not do with an error
 /// of the protocol.
-fn refused(refusal: &Refusal) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(refusal.line(Dialect::Tools))])
+fn error_result(refusal: &ToolError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(refusal.format_line(Dialect::Tools))])
 }
 
 /// Returns a tool in the words of the protocol.
-fn told(tool: tools::Tool) -> Tool {
+fn to_mcp_tool(tool: tools::Tool) -> Tool {
     let hints = ToolAnnotations::new();
     let hints = match tool.name {
         "run" => hints.destructive(true).open_world(true),
@@ -79,7 +79,7 @@ fn told(tool: tools::Tool) -> Tool {
         "input" => hints.destructive(false),
         _ => hints.read_only(true),
     };
-    Tool::new(tool.name, tool.about, Arc::new(tool.schema))
+    Tool::new(tool.name, tool.description, Arc::new(tool.schema))
         .with_raw_output_schema(Arc::new(tool.output_schema))
         .with_annotations(hints)
 }
@@ -93,7 +93,7 @@ fn capabilities() -> ServerCapabilities {
         .build()
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(capabilities())
             .with_server_info(
@@ -107,11 +107,13 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all().into_iter().map(told).collect()))
+        Ok(ListToolsResult::with_all_items(
+            tools::all_tools().into_iter().map(to_mcp_tool).collect(),
+        ))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name).map(told)
+        tools::all_tools().into_iter().find(|tool| tool.name == name).map(to_mcp_tool)
     }
 
     async fn call_tool(
@@ -119,32 +121,34 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if let Some(receipts) = &self.receipts {
-            receipts.settled().await;
+        if let Some(receipts) = &self.pending_acks {
+            receipts.wait_settled().await;
         }
         let takes_tasks =
             context.client_capabilities().is_some_and(|client| client.supports_tasks());
-        let mut call = Call::new(context);
+        let mut call = ToolCall::new(context);
         let arguments = request.arguments.unwrap_or_default();
         let name = request.name.as_ref();
-        let Some(result) = tools::call(&self.host, &mut call, name, arguments).await else {
+        let Some(result) = tools::call(&self.tool_context, &mut call, name, arguments).await else {
             return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
         };
         let mut answer = match result {
             Ok(answer) => answer,
-            Err(refusal) => return Ok(refused(&refusal).into()),
+            Err(refusal) => return Ok(error_result(&refusal).into()),
         };
         // On record long before, so that a question about it is answered from now on.
-        let goes_on = answer.goes_on.filter(|_| takes_tasks);
-        if let Some(task) = goes_on.and_then(|id| extension::created(&self.host, id)) {
+        let goes_on = answer.background_task.filter(|_| takes_tasks);
+        if let Some(task) =
+            goes_on.and_then(|id| tasks_extension::created_task(&self.tool_context, id))
+        {
             return Ok(CreateTaskResult::new(task).into());
         }
         // Over HTTP several clients share a session, and nobody knows whose news it is.
-        if self.receipts.is_some() {
-            block(|| news::add(&self.host, &mut answer));
+        if self.pending_acks.is_some() {
+            run_blocking(|| answer_notices::add_to_answer(&self.tool_context, &mut answer));
         }
-        self.answering(&call.context, std::mem::take(&mut answer.receipts));
-        Ok(answered(answer).into())
+        self.acknowledge_when_sent(&call.context, std::mem::take(&mut answer.delivery_acks));
+        Ok(tool_result(answer).into())
     }
 
     async fn list_resources(
@@ -152,7 +156,7 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&self.host).map(ListResourcesResult::with_all_items)
+        resources::list(&self.tool_context).map(ListResourcesResult::with_all_items)
     }
 
     async fn list_resource_templates(
@@ -168,7 +172,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&self.host, &request.uri).map(Into::into)
+        resources::read(&self.tool_context, &request.uri).map(Into::into)
     }
 
     async fn subscribe(
@@ -176,7 +180,7 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.add(&self.host, request.uri, context.peer)
+        self.subscriptions.add(&self.tool_context, request.uri, context.peer)
     }
 
     async fn unsubscribe(
@@ -192,11 +196,11 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(resources::accepted(&self.host, requested))
+        Some(resources::accepted_filter(&self.tool_context, requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        resources::listen(&self.host, context).await
+        resources::listen(&self.tool_context, context).await
     }
 
     async fn get_task(
@@ -204,8 +208,8 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let (task, shown) = extension::get(&self.host, &request.task_id)?;
-        self.answering(&context, shown);
+        let (task, shown) = tasks_extension::get_task(&self.tool_context, &request.task_id)?;
+        self.acknowledge_when_sent(&context, shown);
         Ok(GetTaskResult::new(task))
     }
 
@@ -215,7 +219,7 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // No task of ours asks for input that way, and unknown answers are to be ignored.
-        extension::find(&self.host, &request.task_id).map(drop)
+        tasks_extension::find_task(&self.tool_context, &request.task_id).map(drop)
     }
 
     async fn cancel_task(
@@ -223,6 +227,6 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        extension::cancel(&self.host, &request.task_id)
+        tasks_extension::cancel_task(&self.tool_context, &request.task_id)
     }
 }

@@ -9,50 +9,54 @@ use hyper::body::Incoming;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use siding_http::{Body, Door, DoorOptions, Kind, Lock, refusal};
-use siding_tools::Host;
+use siding_tools::ToolContext;
 
-use crate::handler::Server;
+use crate::handler::McpServer;
 use crate::serve::{HttpOptions, McpError};
 
 /// The only path.
-const PATH: &str = "/mcp";
+const MCP_PATH: &str = "/mcp";
 /// Names of this machine, as a URL has them.
-const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Its token, and where that may come from.
-const KIND: Kind = Kind { name: "mcp", variable: "SIDING_MCP_TOKEN" };
+const TOKEN_KIND: Kind = Kind { name: "mcp", variable: "SIDING_MCP_TOKEN" };
 
 /// How long a client of the old handshake may be silent before its connection is forgotten, which
 /// costs it a new handshake and no task. An agent may think for hours.
-const IDLE: Duration = Duration::from_secs(24 * 3600);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-type Service = StreamableHttpService<Server, LocalSessionManager>;
+type McpService = StreamableHttpService<McpServer, LocalSessionManager>;
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(
-    host: Host,
+    tool_context: ToolContext,
     options: HttpOptions,
     say: impl Fn(&str),
 ) -> Result<(), McpError> {
     let door = DoorOptions {
-        kind: KIND,
+        kind: TOKEN_KIND,
         address: options.address,
         remote: options.remote,
         hosts: options.hosts.clone(),
     };
     let door = Door::open(&door).await?;
     let address = door.address();
-    say(&format!("MCP at http://{address}{PATH}"));
+    say(&format!("MCP at http://{address}{MCP_PATH}"));
     say(&door.told());
-    let (service, lock) = (Arc::new(service(host, &options, address)), door.lock());
+    let (service, lock) = (Arc::new(build_service(tool_context, &options, address)), door.lock());
     let answer = move |request| {
         let (service, lock) = (Arc::clone(&service), Arc::clone(&lock));
-        async move { answer(&service, &lock, request).await }
+        async move { handle_request(&service, &lock, request).await }
     };
     Ok(door.serve(answer).await?)
 }
 
-async fn answer(service: &Service, lock: &Lock, request: Request<Incoming>) -> Response<Body> {
-    if request.uri().path() != PATH {
+async fn handle_request(
+    service: &McpService,
+    lock: &Lock,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    if request.uri().path() != MCP_PATH {
         return refusal(StatusCode::NOT_FOUND, "MCP is at /mcp");
     }
     match lock.refuses_token(request.headers()) {
@@ -61,22 +65,26 @@ async fn answer(service: &Service, lock: &Lock, request: Request<Incoming>) -> R
     }
 }
 
-fn service(host: Host, options: &HttpOptions, address: SocketAddr) -> Service {
-    let host = Arc::new(host);
-    let mut names: Vec<String> = LOOPBACK.map(str::to_owned).into();
+fn build_service(
+    tool_context: ToolContext,
+    options: &HttpOptions,
+    address: SocketAddr,
+) -> McpService {
+    let tool_context = Arc::new(tool_context);
+    let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
     // As the check of `Host` writes the last of them.
     names.push("::1".to_owned());
     names.extend(options.hosts.iter().cloned());
     if !address.ip().is_unspecified() {
         names.push(address.ip().to_string());
     }
-    let origins = LOOPBACK.iter().map(|name| format!("http://{name}:*"));
+    let origins = LOOPBACK_NAMES.iter().map(|name| format!("http://{name}:*"));
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(names)
         .with_allowed_origins(origins)
         .enforce_origin_validation();
-    let server = move || Ok(Server::new(Arc::clone(&host), None));
+    let server = move || Ok(McpServer::new(Arc::clone(&tool_context), None));
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(IDLE);
+    sessions.session_config.keep_alive = Some(IDLE_TIMEOUT);
     StreamableHttpService::new(server, Arc::new(sessions), config)
 }

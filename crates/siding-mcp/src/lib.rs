@@ -7,14 +7,14 @@
 
 #![forbid(unsafe_code)]
 
-mod call;
-mod extension;
+mod delivery;
 mod handler;
 mod http;
-mod open;
-mod receipts;
+mod progress;
 mod resources;
 mod serve;
+mod server_session;
+mod tasks_extension;
 pub mod watch;
 
-pub use serve::{HttpOptions, McpError, Options, serve};
+pub use serve::{HttpOptions, McpError, McpOptions, serve};

@@ -15,88 +15,102 @@ use siding_core::watch::TaskWatch;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::protocol::{ShimMessage, ShimRequest};
-use siding_tools::sleep::{Sources, block};
-use siding_tools::text::LINE;
-use siding_tools::tools::{Whose, tasks};
-use siding_tools::{Host, PROGRAM, Refusal};
+use siding_tools::async_fd::{ReadableFds, run_blocking};
+use siding_tools::text::LINE_COLUMNS;
+use siding_tools::tools::{TaskScope, tasks};
+use siding_tools::{SHIM_PROGRAM, ToolContext, ToolError};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// What stands before and after a task's id.
-const BEFORE: &str = "siding://tasks/";
-const AFTER: &str = "/output";
+const URI_PREFIX: &str = "siding://tasks/";
+const URI_SUFFIX: &str = "/output";
 /// Bytes of text that are read at most: beginning and end of what was written.
-const READ_MAX: usize = 1 << 20;
+const MAX_READ_BYTES: usize = 1 << 20;
 /// Time between two notices that the same output has grown.
-const PACE: Duration = Duration::from_millis(250);
-const TEXT: &str = "text/plain";
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
+const TEXT_MIME_TYPE: &str = "text/plain";
 
-fn uri(id: TaskId) -> String {
-    format!("{BEFORE}{id}{AFTER}")
+fn output_uri(id: TaskId) -> String {
+    format!("{URI_PREFIX}{id}{URI_SUFFIX}")
 }
 
 /// Finds the task whose output a resource is.
-fn find(host: &Host, uri: &str) -> Result<TaskId, ErrorData> {
-    let id = uri.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER));
+fn find_task(tool_context: &ToolContext, uri: &str) -> Result<TaskId, ErrorData> {
+    let id = uri.strip_prefix(URI_PREFIX).and_then(|rest| rest.strip_suffix(URI_SUFFIX));
     let id: Option<TaskId> = id.and_then(|id| id.parse().ok());
-    id.filter(|id| host.root.task_dir(*id).is_ok()).ok_or_else(|| {
+    id.filter(|id| tool_context.root.task_dir(*id).is_ok()).ok_or_else(|| {
         let data = serde_json::json!({ "uri": uri });
         ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(data))
     })
 }
 
-fn broken(error: impl std::fmt::Display) -> ErrorData {
+fn internal_error(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
 /// Returns the outputs of this session's tasks.
-pub(crate) fn list(host: &Host) -> Result<Vec<Resource>, ErrorData> {
-    let own = block(|| tasks(host, Whose::Session)).map_err(broken)?;
-    Ok(own
+pub(crate) fn list(tool_context: &ToolContext) -> Result<Vec<Resource>, ErrorData> {
+    let views = run_blocking(|| tasks(tool_context, TaskScope::Session)).map_err(internal_error)?;
+    Ok(views
         .into_iter()
         .map(|view| {
-            Resource::new(uri(view.task_id), format!("output of {}", view.task_id))
-                .with_description(advice::format_task_line(&view, LINE))
-                .with_mime_type(TEXT)
+            Resource::new(output_uri(view.task_id), format!("output of {}", view.task_id))
+                .with_description(advice::format_task_line(&view, LINE_COLUMNS))
+                .with_mime_type(TEXT_MIME_TYPE)
                 .with_size(view.output.bytes)
         })
         .collect())
 }
 
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
-    let template = ResourceTemplate::new(format!("{BEFORE}{{id}}{AFTER}"), "output of a task");
-    vec![template.with_description("What a task wrote, as readable text.").with_mime_type(TEXT)]
+    let template =
+        ResourceTemplate::new(format!("{URI_PREFIX}{{id}}{URI_SUFFIX}"), "output of a task");
+    vec![
+        template
+            .with_description("What a task wrote, as readable text.")
+            .with_mime_type(TEXT_MIME_TYPE),
+    ]
 }
 
-pub(crate) fn read(host: &Host, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let id = find(host, uri)?;
-    let excerpt = block(|| {
-        let standing = host.state(id)?;
-        let keep_head = standing.state.spec.keep_head;
-        output::excerpt(&standing.dir, keep_head, READ_MAX)
-            .map_err(|source| Refusal::Io { doing: "read the output", source })
+pub(crate) fn read(tool_context: &ToolContext, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let id = find_task(tool_context, uri)?;
+    let excerpt = run_blocking(|| {
+        let snapshot = tool_context.snapshot(id)?;
+        let keep_head = snapshot.state.spec.keep_head;
+        output::excerpt(&snapshot.dir, keep_head, MAX_READ_BYTES)
+            .map_err(|source| ToolError::Io { doing: "read the output", source })
     });
-    let text = excerpt.map_err(broken)?.text;
-    Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(TEXT)]))
+    let text = excerpt.map_err(internal_error)?.text;
+    Ok(ReadResourceResult::new(vec![
+        ResourceContents::text(text, uri).with_mime_type(TEXT_MIME_TYPE),
+    ]))
 }
 
 /// Returns the part of what a client wants to hear of that there is.
-pub(crate) fn accepted(host: &Host, requested: &SubscriptionFilter) -> SubscriptionFilter {
+pub(crate) fn accepted_filter(
+    tool_context: &ToolContext,
+    requested: &SubscriptionFilter,
+) -> SubscriptionFilter {
     let uris = requested.resource_subscriptions.iter().flatten();
-    let known = uris.filter(|uri| find(host, uri).is_ok()).cloned();
+    let known = uris.filter(|uri| find_task(tool_context, uri).is_ok()).cloned();
     SubscriptionFilter::builder().resource_subscriptions(known.collect::<Vec<_>>()).build()
 }
 
 /// Tells of growth until the client has heard enough (2026-07-28).
 pub(crate) async fn listen(
-    host: &Arc<Host>,
+    tool_context: &Arc<ToolContext>,
     context: SubscriptionContext,
 ) -> Result<(), ErrorData> {
     let mut following = JoinSet::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten() {
         // The client has heard already that it listens. What was written before that cannot be told
         // from what was written since, and an update too many does no harm.
-        let grown = Growth { id: find(host, uri)?, known: 0 };
-        following.spawn(follow(Arc::clone(host), grown, Told::Sink(context.sink().clone())));
+        let growth = OutputGrowth { id: find_task(tool_context, uri)?, known_bytes: 0 };
+        following.spawn(notify_growth(
+            Arc::clone(tool_context),
+            growth,
+            UpdateSink::Sink(context.sink().clone()),
+        ));
     }
     context.cancelled().await;
     Ok(())
@@ -109,12 +123,13 @@ pub(crate) struct Subscriptions(Mutex<HashMap<String, AbortHandle>>);
 impl Subscriptions {
     pub(crate) fn add(
         &self,
-        host: &Arc<Host>,
+        tool_context: &Arc<ToolContext>,
         uri: String,
         peer: Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let grown = Growth::from_now(host, find(host, &uri)?);
-        let task = tokio::spawn(follow(Arc::clone(host), grown, Told::Peer(peer)));
+        let growth = OutputGrowth::from_now(tool_context, find_task(tool_context, &uri)?);
+        let task =
+            tokio::spawn(notify_growth(Arc::clone(tool_context), growth, UpdateSink::Peer(peer)));
         self.replace(uri, Some(task.abort_handle()));
         Ok(())
     }
@@ -143,65 +158,68 @@ impl Drop for Subscriptions {
 }
 
 /// Whom to tell.
-enum Told {
+enum UpdateSink {
     Peer(Peer<RoleServer>),
     Sink(SubscriptionSink),
 }
 
-impl Told {
+impl UpdateSink {
     /// Returns whether somebody is there to be told.
-    async fn updated(&self, id: TaskId) -> bool {
+    async fn notify_updated(&self, id: TaskId) -> bool {
         match self {
             Self::Peer(peer) => {
-                let told = ResourceUpdatedNotificationParam::new(uri(id));
-                peer.notify_resource_updated(told).await.is_ok()
+                let notification = ResourceUpdatedNotificationParam::new(output_uri(id));
+                peer.notify_resource_updated(notification).await.is_ok()
             }
-            Self::Sink(sink) => sink.notify_resource_updated(uri(id)).await.is_ok(),
+            Self::Sink(sink) => sink.notify_resource_updated(output_uri(id)).await.is_ok(),
         }
     }
 }
 
 /// An output, and how much of it a client may be taken to know.
-struct Growth {
+struct OutputGrowth {
     id: TaskId,
-    known: u64,
+    known_bytes: u64,
 }
 
-impl Growth {
+impl OutputGrowth {
     /// Begins with what there is: called before the client hears that it has subscribed, so that
     /// whatever comes after that is told.
-    fn from_now(host: &Host, id: TaskId) -> Self {
-        Self { id, known: bytes_of(host, id).unwrap_or(0) }
+    fn from_now(tool_context: &ToolContext, id: TaskId) -> Self {
+        Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }
 
     /// Whether there is more than was known. Then it is known.
-    fn has_grown(&mut self, host: &Host) -> bool {
-        let bytes = bytes_of(host, self.id).unwrap_or(self.known);
-        let has_grown = bytes > self.known;
-        self.known = bytes;
+    fn has_grown(&mut self, tool_context: &ToolContext) -> bool {
+        let bytes = output_bytes(tool_context, self.id).unwrap_or(self.known_bytes);
+        let has_grown = bytes > self.known_bytes;
+        self.known_bytes = bytes;
         has_grown
     }
 }
 
-fn bytes_of(host: &Host, id: TaskId) -> Option<u64> {
-    let standing = block(|| host.state(id)).ok()?;
-    Some(OutputSize::measure(&standing.dir, standing.state.spec.keep_head).bytes)
+fn output_bytes(tool_context: &ToolContext, id: TaskId) -> Option<u64> {
+    let snapshot = run_blocking(|| tool_context.snapshot(id)).ok()?;
+    Some(OutputSize::measure(&snapshot.dir, snapshot.state.spec.keep_head).bytes)
 }
 
 /// Tells of growth, at a bounded rate, and last of the end.
-async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
+async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth, sink: UpdateSink) {
     let id = growth.id;
-    let again = ShimRequest::Subscribe { follow: true };
-    let Ok(mut watch) = block(|| TaskWatch::open(&host.root, PROGRAM, id)) else { return };
-    if block(|| watch.send(&again)).is_err() {
+    let resubscribe = ShimRequest::Subscribe { follow: true };
+    let Ok(mut watch) = run_blocking(|| TaskWatch::open(&tool_context.root, SHIM_PROGRAM, id))
+    else {
+        return;
+    };
+    if run_blocking(|| watch.send(&resubscribe)).is_err() {
         return;
     }
     while let Some(source) = watch.source() {
-        let Ok(sources) = Sources::new(&[source]) else { break };
+        let Ok(sources) = ReadableFds::new(&[source]) else { break };
         if sources.readable().await.is_err() {
             break;
         }
-        let ask_again = match block(|| watch.try_recv()) {
+        let ask_again = match run_blocking(|| watch.try_recv()) {
             Ok(Some(ShimMessage::Output { .. })) => true,
             // From here on growth is told; what came before that has to be looked for.
             Ok(Some(ShimMessage::Done)) => false,
@@ -210,15 +228,15 @@ async fn follow(host: Arc<Host>, mut growth: Growth, told: Told) {
             Ok(Some(_)) => continue,
             Err(_) => break,
         };
-        if growth.has_grown(&host) {
-            if !told.updated(id).await {
+        if growth.has_grown(&tool_context) {
+            if !sink.notify_updated(id).await {
                 return;
             }
-            tokio::time::sleep(PACE).await;
+            tokio::time::sleep(NOTIFY_INTERVAL).await;
         }
-        if ask_again && block(|| watch.send(&again)).is_err() {
+        if ask_again && run_blocking(|| watch.send(&resubscribe)).is_err() {
             break;
         }
     }
-    let _nobody_there = told.updated(id).await;
+    let _peer_gone = sink.notify_updated(id).await;
 }

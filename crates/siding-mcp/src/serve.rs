@@ -11,16 +11,16 @@ use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::StateDir;
 use siding_http::DoorError;
-use siding_tools::Host;
+use siding_tools::ToolContext;
 
-use crate::handler::Server;
+use crate::delivery::{AckingTransport, PendingAcks};
+use crate::handler::McpServer;
 use crate::http;
-use crate::open::open;
-use crate::receipts::{Noted, Receipts};
+use crate::server_session::open_session;
 
 /// How to serve.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct McpOptions {
     /// Session that tasks belong to. Without one, that of the environment if the client owns it,
     /// else one that ends with the client.
     pub session: Option<String>,
@@ -74,7 +74,7 @@ pub enum McpError {
 }
 
 impl McpError {
-    pub(crate) const fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) const fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
 }
@@ -85,22 +85,22 @@ impl McpError {
 /// # Errors
 ///
 /// [`McpError`].
-pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(), McpError> {
+pub fn serve(root: StateDir, options: McpOptions, say: impl Fn(&str)) -> Result<(), McpError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(McpError::io("start"))?;
+        .map_err(McpError::io_error("start"))?;
     let named = options.session.as_deref();
     let result = runtime.block_on(async {
         match options.http {
             None => {
                 let parent = i32::try_from(std::os::unix::process::parent_id()).unwrap_or(0);
-                stdio(open(root, named, parent)?).await
+                serve_stdio(open_session(root, named, parent)?).await
             }
             Some(options) => {
                 let own = i32::try_from(std::process::id()).unwrap_or(0);
-                http::serve(open(root, named, own)?, options, say).await
+                http::serve(open_session(root, named, own)?, options, say).await
             }
         }
     });
@@ -109,18 +109,18 @@ pub fn serve(root: StateDir, options: Options, say: impl Fn(&str)) -> Result<(),
     result
 }
 
-async fn stdio(host: Host) -> Result<(), McpError> {
+async fn serve_stdio(tool_context: ToolContext) -> Result<(), McpError> {
     let (stdin, stdout) = stdio_pipes();
-    let host = Arc::new(host.with_news_in_answers());
-    let receipts = Receipts::default();
-    let connection = Noted {
+    let tool_context = Arc::new(tool_context.with_notices_in_answers());
+    let pending_acks = PendingAcks::default();
+    let connection = AckingTransport {
         connection: AsyncRwTransport::new_server(stdin, stdout),
-        host: Arc::clone(&host),
-        receipts: receipts.clone(),
+        tool_context: Arc::clone(&tool_context),
+        pending_acks: pending_acks.clone(),
     };
-    match Server::new(host, Some(receipts)).serve(connection).await {
+    match McpServer::new(tool_context, Some(pending_acks)).serve(connection).await {
         Ok(service) => {
-            let _why = service.waiting().await;
+            let _best_effort = service.waiting().await;
             Ok(())
         }
         // A client that leaves before it has said anything is no failure.

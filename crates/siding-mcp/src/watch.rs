@@ -5,11 +5,11 @@
 //! [`NEWS`] says, at a rate of its own.
 
 mod connection;
-mod decide;
-mod difference;
-mod reading;
-mod server;
-mod web;
+mod diff;
+mod http_transport;
+mod request;
+mod server_process;
+mod state;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use siding_core::sys::clock;
 use tokio::runtime::Builder;
 
 use connection::Connection;
-use decide::{Event, Next, Terms, Watching};
+use state::{WatchAction, WatchConfig, WatchEvent, WatchState};
 
 /// What lines begin with that are to be told: a change, or trouble. All others are only kept.
-pub const NEWS: &str = "^[*!]";
+pub const NOTICE_LINE_PATTERN: &str = "^[*!]";
 
 /// Which server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Server {
+pub enum WatchedServer {
     /// A program that speaks over its standard input and output, and its arguments.
     Program(Vec<String>),
     /// One that is reached over Streamable HTTP.
@@ -36,15 +36,15 @@ pub enum Server {
         /// Where it is.
         url: String,
         /// The token that it wants.
-        bearer: Option<Bearer>,
+        bearer: Option<BearerToken>,
     },
 }
 
 /// A token, never written anywhere.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Bearer(pub String);
+pub struct BearerToken(pub String);
 
-impl fmt::Debug for Bearer {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Bearer(…)")
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for Bearer {
 
 /// What of it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum McpTarget {
     /// The content of a resource.
     Resource(String),
     /// What a tool answers.
@@ -66,13 +66,13 @@ pub enum What {
 
 /// What to watch, and how.
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub struct WatchSpec {
     /// The server.
-    pub server: Server,
+    pub server: WatchedServer,
     /// What of it.
-    pub what: What,
+    pub target: McpTarget,
     /// How often it is asked, where it does not tell of changes itself.
-    pub every: Duration,
+    pub interval: Duration,
     /// Only changes are told of which a line matches.
     pub pattern: Option<Regex>,
     /// How often it is started or reached again before it is given up.
@@ -80,7 +80,7 @@ pub struct Watch {
 }
 
 /// Who gets each line.
-type Say = Arc<dyn Fn(&str) + Send + Sync>;
+type LineOutput = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Watches until the server is given up, and returns why. `say` gets each line.
 ///
@@ -88,7 +88,7 @@ type Say = Arc<dyn Fn(&str) + Send + Sync>;
 ///
 /// When the operating system refuses what this needs itself.
 pub fn watch(
-    watch: &Watch,
+    watch: &WatchSpec,
     say: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<String, std::io::Error> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -97,43 +97,44 @@ pub fn watch(
     Ok(why)
 }
 
-async fn run(watch: &Watch, say: Say) -> String {
-    let every_ms = u64::try_from(watch.every.as_millis()).unwrap_or(u64::MAX);
-    let terms = Terms { every_ms, restarts: watch.restarts, pattern: watch.pattern.clone() };
-    let mut watching = Watching::new(terms);
-    let mut next = Next::Connect { after_ms: 0 };
+async fn run(watch: &WatchSpec, say: LineOutput) -> String {
+    let interval_ms = u64::try_from(watch.interval.as_millis()).unwrap_or(u64::MAX);
+    let config =
+        WatchConfig { interval_ms, restarts: watch.restarts, pattern: watch.pattern.clone() };
+    let mut state = WatchState::new(config);
+    let mut action = WatchAction::Connect { after_ms: 0 };
     let mut connection: Option<Connection> = None;
     loop {
-        let event = match next {
-            Next::Connect { after_ms } => {
+        let event = match action {
+            WatchAction::Connect { after_ms } => {
                 if let Some(before) = connection.take() {
-                    before.end().await;
+                    before.shutdown().await;
                 }
                 tokio::time::sleep(Duration::from_millis(after_ms)).await;
                 match Connection::open(watch, &say).await {
                     Ok(opened) => {
                         let is_subscribed = opened.is_subscribed;
                         connection = Some(opened);
-                        Event::Up { is_subscribed }
+                        WatchEvent::Connected { is_subscribed }
                     }
                     Err(fault) => fault.into(),
                 }
             }
-            Next::Ask { after_ms } => match &mut connection {
+            WatchAction::Poll { after_ms } => match &mut connection {
                 Some(connection) => {
-                    connection.ask(&watch.what, Duration::from_millis(after_ms)).await
+                    connection.wait_and_read(&watch.target, Duration::from_millis(after_ms)).await
                 }
-                None => Event::Gone("it is not there".to_owned()),
+                None => WatchEvent::Disconnected("it is not there".to_owned()),
             },
-            Next::End { why } => {
+            WatchAction::GiveUp { why } => {
                 if let Some(last) = connection.take() {
-                    last.end().await;
+                    last.shutdown().await;
                 }
                 return why;
             }
         };
-        let (lines, then) = watching.step(event, clock::monotonic_now());
+        let (lines, then) = state.step(event, clock::monotonic_now());
         lines.iter().for_each(|line| say(line));
-        next = then;
+        action = then;
     }
 }

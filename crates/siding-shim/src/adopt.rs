@@ -20,102 +20,103 @@ use siding_model::lifecycle::TaskEvent;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::{AcceptedTask, AdoptionInfo, Record, format_for};
 
-use crate::callers::{Caller, Callers};
+use crate::adopted_output::AdoptedOutput;
+use crate::clients::{Client, Clients};
 use crate::deadline::DeadlineNotice;
-use crate::egress::Egress;
-use crate::ending::Ending;
-use crate::hosted::Hosted;
-use crate::keeper::Keeper;
-use crate::kin::{Kin, own_pid};
+use crate::event_loop::TaskSet;
+use crate::failpoints;
+use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
-use crate::log::Log;
-use crate::meter::Meter;
-use crate::pause;
+use crate::process_tree::{ProcessTree, current_pid};
+use crate::proxy_handle::ProxyHandle;
 use crate::pump::Pump;
-use crate::ready::Awaited;
-use crate::rounds::Kept;
-use crate::script::Reporter;
-use crate::stall::Stall;
-use crate::start::{CannotStart, Ready, Shim, when};
-use crate::unrecorded;
+use crate::readiness::ReadinessProbe;
+use crate::resource_monitor::ResourceMonitor;
+use crate::shell_command::LeaderReporter;
+use crate::stall::StallWatch;
+use crate::start::{PreparedShim, Shim, StartError, failed_to};
+use crate::task_supervisor::TaskSupervisor;
+use crate::tree_kill::TreeKill;
+use crate::unrecorded_adoption;
 
 /// Takes a process on. `None` when it has ended and has left nothing.
 pub(crate) fn run(
     id: TaskId,
-    ready: Ready,
+    prepared: PreparedShim,
     handed: ShimFds,
     starter: OwnedFd,
-) -> Result<Option<Kept>, CannotStart> {
-    let mut starter = Caller::starter(starter);
-    let held = match Held::take(id, ready, handed) {
+) -> Result<Option<TaskSet>, StartError> {
+    let mut starter = Client::starter(starter);
+    let pending = match PendingAdoption::receive(id, prepared, handed) {
         Ok(held) => held,
         Err(error) => {
-            starter.tell(&error.message());
+            starter.send_message(&error.to_message());
             return Err(error);
         }
     };
-    starter.tell(&ShimMessage::Done);
+    starter.send_message(&ShimMessage::Done);
     drop(starter);
-    pause::plan_adoption();
-    pause::at(pause::ADOPTED);
-    let mut lease = Lease::take(&held.root, &held.adoption.spec);
-    if !held.lasts(&lease) {
+    failpoints::arm_from_own_environment();
+    failpoints::stop_at(failpoints::ADOPTED);
+    let mut lease = Lease::acquire(&pending.root, &pending.adoption.spec);
+    if !pending.wait_needs_record(&lease) {
         return Ok(None);
     }
     let recorded = loop {
-        match held.record() {
+        match pending.record() {
             Ok(recorded) => break recorded,
             // A full disk, say. Nobody else keeps it: it stays in memory until there is room.
-            Err(_) if unrecorded::keep(&held, &mut lease) => {}
+            Err(_) if unrecorded_adoption::supervise_until_retry(&pending, &mut lease) => {}
             Err(_) => return Ok(None),
         }
     };
-    let (keeper, shim) = held.keep(recorded, lease);
-    Ok(Some(Kept::new(vec![keeper], shim.signals).spent()))
+    let (supervisor, shim) = pending.into_supervisor(recorded, lease);
+    Ok(Some(TaskSet::new(vec![supervisor], shim.signals).release_memory_first()))
 }
 
 /// A process that is marked and held, and nowhere on record.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PendingAdoption {
     pub(crate) root: StateDir,
     pub(crate) adoption: Adoption,
     pub(crate) leader: PidFd,
     /// The host's output file, where there is one.
-    pub(crate) file: Option<OwnedFd>,
+    pub(crate) host_output: Option<OwnedFd>,
     adopted: AdoptionInfo,
     shim: Shim,
 }
 
 /// What there is of a task on the disk, and through it.
 #[derive(Debug)]
-struct Recorded {
+struct RecordedAdoption {
     dir: TaskDir,
     pump: Pump,
     listener: OwnedFd,
-    log: Log,
+    log: JournalWriter,
     state: TaskState,
 }
 
-impl Held {
-    fn take(id: TaskId, ready: Ready, handed: ShimFds) -> Result<Self, CannotStart> {
-        let shim = Shim::of(id, ready)?;
+impl PendingAdoption {
+    fn receive(id: TaskId, ready: PreparedShim, handed: ShimFds) -> Result<Self, StartError> {
+        let shim = Shim::for_task(id, ready)?;
         let (memory, leader, file) = handed.into_adoption();
-        let mut adoption = Adoption::read(memory).map_err(when("read what it is to take on"))?;
+        let mut adoption =
+            Adoption::read(memory).map_err(failed_to("read what it is to take on"))?;
         let leader = PidFd::from_fd(leader, adoption.process);
         // By its path: it is to make the task's directory, and perhaps its place, itself.
         let root = StateDir::open(&adoption.root)
-            .map_err(|error| when("open the state directory")(std::io::Error::other(error)))?;
+            .map_err(|error| failed_to("open the state directory")(std::io::Error::other(error)))?;
         let adopted = AdoptionInfo {
             output: adoption.output.take(),
             sandbox: adoption.sandbox.take(),
             process_session: procfs::stat(adoption.process.pid).map(|stat| stat.session),
             spare_programs: std::mem::take(&mut adoption.spare_programs),
         };
-        Ok(Self { root, adoption, leader, file, adopted, shim })
+        Ok(Self { root, adoption, leader, host_output: file, adopted, shim })
     }
 
     /// Waits until it is clear whether this is to be recorded. False when everything has ended.
-    fn lasts(&self, lease: &Lease) -> bool {
+    fn wait_needs_record(&self, lease: &Lease) -> bool {
         let Adoption { spec, keep_after_ms, at, .. } = &self.adoption;
         let until = at.plus_ms((*keep_after_ms).min(spec.deadline_ms));
         loop {
@@ -126,7 +127,7 @@ impl Held {
             let left = if is_lost { 0 } else { until.ms_since(clock::monotonic_now()) };
             let ready = poll::wait_readable(&fds, Some(left)).unwrap_or_default();
             if self.leader.is_dead() {
-                return self.has_left_any();
+                return self.has_other_processes();
             }
             // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
             if ready.contains(&true) || is_lost || clock::monotonic_now() >= until {
@@ -136,19 +137,21 @@ impl Held {
     }
 
     /// Whether anything is left of it beside its leader.
-    pub(crate) fn has_left_any(&self) -> bool {
+    pub(crate) fn has_other_processes(&self) -> bool {
         let id = self.adoption.spec.task_id;
-        let marks = BirthmarkScan::scan_for(&self.root, id, own_pid());
-        !(marks.is_complete() && marks.processes_of(id).is_empty())
+        let scan = BirthmarkScan::scan_for(&self.root, id, current_pid());
+        !(scan.is_complete() && scan.processes_of(id).is_empty())
     }
 
     /// Writes down that it is a task. What a failure leaves half made is taken back.
-    fn record(&self) -> Result<Recorded, CannotStart> {
+    fn record(&self) -> Result<RecordedAdoption, StartError> {
         let spec = &self.adoption.spec;
-        let broken = |error| when("make its directory")(std::io::Error::other(error));
-        let dir = self.root.create_task(spec.task_id).map_err(broken)?;
-        match self.fill(&dir) {
-            Ok((pump, listener, log, state)) => Ok(Recorded { dir, pump, listener, log, state }),
+        let dir_error = |error| failed_to("make its directory")(std::io::Error::other(error));
+        let dir = self.root.create_task(spec.task_id).map_err(dir_error)?;
+        match self.create_files(&dir) {
+            Ok((pump, listener, log, state)) => {
+                Ok(RecordedAdoption { dir, pump, listener, log, state })
+            }
             Err(error) => {
                 discard_unstarted(&self.root, dir, spec);
                 Err(error)
@@ -157,31 +160,35 @@ impl Held {
     }
 
     /// Makes what is in a task's directory.
-    fn fill(&self, dir: &TaskDir) -> Result<(Pump, OwnedFd, Log, TaskState), CannotStart> {
+    fn create_files(
+        &self,
+        dir: &TaskDir,
+    ) -> Result<(Pump, OwnedFd, JournalWriter, TaskState), StartError> {
         let spec = &self.adoption.spec;
-        let broken = |error| when("mark it live")(std::io::Error::other(error));
-        self.root.mark_live(spec.task_id).map_err(broken)?;
-        let hosted = Hosted::create(dir, self.file.as_ref(), &self.adopted)
-            .map_err(when("make its output"))?;
-        let listener = listen(dir)?;
-        let accepted = self.accepted();
+        let mark_error = |error| failed_to("mark it live")(std::io::Error::other(error));
+        self.root.mark_live(spec.task_id).map_err(mark_error)?;
+        let adopted_output = AdoptedOutput::create(dir, self.host_output.as_ref(), &self.adopted)
+            .map_err(failed_to("make its output"))?;
+        let listener = listen_for_clients(dir)?;
+        let accepted = self.accepted_record();
         let state = TaskState::new(accepted.clone());
-        let mut journal = JournalFile::create(dir.as_fd()).map_err(when("create the journal"))?;
+        let mut journal =
+            JournalFile::create(dir.as_fd()).map_err(failed_to("create the journal"))?;
         journal
             .append(&[Record::Accepted(Box::new(accepted))])
-            .map_err(when("write the journal"))?;
-        Ok((Pump::Hosted(hosted), listener, Log::new(journal), state))
+            .map_err(failed_to("write the journal"))?;
+        Ok((Pump::Adopted(adopted_output), listener, JournalWriter::new(journal), state))
     }
 
     /// Returns its first record.
-    pub(crate) fn accepted(&self) -> AcceptedTask {
+    pub(crate) fn accepted_record(&self) -> AcceptedTask {
         let Adoption { spec, at, wall, .. } = &self.adoption;
         AcceptedTask {
             format: format_for(spec, Some(&self.adopted)),
             boot: self.shim.boot.clone(),
             at: *at,
             wall: *wall,
-            shim: self.shim.own,
+            shim: self.shim.self_process,
             cgroup: None,
             adopted: Some(self.adopted.clone()),
             spec: spec.clone(),
@@ -189,43 +196,44 @@ impl Held {
     }
 
     /// Becomes the keeper of what is on record now.
-    fn keep(self, recorded: Recorded, lease: Lease) -> (Keeper, Shim) {
+    fn into_supervisor(self, recorded: RecordedAdoption, lease: Lease) -> (TaskSupervisor, Shim) {
         let Self { root, leader, shim, .. } = self;
-        let Recorded { dir, pump, listener, log, state } = recorded;
+        let RecordedAdoption { dir, pump, listener, log, state } = recorded;
         // Whoever has closed the session meanwhile has stopped what was on record.
         let lease = match lease {
-            Lease::Held(_) => Lease::take(&root, &state.spec),
+            Lease::Held(_) => Lease::acquire(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,
         };
         let now = clock::monotonic_now();
-        let stall = Stall::new(&state, pump.bytes(), now);
-        let meter = Meter::new(&state, pump.bytes(), now);
+        let stall = StallWatch::new(&state, pump.bytes(), now);
+        let meter = ResourceMonitor::new(&state, pump.bytes(), now);
         let process = leader.process;
-        let mut keeper = Keeper {
+        let mut supervisor = TaskSupervisor {
             root,
             dir,
             state,
-            log,
+            journal: log,
             pump,
-            kin: Kin::adopted(leader),
-            callers: Callers::default(),
+            tree: ProcessTree::adopted(leader),
+            clients: Clients::default(),
             listener,
             lease,
-            reporter: Reporter::Silent,
+            reporter: LeaderReporter::Silent,
             input: None,
-            egress: Egress::default(),
-            ending: Ending::default(),
+            proxy: ProxyHandle::default(),
+            tree_kill: TreeKill::default(),
             stall,
-            meter,
-            awaited: Awaited::default(),
+            resource_monitor: meter,
+            readiness_probe: ReadinessProbe::default(),
             deadline_notice: DeadlineNotice::default(),
         };
-        keeper.happen(&TaskEvent::Spawned { leader: process.into() });
-        (keeper, shim)
+        supervisor.handle_event(&TaskEvent::Spawned { leader: process.into() });
+        (supervisor, shim)
     }
 }
 
-fn listen(dir: &TaskDir) -> Result<OwnedFd, CannotStart> {
-    let place = dir.endpoint_dir().map_err(when("find its place"))?;
-    unix_socket::listen(place, shim_client::SOCKET_NAME).map_err(when("listen for callers"))
+fn listen_for_clients(dir: &TaskDir) -> Result<OwnedFd, StartError> {
+    let runtime_dir = dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+        .map_err(failed_to("listen for callers"))
 }

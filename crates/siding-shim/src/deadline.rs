@@ -4,7 +4,7 @@ use siding_core::sys::clock;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-use crate::keeper::Keeper;
+use crate::task_supervisor::TaskSupervisor;
 
 /// Time until the journal is asked again for room for the record, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -16,7 +16,7 @@ pub(crate) struct DeadlineNotice {
     retry_at: Option<MonotonicMs>,
 }
 
-impl Keeper {
+impl TaskSupervisor {
     /// Returns when [`Self::record_near_deadline`] is due.
     pub(crate) fn deadline_notice_at(&self) -> Option<MonotonicMs> {
         let due = self.state.deadline_notice_at()?;
@@ -29,7 +29,7 @@ impl Keeper {
             return;
         }
         // The remaining space on a full disk is reserved for the final record.
-        if !self.log.has_room() {
+        if !self.journal.has_room() {
             self.deadline_notice.retry_at = Some(now.plus_ms(RETRY_MS));
             return;
         }

@@ -12,7 +12,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
 
 /// Time between two questions for the owner where nobody can tell, in milliseconds.
-const AGAIN_MS: u64 = 5_000;
+const OWNER_RETRY_MS: u64 = 5_000;
 
 /// What the task's life depends on beside itself.
 #[derive(Debug)]
@@ -30,15 +30,15 @@ pub(crate) enum Lease {
 
 impl Lease {
     /// Takes the lease that the specification asks for.
-    pub(crate) fn take(root: &StateDir, spec: &TaskSpec) -> Self {
+    pub(crate) fn acquire(root: &StateDir, spec: &TaskSpec) -> Self {
         if spec.keep || spec.session_id.is_implicit() {
             return Self::Free;
         }
-        Self::ask(root, spec)
+        Self::query_owner(root, spec)
     }
 
-    fn ask(root: &StateDir, spec: &TaskSpec) -> Self {
-        match owner(root, spec) {
+    fn query_owner(root: &StateDir, spec: &TaskSpec) -> Self {
+        match find_live_owner(root, spec) {
             Ok(Some(owner)) => Self::Held(owner),
             // Who cannot be found out is asked for once more when the time is up.
             Ok(None) | Err(_) => {
@@ -69,18 +69,23 @@ impl Lease {
     }
 
     /// Notes that the owner that was held has ended: another may live.
-    pub(crate) fn owner_ended(&mut self, root: &StateDir, spec: &TaskSpec) {
-        *self = Self::ask(root, spec);
+    pub(crate) fn on_owner_ended(&mut self, root: &StateDir, spec: &TaskSpec) {
+        *self = Self::query_owner(root, spec);
     }
 
     /// Whether nobody took over in time. Asks when the time is up, and again as long as that cannot be
     /// told: no task is ended on a guess.
-    pub(crate) fn is_over(&mut self, root: &StateDir, spec: &TaskSpec, now: MonotonicMs) -> bool {
+    pub(crate) fn has_expired(
+        &mut self,
+        root: &StateDir,
+        spec: &TaskSpec,
+        now: MonotonicMs,
+    ) -> bool {
         let Self::Lost { until } = self else { return false };
         if now < *until {
             return false;
         }
-        match owner(root, spec) {
+        match find_live_owner(root, spec) {
             Ok(Some(owner)) => {
                 *self = Self::Held(owner);
                 false
@@ -90,7 +95,7 @@ impl Lease {
                 true
             }
             Err(_) => {
-                *until = now.plus_ms(AGAIN_MS);
+                *until = now.plus_ms(OWNER_RETRY_MS);
                 false
             }
         }
@@ -99,7 +104,7 @@ impl Lease {
 
 /// Returns an owner that lives: of the task's session, or of the one that has its tasks since it is
 /// over. Fails while that cannot be told: a disk of the network does not answer, or no descriptor is left.
-fn owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
+fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
     let holder =
         session::inheriting_session(root, &spec.session_id, &boot).map_err(io::Error::other)?;

@@ -11,45 +11,45 @@
 #![forbid(unsafe_code)]
 
 mod adopt;
-mod callers;
+mod adopted_output;
+mod client_requests;
+mod clients;
 mod deadline;
-mod direct;
-mod egress;
-mod ending;
-mod fifo;
-mod flood;
-mod hosted;
-mod keeper;
-mod kin;
+mod event_loop;
+mod excluded_programs;
+mod failpoints;
+mod host_supervisor;
+mod journal_writer;
 mod lease;
-mod log;
-mod meter;
-mod monitor;
-mod pause;
+mod line_monitor;
+mod output_fifo;
+mod process_tree;
+mod proxy_handle;
 mod pump;
-mod ready;
-mod requests;
-mod rescue;
-mod rounds;
-mod sandboxed;
-mod script;
-mod spare;
+mod readiness;
+mod resource_monitor;
+mod sandboxed_command;
+mod shell_bypass;
+mod shell_command;
+mod splice_store;
 mod stall;
 mod start;
-mod supervisor;
-mod unrecorded;
+mod takeover;
+mod task_supervisor;
+mod tree_kill;
+mod unrecorded_adoption;
 
 use std::os::fd::OwnedFd;
 
 use siding_core::launch::{self, ShimCommand, ShimFds};
 use siding_core::sys::descriptor;
 
-use crate::rounds::Kept;
+use crate::event_loop::TaskSet;
 
-pub use supervisor::main as supervise;
+pub use host_supervisor::main as supervise;
 
 /// Exit code of a shim that was not started by siding.
-const USAGE: u8 = 2;
+const USAGE_EXIT_CODE: u8 = 2;
 
 /// Runs this process as a shim: waits for its errand and carries it out. Returns the exit code of
 /// the process.
@@ -57,10 +57,10 @@ const USAGE: u8 = 2;
 pub fn main() -> u8 {
     let Ok(starter) = descriptor::take_inherited(launch::STARTER_FD) else {
         eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
-        return USAGE;
+        return USAGE_EXIT_CODE;
     };
-    match take_up(starter) {
-        Ok(Some(kept)) => rounds::keep(kept),
+    match execute_shim_command(starter) {
+        Ok(Some(tasks)) => event_loop::run(tasks),
         Ok(None) => {}
         Err(code) => return code,
     }
@@ -72,21 +72,23 @@ pub fn main() -> u8 {
 ///
 /// It takes 24 KiB of stack, which are free again while the task is kept: that may be for hours.
 #[inline(never)]
-fn take_up(starter: OwnedFd) -> Result<Option<Kept>, u8> {
-    let ready = start::Ready::make();
-    let (errand, handed) = match ShimFds::receive(&starter) {
+fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
+    let prepared = start::PreparedShim::prepare();
+    let (command, handed) = match ShimFds::receive(&starter) {
         Ok(Some(errand)) => errand,
         Ok(None) => return Ok(None),
-        Err(_) => return Err(USAGE),
+        Err(_) => return Err(USAGE_EXIT_CODE),
     };
-    let kept = match errand {
+    let tasks = match command {
         ShimCommand::Start(id) | ShimCommand::StartBehind(id) => {
-            start::run(id, ready, handed, starter).map(Some)
+            start::run(id, prepared, handed, starter).map(Some)
         }
-        ShimCommand::Rescue(id) => rescue::run(id, ready, handed, starter).map(Some),
-        ShimCommand::RescueAmong(id) => rescue::run_several(id, ready, handed, starter).map(Some),
-        ShimCommand::Adopt(id) => adopt::run(id, ready, handed, starter),
+        ShimCommand::Rescue(id) => takeover::run(id, prepared, handed, starter).map(Some),
+        ShimCommand::RescueAmong(id) => {
+            takeover::run_batch(id, prepared, handed, starter).map(Some)
+        }
+        ShimCommand::Adopt(id) => adopt::run(id, prepared, handed, starter),
     };
     // Whoever started this shim was told; its standard error is /dev/null.
-    kept.map_err(|_| 1)
+    tasks.map_err(|_| 1)
 }

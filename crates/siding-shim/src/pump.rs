@@ -7,17 +7,17 @@ use siding_core::store::TaskDir;
 use siding_model::process::MonotonicMs;
 use siding_model::record::OutputTotals;
 
-use crate::fifo::Fifo;
-use crate::hosted::Hosted;
-use crate::monitor::Told;
+use crate::adopted_output::AdoptedOutput;
+use crate::line_monitor::LineMonitor;
+use crate::output_fifo::OutputFifo;
 
 /// A task's output.
 #[derive(Debug)]
 pub(crate) enum Pump {
     /// It comes through a FIFO and is stored by this shim.
-    Fifo(Fifo),
+    Fifo(OutputFifo),
     /// It goes where the host of an adopted task has sent it.
-    Hosted(Hosted),
+    Adopted(AdoptedOutput),
 }
 
 impl Pump {
@@ -28,23 +28,23 @@ impl Pump {
         keep_head: u64,
         keep_tail: u64,
     ) -> io::Result<Self> {
-        Fifo::new(fifo, file, keep_head, keep_tail).map(Self::Fifo)
+        OutputFifo::new(fifo, file, keep_head, keep_tail).map(Self::Fifo)
     }
 
     /// Has its lines told as they come.
-    pub(crate) fn tell(&mut self, told: Option<Box<Told>>) {
+    pub(crate) fn set_line_monitor(&mut self, line_monitor: Option<Box<LineMonitor>>) {
         match self {
-            Self::Fifo(fifo) => fifo.told = told,
+            Self::Fifo(fifo) => fifo.line_monitor = line_monitor,
             // Nobody monitors what siding does not store.
-            Self::Hosted(_) => {}
+            Self::Adopted(_) => {}
         }
     }
 
     /// Returns the lines that are told as they come. Most tasks have none.
-    pub(crate) fn told(&mut self) -> Option<&mut Told> {
+    pub(crate) fn line_monitor(&mut self) -> Option<&mut LineMonitor> {
         match self {
-            Self::Fifo(fifo) => fifo.told.as_deref_mut(),
-            Self::Hosted(_) => None,
+            Self::Fifo(fifo) => fifo.line_monitor.as_deref_mut(),
+            Self::Adopted(_) => None,
         }
     }
 
@@ -52,7 +52,7 @@ impl Pump {
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Fifo(fifo) => Some(fifo.source()),
-            Self::Hosted(_) => None,
+            Self::Adopted(_) => None,
         }
     }
 
@@ -60,7 +60,7 @@ impl Pump {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Fifo(fifo) => fifo.bytes(),
-            Self::Hosted(hosted) => hosted.bytes(),
+            Self::Adopted(hosted) => hosted.bytes(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Pump {
     pub(crate) const fn sees_output(&self) -> bool {
         match self {
             Self::Fifo(_) => true,
-            Self::Hosted(hosted) => hosted.sees_output(),
+            Self::Adopted(hosted) => hosted.sees_output(),
         }
     }
 
@@ -76,7 +76,7 @@ impl Pump {
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
-            Self::Hosted(_) => None,
+            Self::Adopted(_) => None,
         }
     }
 
@@ -84,7 +84,7 @@ impl Pump {
     pub(crate) fn totals(&self) -> OutputTotals {
         match self {
             Self::Fifo(fifo) => fifo.totals(),
-            Self::Hosted(hosted) => OutputTotals { bytes: hosted.bytes(), gap: None, lost: 0 },
+            Self::Adopted(hosted) => OutputTotals { bytes: hosted.bytes(), gap: None, lost: 0 },
         }
     }
 
@@ -92,7 +92,7 @@ impl Pump {
     pub(crate) const fn take_failure(&mut self) -> Option<(u64, io::Error)> {
         match self {
             Self::Fifo(fifo) => fifo.take_failure(),
-            Self::Hosted(_) => None,
+            Self::Adopted(_) => None,
         }
     }
 
@@ -100,16 +100,16 @@ impl Pump {
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
         match self {
             Self::Fifo(fifo) => fifo.tail(max),
-            Self::Hosted(hosted) => hosted.tail(max),
+            Self::Adopted(hosted) => hosted.tail(max),
         }
     }
 
     /// Moves what is there, at most a turn's worth. Returns whether anything came.
     /// `dir` is the task's.
-    pub(crate) fn turn(&mut self, dir: &TaskDir) -> bool {
+    pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         match self {
-            Self::Fifo(fifo) => fifo.turn(dir),
-            Self::Hosted(_) => false,
+            Self::Fifo(fifo) => fifo.move_available(dir),
+            Self::Adopted(_) => false,
         }
     }
 
@@ -117,23 +117,23 @@ impl Pump {
     pub(crate) fn drain(&mut self) {
         match self {
             Self::Fifo(fifo) => fifo.drain(),
-            Self::Hosted(_) => {}
+            Self::Adopted(_) => {}
         }
     }
 
     /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
-    pub(crate) fn rest(&mut self, now: MonotonicMs) -> bool {
+    pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         match self {
-            Self::Fifo(fifo) => fifo.rest(now),
-            Self::Hosted(_) => false,
+            Self::Fifo(fifo) => fifo.release_if_quiet(now),
+            Self::Adopted(_) => false,
         }
     }
 
     /// Writes a line of siding's own behind the task's output.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn append_siding_line(&mut self, text: &str) {
         match self {
-            Self::Fifo(fifo) => fifo.say(text),
-            Self::Hosted(hosted) => hosted.say(text),
+            Self::Fifo(fifo) => fifo.append_siding_line(text),
+            Self::Adopted(hosted) => hosted.append_siding_line(text),
         }
     }
 }

@@ -19,34 +19,34 @@ use siding_model::process::{LeaderRef, MonotonicMs};
 use siding_model::record::Record;
 use siding_model::text;
 
-use crate::keeper::Keeper;
-use crate::kin::{Kin, own_pid};
+use crate::process_tree::{ProcessTree, current_pid};
 use crate::pump::Pump;
-use crate::sandboxed::command_alone;
+use crate::sandboxed_command::command_processes;
+use crate::task_supervisor::TaskSupervisor;
 
 /// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
 /// program that computes has used some of them.
-const ASKED_GAP_MS: u64 = 150;
+const WHY_SAMPLE_GAP_MS: u64 = 150;
 /// Columns of a command line.
-const COMMAND: usize = 160;
+const COMMAND_COLUMNS: usize = 160;
 
 /// What there is to look at.
 #[derive(Debug)]
-pub(crate) struct Scene<'k> {
+pub(crate) struct TaskContext<'k> {
     pub(crate) root: &'k StateDir,
     pub(crate) dir: &'k TaskDir,
     pub(crate) state: &'k TaskState,
     pub(crate) pump: &'k Pump,
-    pub(crate) kin: &'k Kin,
+    pub(crate) tree: &'k ProcessTree,
 }
 
 /// What is to be done about what was seen.
 #[derive(Debug)]
-pub(crate) enum Look {
+pub(crate) enum StallCheck {
     /// It was not time to look.
-    NotYet,
+    NotDue,
     /// Nothing.
-    Nothing,
+    NoStall,
     /// Those who asked are to be told.
     Answer(Box<Evidence>),
     /// It is to be put on record.
@@ -55,46 +55,53 @@ pub(crate) enum Look {
 
 /// The watch and what it has seen.
 #[derive(Debug)]
-pub(crate) struct Stall {
+pub(crate) struct StallWatch {
     watch: SilenceWatch,
     /// What siding gave the task, once it was looked up.
-    given: Option<KnownFds>,
-    before: Option<TaskSample>,
+    known_fds: Option<KnownFds>,
+    previous: Option<TaskSample>,
     /// What was found last, and when it was first seen to be so.
-    held: Option<(Key, MonotonicMs)>,
+    last_finding: Option<(StallKey, MonotonicMs)>,
     /// First sample for those who asked.
-    asked: Option<TaskSample>,
+    why_sample: Option<TaskSample>,
     /// What the processes of the last sample use, for the meter.
-    uses: Option<Vec<ProcessUsage>>,
+    usage: Option<Vec<ProcessUsage>>,
 }
 
-type Key = (WhyVerdict, Option<WaitingOn>, Option<i32>);
+type StallKey = (WhyVerdict, Option<WaitingOn>, Option<i32>);
 
-impl Stall {
+impl StallWatch {
     /// Begins to watch a task that has written so much.
     pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
-        let is_told = state.stall.as_ref().is_some_and(|told| told.output_bytes >= written);
-        let watch = SilenceWatch::new(state.spec.stall_after_ms, now, is_told);
-        Self { watch, given: None, before: None, held: None, asked: None, uses: None }
+        let is_recorded = state.stall.as_ref().is_some_and(|told| told.output_bytes >= written);
+        let watch = SilenceWatch::new(state.spec.stall_after_ms, now, is_recorded);
+        Self {
+            watch,
+            known_fds: None,
+            previous: None,
+            last_finding: None,
+            why_sample: None,
+            usage: None,
+        }
     }
 
     /// Notes that the task has written.
-    pub(crate) fn wrote(&mut self, now: MonotonicMs) {
+    pub(crate) fn on_output(&mut self, now: MonotonicMs) {
         self.watch.record_output(now);
-        self.before = None;
-        self.held = None;
+        self.previous = None;
+        self.last_finding = None;
     }
 
     /// Notes that the task was given input.
-    fn was_given(&mut self, now: MonotonicMs) {
+    fn on_input(&mut self, now: MonotonicMs) {
         self.watch.record_input(now);
-        self.before = None;
-        self.held = None;
+        self.previous = None;
+        self.last_finding = None;
     }
 
     /// Returns when to come back to [`Self::look`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
-        let asked = self.asked.as_ref().map(|first| first.taken_at.plus_ms(ASKED_GAP_MS));
+        let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
         // What lingers is silent by nature, and what is being ended has been told.
         let runs = matches!(state.lifecycle.phase(), Phase::Running { .. });
         let watch = if runs { self.watch.wake_at() } else { None };
@@ -102,50 +109,52 @@ impl Stall {
     }
 
     /// Looks for somebody who asks. The answer comes from [`Self::look`].
-    pub(crate) fn ask(&mut self, scene: &Scene<'_>) {
-        if self.asked.is_none() {
-            self.asked = Some(self.sample(scene));
+    pub(crate) fn request_evidence(&mut self, context: &TaskContext<'_>) {
+        if self.why_sample.is_none() {
+            self.why_sample = Some(self.sample(context));
         }
     }
 
     /// Returns what the processes of a sample that was just taken use, once.
-    pub(crate) const fn take_uses(&mut self) -> Option<Vec<ProcessUsage>> {
-        self.uses.take()
+    pub(crate) const fn take_usage(&mut self) -> Option<Vec<ProcessUsage>> {
+        self.usage.take()
     }
 
     /// Looks, when it is time to. `wanted` is what the meter needs of it.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
-        scene: &Scene<'_>,
+        context: &TaskContext<'_>,
         wanted: UsageFields,
         now: MonotonicMs,
-    ) -> Look {
-        if self.wake_at(scene.state).is_none_or(|at| now < at) {
-            return Look::NotYet;
+    ) -> StallCheck {
+        if self.wake_at(context.state).is_none_or(|at| now < at) {
+            return StallCheck::NotDue;
         }
-        let sample = self.sample_again(scene);
-        self.uses = Some(probe::usage_from_sample(&sample, wanted));
+        let sample = self.resample(context);
+        self.usage = Some(probe::usage_from_sample(&sample, wanted));
         if let Some(first) =
-            self.asked.take_if(|first| now.ms_since(first.taken_at) >= ASKED_GAP_MS)
+            self.why_sample.take_if(|first| now.ms_since(first.taken_at) >= WHY_SAMPLE_GAP_MS)
         {
-            let tail = scene.tail();
-            let judged = scene.judge(&first, &sample, &tail);
-            self.hold(judged.dedup_key(), first.taken_at);
-            return Look::Answer(Box::new(self.evidence(scene, &sample, judged, tail, now)));
+            let tail = context.read_tail();
+            let judged = context.judge(&first, &sample, &tail);
+            self.track_since(judged.dedup_key(), first.taken_at);
+            return StallCheck::Answer(Box::new(
+                self.build_evidence(context, &sample, judged, tail, now),
+            ));
         }
-        let Some(first) = self.before.take() else {
+        let Some(first) = self.previous.take() else {
             let first_found = if is_suspicious(&sample) {
                 SampleResult::Suspicious
             } else {
                 SampleResult::Inconclusive
             };
-            let _one_sample_proves_nothing = self.watch.record_sample(now, first_found);
-            self.before = Some(sample);
-            return Look::Nothing;
+            let _recorded_anyway = self.watch.record_sample(now, first_found);
+            self.previous = Some(sample);
+            return StallCheck::NoStall;
         };
-        let tail = scene.tail();
-        let judged = scene.judge(&first, &sample, &tail);
-        let since = self.hold(judged.dedup_key(), first.taken_at);
+        let tail = context.read_tail();
+        let judged = context.judge(&first, &sample, &tail);
+        let since = self.track_since(judged.dedup_key(), first.taken_at);
         let found = if judged.is_urgent() {
             SampleResult::Certain { since }
         } else if is_suspicious(&sample) && !is_suspicious(&first) {
@@ -154,84 +163,87 @@ impl Stall {
             SampleResult::Inconclusive
         };
         if self.watch.record_sample(now, found) {
-            let evidence = self.evidence(scene, &sample, judged, tail, now);
-            let output_bytes = scene.pump.bytes();
-            return Look::Stalled(Box::new(StallRecord { at: now, output_bytes, evidence }));
+            let evidence = self.build_evidence(context, &sample, judged, tail, now);
+            let output_bytes = context.pump.bytes();
+            return StallCheck::Stalled(Box::new(StallRecord { at: now, output_bytes, evidence }));
         }
-        self.before = Some(sample);
-        Look::Nothing
+        self.previous = Some(sample);
+        StallCheck::NoStall
     }
 
     /// Looks again, at as little as there is to see.
-    fn sample_again(&mut self, scene: &Scene<'_>) -> TaskSample {
-        let before = self.before.as_ref().filter(|_| !scene.kin.are_strays());
-        before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(scene))
+    fn resample(&mut self, context: &TaskContext<'_>) -> TaskSample {
+        let before = self.previous.as_ref().filter(|_| !context.tree.is_discovered());
+        before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(context))
     }
 
-    fn sample(&mut self, scene: &Scene<'_>) -> TaskSample {
-        scene.sample(self.given.get_or_insert_with(|| KnownFds::from_task_dir(scene.dir)))
+    fn sample(&mut self, context: &TaskContext<'_>) -> TaskSample {
+        context.sample(self.known_fds.get_or_insert_with(|| KnownFds::from_task_dir(context.dir)))
     }
 
     /// Notes what was found; returns since when it is so.
-    fn hold(&mut self, key: Key, at: MonotonicMs) -> MonotonicMs {
-        let since = match &self.held {
+    fn track_since(&mut self, key: StallKey, at: MonotonicMs) -> MonotonicMs {
+        let since = match &self.last_finding {
             Some((held, since)) if *held == key => *since,
             Some(_) | None => at,
         };
-        self.held = Some((key, since));
+        self.last_finding = Some((key, since));
         since
     }
 
-    fn evidence(
+    fn build_evidence(
         &self,
-        scene: &Scene<'_>,
+        context: &TaskContext<'_>,
         sample: &TaskSample,
         judged: Diagnosis,
         tail: OutputTail,
         now: MonotonicMs,
     ) -> Evidence {
-        let spec = &scene.state.spec;
+        let spec = &context.state.spec;
         Evidence {
             verdict: judged.verdict,
             waiting_on: judged.waiting_on,
             certainty: judged.certainty,
-            since_ms: self.held.map_or(0, |(_, since)| now.ms_since(since)),
+            since_ms: self.last_finding.map_or(0, |(_, since)| now.ms_since(since)),
             silent_ms: self.watch.silent_ms(now),
             cpu_permille: judged.cpu_permille,
-            chain: probe::explain_chain(sample, &judged, &|pid| scene.command(pid)),
+            chain: probe::explain_chain(sample, &judged, &|pid| context.command_of(pid)),
             tail: tail.line,
             advice: judged.advice(spec.task_id, spec.stdin),
         }
     }
 }
 
-impl Scene<'_> {
-    fn sample(&self, given: &KnownFds) -> TaskSample {
+impl TaskContext<'_> {
+    fn sample(&self, known_fds: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
-        if self.kin.are_strays() {
-            let mut members = self.kin.numbers(self.root, self.state);
+        if self.tree.is_discovered() {
+            let mut members = self.tree.member_pids(self.root, self.state);
             if self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some()) {
-                members = command_alone(members);
+                members = command_processes(members);
             }
-            return probe::sample_processes(given, &members);
+            return probe::sample_processes(known_fds, &members);
         }
-        probe::sample_descendants(given, own_pid(), |pid, status| {
+        probe::sample_descendants(known_fds, current_pid(), |pid, status| {
             tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)
         })
     }
 
     /// Looks at what the processes use, and not at what they do.
-    pub(crate) fn uses(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
+    pub(crate) fn sample_usage(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
-        if self.kin.are_strays() {
-            return probe::usage_of_processes(&self.kin.numbers(self.root, self.state), wanted);
+        if self.tree.is_discovered() {
+            return probe::usage_of_processes(
+                &self.tree.member_pids(self.root, self.state),
+                wanted,
+            );
         }
-        probe::usage_of_descendants(own_pid(), wanted, |pid, status| {
+        probe::usage_of_descendants(current_pid(), wanted, |pid, status| {
             tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)
         })
     }
 
-    fn tail(&self) -> OutputTail {
+    fn read_tail(&self) -> OutputTail {
         OutputTail::from_bytes(&self.pump.tail(MAX_TAIL_BYTES))
     }
 
@@ -239,47 +251,47 @@ impl Scene<'_> {
         diagnose(first, second, tail)
     }
 
-    fn leader(&self) -> Option<i32> {
+    fn live_leader(&self) -> Option<i32> {
         let lives = self.state.leader_end.is_none();
         self.state.leader.filter(|_| lives).map(LeaderRef::pid)
     }
 
-    pub(crate) fn command(&self, pid: i32) -> String {
+    pub(crate) fn command_of(&self, pid: i32) -> String {
         // The leader's own arguments are siding's constant text; it runs what was asked for.
-        if self.leader() == Some(pid) {
-            text::one_line(&self.state.spec.command_text(), COMMAND)
+        if self.live_leader() == Some(pid) {
+            text::one_line(&self.state.spec.command_text(), COMMAND_COLUMNS)
         } else {
             tree::command_for_report(pid)
         }
     }
 }
 
-impl Keeper {
+impl TaskSupervisor {
     /// Looks at the processes when they have been silent for long, or somebody asked. Returns whether
     /// it was time to.
-    pub(crate) fn look_for_a_stall(&mut self, now: MonotonicMs) -> bool {
-        let Self { root, dir, state, pump, kin, .. } = self;
-        let scene = Scene { root, dir, state, pump, kin };
-        match self.stall.look(&scene, self.meter.wanted(now), now) {
-            Look::NotYet => return false,
-            Look::Nothing => {}
-            Look::Answer(evidence) => self.callers.tell_evidence(*evidence),
+    pub(crate) fn check_stall(&mut self, now: MonotonicMs) -> bool {
+        let Self { root, dir, state, pump, tree, .. } = self;
+        let context = TaskContext { root, dir, state, pump, tree };
+        match self.stall.check(&context, self.resource_monitor.required_usage(now), now) {
+            StallCheck::NotDue => return false,
+            StallCheck::NoStall => {}
+            StallCheck::Answer(evidence) => self.clients.send_evidence(*evidence),
             // The last room on a full disk is for the end.
-            Look::Stalled(_) if !self.log.has_room() => {}
-            Look::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
+            StallCheck::Stalled(_) if !self.journal.has_room() => {}
+            StallCheck::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
         }
         true
     }
 
     /// Notes that somebody has written to the task's input: it was answered.
-    pub(crate) fn input_written(&mut self) {
+    pub(crate) fn on_input_written(&mut self) {
         let now = clock::monotonic_now();
-        self.stall.was_given(now);
-        self.resume(now);
+        self.stall.on_input(now);
+        self.record_resumed(now);
     }
 
     /// Puts on record that a stall is over, where one is on record.
-    pub(crate) fn resume(&mut self, at: MonotonicMs) {
+    pub(crate) fn record_resumed(&mut self, at: MonotonicMs) {
         if self.state.stall.is_some() && self.state.may_resume() {
             self.record(vec![Record::Resumed { at }]);
         }

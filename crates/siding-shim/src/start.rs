@@ -28,78 +28,78 @@ use siding_model::record::{AcceptedTask, Record, format_for};
 use siding_model::signal::Signal;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
-use crate::callers::{Caller, Callers};
+use crate::clients::{Client, Clients};
 use crate::deadline::DeadlineNotice;
-use crate::direct::Direct;
-use crate::egress::Egress;
-use crate::ending::Ending;
-use crate::keeper::Keeper;
-use crate::kin::Kin;
+use crate::event_loop::TaskSet;
+use crate::failpoints;
+use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
-use crate::log::Log;
-use crate::meter::Meter;
-use crate::monitor::Told;
-use crate::pause;
+use crate::line_monitor::LineMonitor;
+use crate::process_tree::ProcessTree;
+use crate::proxy_handle::ProxyHandle;
 use crate::pump::Pump;
-use crate::ready::Awaited;
-use crate::rounds::Kept;
-use crate::script::{Reporter, Script, move_high};
-use crate::stall::Stall;
+use crate::readiness::ReadinessProbe;
+use crate::resource_monitor::ResourceMonitor;
+use crate::shell_bypass::DirectExec;
+use crate::shell_command::{LeaderReporter, ShellCommand, move_high};
+use crate::stall::StallWatch;
+use crate::task_supervisor::TaskSupervisor;
+use crate::tree_kill::TreeKill;
 
 /// Where programs are looked for when the environment does not say (as glibc's execvp does).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A step of the start that failed, for whoever started the shim.
 #[derive(Debug)]
-pub(crate) struct CannotStart {
+pub(crate) struct StartError {
     doing: &'static str,
     source: io::Error,
 }
 
-impl fmt::Display for CannotStart {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {}: {}", self.doing, self.source)
     }
 }
 
-impl CannotStart {
+impl StartError {
     /// Returns what the starter is told.
-    pub(crate) fn message(&self) -> ShimMessage {
+    pub(crate) fn to_message(&self) -> ShimMessage {
         let errno = self.source.raw_os_error().unwrap_or(0);
         ShimMessage::CannotStart { doing: self.to_string(), errno }
     }
 }
 
 /// Names the step for an error.
-pub(crate) fn when(doing: &'static str) -> impl Fn(io::Error) -> CannotStart {
-    move |source| CannotStart { doing, source }
+pub(crate) fn failed_to(doing: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError { doing, source }
 }
 
 /// A process that has become a keeper and waits for what to keep.
 #[derive(Debug)]
-pub(crate) struct Ready(Result<Readied, CannotStart>);
+pub(crate) struct PreparedShim(Result<ShimResources, StartError>);
 
 /// What it has then.
 #[derive(Debug)]
-struct Readied {
-    own: ProcRef,
+struct ShimResources {
+    self_process: ProcRef,
     boot: BootId,
     signals: SignalFd,
     cgroup: Option<cgroup::OwnCgroup>,
     title: Option<ProcessTitle>,
 }
 
-impl Ready {
+impl PreparedShim {
     /// Does everything that can be done before the task is known.
-    pub(crate) fn make() -> Self {
-        Self(Self::try_make())
+    pub(crate) fn prepare() -> Self {
+        Self(Self::try_prepare())
     }
 
-    fn try_make() -> Result<Readied, CannotStart> {
+    fn try_prepare() -> Result<ShimResources, StartError> {
         process::set_name(launch::SHIM_NAME);
-        process::become_subreaper().map_err(when("become a subreaper"))?;
+        process::become_subreaper().map_err(failed_to("become a subreaper"))?;
         // Without it a stop would reach too little, which must be found out before anything runs.
-        pidfd::probe().map_err(when("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
+        pidfd::probe().map_err(failed_to("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
         // The last two come of limits that the starter has set (`ulimit -f`, `-t`): they are the
         // task's. A write of the shim beyond one fails then, and is told as on a full disk.
         let watched = [
@@ -111,45 +111,45 @@ impl Ready {
             Signal::XFSZ,
             Signal::XCPU,
         ];
-        let signals = SignalFd::block(&watched).map_err(when("listen to signals"))?;
+        let signals = SignalFd::block(&watched).map_err(failed_to("listen to signals"))?;
         // The directory it was started in may be unmounted or removed; the task has its own.
-        let _stays = std::env::set_current_dir("/");
-        let own = procfs::self_ref()
-            .ok_or_else(|| when("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
-        let boot = procfs::boot_id().map_err(when("read the boot id"))?;
+        let _best_effort = std::env::set_current_dir("/");
+        let self_process = procfs::self_ref()
+            .ok_or_else(|| failed_to("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
+        let boot = procfs::boot_id().map_err(failed_to("read the boot id"))?;
         // Before it has a mark of its own: the shim of a task inside a task must not end with that
         // task's group.
         let cgroup = cgroup::OwnCgroup::find();
-        let _spared_there = cgroup.as_ref().map(cgroup::OwnCgroup::leave_task_group);
-        Ok(Readied { own, boot, signals, cgroup, title: ProcessTitle::find() })
+        let _best_effort = cgroup.as_ref().map(cgroup::OwnCgroup::leave_task_group);
+        Ok(ShimResources { self_process, boot, signals, cgroup, title: ProcessTitle::find() })
     }
 }
 
 /// What a shim has for a task when it begins.
 #[derive(Debug)]
-pub(crate) struct Setting {
+pub(crate) struct TaskDirs {
     pub(crate) root: StateDir,
     pub(crate) dir: TaskDir,
-    pub(crate) own: ProcRef,
-    pub(crate) memory: OwnedFd,
+    pub(crate) self_process: ProcRef,
+    pub(crate) payload: OwnedFd,
 }
 
 /// A process that keeps tasks.
 #[derive(Debug)]
 pub(crate) struct Shim {
-    pub(crate) own: ProcRef,
+    pub(crate) self_process: ProcRef,
     pub(crate) signals: SignalFd,
     pub(crate) boot: BootId,
     /// Whether the task's processes can be marked.
-    marked: bool,
+    can_mark: bool,
     /// The control group of whoever started this shim.
     cgroup: Option<cgroup::OwnCgroup>,
 }
 
 impl Shim {
     /// Becomes the keeper of this task, maybe among others.
-    pub(crate) fn of(id: TaskId, ready: Ready) -> Result<Self, CannotStart> {
-        let Readied { own, boot, signals, cgroup, title } = ready.0?;
+    pub(crate) fn for_task(id: TaskId, ready: PreparedShim) -> Result<Self, StartError> {
+        let ShimResources { self_process, boot, signals, cgroup, title } = ready.0?;
         // The shim of a task inside a task would else be taken for one of the outer task's
         // processes. A rescuer inside a task may have to go without (a mark can only be lowered),
         // and is known by its title and the journal.
@@ -157,29 +157,29 @@ impl Shim {
         if let Some(title) = title {
             title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
         }
-        Ok(Self { own, signals, boot, marked, cgroup })
+        Ok(Self { self_process, signals, boot, can_mark: marked, cgroup })
     }
 
     /// Takes over the directories of a task.
-    pub(crate) fn settle(&self, id: TaskId, handed: ShimFds) -> Setting {
+    pub(crate) fn open_dirs(&self, id: TaskId, handed: ShimFds) -> TaskDirs {
         let root = StateDir::from_fd(PathBuf::new(), handed.root);
         let dir = TaskDir::from_fd(id, handed.dir, handed.runtime_dir);
-        Setting { root, dir, own: self.own, memory: handed.memfd }
+        TaskDirs { root, dir, self_process: self.self_process, payload: handed.memfd }
     }
 }
 
 /// Starts a new task.
 pub(crate) fn run(
     id: TaskId,
-    ready: Ready,
+    ready: PreparedShim,
     handed: ShimFds,
     starter: OwnedFd,
-) -> Result<Kept, CannotStart> {
-    let mut starter = Caller::starter(starter);
-    match begin(id, ready, handed) {
-        Ok(begun) => Ok(begun.run(starter)),
+) -> Result<TaskSet, StartError> {
+    let mut starter = Client::starter(starter);
+    match prepare_task(id, ready, handed) {
+        Ok(prepared) => Ok(prepared.start(starter)),
         Err(error) => {
-            starter.tell(&error.message());
+            starter.send_message(&error.to_message());
             Err(error)
         }
     }
@@ -187,114 +187,126 @@ pub(crate) fn run(
 
 /// A task that is on record and has all it needs, but no process.
 #[derive(Debug)]
-struct Begun {
+struct PreparedTask {
     shim: Shim,
-    setting: Setting,
+    dirs: TaskDirs,
     state: TaskState,
     environment: Vec<CString>,
-    log: Log,
+    journal: JournalWriter,
     pump: Pump,
-    awaited: Awaited,
+    readiness_probe: ReadinessProbe,
     listener: OwnedFd,
-    plumbing: Plumbing,
+    pipes: StdioPipes,
     /// Socket to the task's proxy, where it has one.
     proxy: Option<OwnedFd>,
     /// Descriptors that the start of the leader will need for a moment.
-    spare: Vec<OwnedFd>,
+    spare_fds: Vec<OwnedFd>,
 }
 
 /// Most descriptors open at once while the leader is started: its directory, its control group, its
 /// confinement, its command's text twice, a file of /proc.
-const SPARE: usize = 6;
+const SPARE_FDS: usize = 6;
 
 /// What the leader gets.
 #[derive(Debug)]
-struct Plumbing {
+struct StdioPipes {
     stdin: OwnedFd,
     /// The task's end of the output FIFO, both for its 1 and its 2.
     stdout: OwnedFd,
     /// A read end that the task holds itself, so that it never gets SIGPIPE when the shim dies.
-    keeper: OwnedFd,
+    fifo_keepalive: OwnedFd,
     /// The shim's hold on the task's input.
-    input: Option<OwnedFd>,
+    input_writer: Option<OwnedFd>,
 }
 
-fn begin(id: TaskId, ready: Ready, mut handed: ShimFds) -> Result<Begun, CannotStart> {
-    let shim = Shim::of(id, ready)?;
+fn prepare_task(
+    id: TaskId,
+    ready: PreparedShim,
+    mut handed: ShimFds,
+) -> Result<PreparedTask, StartError> {
+    let shim = Shim::for_task(id, ready)?;
     let proxy = handed.proxy.take();
-    let setting = shim.settle(id, handed);
+    let dirs = shim.open_dirs(id, handed);
     let TaskPayload { spec, environment } =
-        TaskPayload::read(&setting.memory).map_err(when("read the specification"))?;
-    pause::plan(&environment);
-    pause::at("begun");
-    let dir = setting.dir.as_fd();
+        TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
+    failpoints::arm_from_task_environment(&environment);
+    failpoints::stop_at("begun");
+    let dir = dirs.dir.as_fd();
     let accepted = AcceptedTask {
         format: format_for(&spec, None),
         boot: shim.boot.clone(),
         at: clock::monotonic_now(),
         wall: clock::unix_now(),
-        shim: shim.own,
+        shim: shim.self_process,
         cgroup: shim.cgroup.as_ref().and_then(|own| own.group_for(id, spec.limits.memory > 0)),
         adopted: None,
         spec,
     };
-    let place = setting.dir.endpoint_dir().map_err(when("find its place"))?;
-    let plumbing = Plumbing::lay(place, accepted.spec.stdin)?;
-    let store = when("create the output file");
-    let file =
-        file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew).map_err(&store)?;
-    let fifo =
-        file::open_at(place, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite).map_err(&store)?;
-    let mut pump =
-        Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail).map_err(&store)?;
-    pump.tell(Told::new(&accepted.spec).map_err(when("read the monitor's pattern"))?);
-    let listener =
-        unix_socket::listen(place, shim_client::SOCKET_NAME).map_err(when("listen for callers"))?;
-    let spare = (0..SPARE).map(|_| descriptor::duplicate_from(&plumbing.stdin, 0));
-    let spare = spare.collect::<io::Result<_>>().map_err(when("keep descriptors at hand"))?;
-    let mut journal = JournalFile::create(dir).map_err(when("create the journal"))?;
+    let runtime_dir = dirs.dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    let pipes = StdioPipes::create(runtime_dir, accepted.spec.stdin)?;
+    let output_error = failed_to("create the output file");
+    let file = file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
+        .map_err(&output_error)?;
+    let fifo = file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
+        .map_err(&output_error)?;
+    let mut pump = Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail)
+        .map_err(&output_error)?;
+    pump.set_line_monitor(
+        LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
+    );
+    let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+        .map_err(failed_to("listen for callers"))?;
+    let duplicates = (0..SPARE_FDS).map(|_| descriptor::duplicate_from(&pipes.stdin, 0));
+    let spare_fds =
+        duplicates.collect::<io::Result<_>>().map_err(failed_to("keep descriptors at hand"))?;
+    let mut journal = JournalFile::create(dir).map_err(failed_to("create the journal"))?;
     let state = TaskState::new(accepted.clone());
-    let awaited = Awaited::new(&state).map_err(when("read what it waits for"))?;
-    journal.append(&[Record::Accepted(Box::new(accepted))]).map_err(when("write the journal"))?;
-    pause::at("accepted");
-    let log = Log::new(journal);
-    Ok(Begun {
+    let readiness_probe =
+        ReadinessProbe::new(&state).map_err(failed_to("read what it waits for"))?;
+    journal
+        .append(&[Record::Accepted(Box::new(accepted))])
+        .map_err(failed_to("write the journal"))?;
+    failpoints::stop_at("accepted");
+    let journal_writer = JournalWriter::new(journal);
+    Ok(PreparedTask {
         shim,
-        setting,
+        dirs,
         state,
         environment,
-        log,
+        journal: journal_writer,
         pump,
-        awaited,
+        readiness_probe,
         listener,
-        plumbing,
+        pipes,
         proxy,
-        spare,
+        spare_fds,
     })
 }
 
-impl Plumbing {
-    fn lay(dir: impl AsFd, stdin: StdinMode) -> Result<Self, CannotStart> {
+impl StdioPipes {
+    fn create(dir: impl AsFd, stdin: StdinMode) -> Result<Self, StartError> {
         let dir = dir.as_fd();
-        let fifo = when("create the output FIFO");
-        file::create_fifo(dir, output::OUTPUT_FIFO).map_err(&fifo)?;
-        let keeper = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::Read)
+        let fifo_error = failed_to("create the output FIFO");
+        file::create_fifo(dir, output::OUTPUT_FIFO).map_err(&fifo_error)?;
+        let fifo_keepalive = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::Read)
             .and_then(move_high)
-            .map_err(&fifo)?;
+            .map_err(&fifo_error)?;
         let stdout = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::FifoWrite)
             .and_then(|fd| {
                 file::set_blocking(&fd)?;
                 Ok(fd)
             })
-            .map_err(&fifo)?;
+            .map_err(&fifo_error)?;
         let (stdin, input) = match stdin {
-            StdinMode::Null => (file::open_null().map_err(when("open /dev/null"))?, None),
-            StdinMode::Pipe => Self::input(dir).map_err(when("create the input FIFO"))?,
+            StdinMode::Null => (file::open_null().map_err(failed_to("open /dev/null"))?, None),
+            StdinMode::Pipe => {
+                Self::create_input(dir).map_err(failed_to("create the input FIFO"))?
+            }
         };
-        Ok(Self { stdin, stdout, keeper, input })
+        Ok(Self { stdin, stdout, fifo_keepalive, input_writer: input })
     }
 
-    fn input(dir: impl AsFd) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+    fn create_input(dir: impl AsFd) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
         file::create_fifo(&dir, output::INPUT_FIFO)?;
         let read = file::open_at(&dir, output::INPUT_FIFO, file::OpenMode::Read)?;
         let write = file::open_at(&dir, output::INPUT_FIFO, file::OpenMode::FifoWrite)?;
@@ -303,62 +315,62 @@ impl Plumbing {
     }
 }
 
-impl Begun {
-    fn run(self, starter: Caller) -> Kept {
+impl PreparedTask {
+    fn start(self, starter: Client) -> TaskSet {
         let Self {
             shim,
-            setting,
+            dirs,
             state,
             environment,
-            log,
+            journal: log,
             pump,
-            awaited,
+            readiness_probe,
             listener,
-            plumbing,
+            pipes,
             proxy,
-            spare,
+            spare_fds,
         } = self;
-        pause::at("ready");
-        drop(spare);
-        let started = start_leader(&state, &environment, &plumbing, proxy.as_ref(), shim.marked);
+        failpoints::stop_at("ready");
+        drop(spare_fds);
+        let started = start_leader(&state, &environment, &pipes, proxy.as_ref(), shim.can_mark);
         drop(environment);
-        pause::at("spawned");
+        failpoints::stop_at("spawned");
         let (event, reporter) = match started {
             Ok((leader, reporter)) => (TaskEvent::Spawned { leader }, reporter),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(0);
-                let error = reason(&state.spec, &error);
-                (TaskEvent::SpawnFailed { error, errno }, Reporter::Silent)
+                let error = format_spawn_error(&state.spec, &error);
+                (TaskEvent::SpawnFailed { error, errno }, LeaderReporter::Silent)
             }
         };
         let leader = if let TaskEvent::Spawned { leader } = &event { Some(*leader) } else { None };
-        let lease = Lease::take(&setting.root, &state.spec);
-        let stall = Stall::new(&state, pump.bytes(), clock::monotonic_now());
-        let meter = Meter::new(&state, pump.bytes(), clock::monotonic_now());
-        let mut keeper = Keeper {
-            root: setting.root,
-            dir: setting.dir,
+        let lease = Lease::acquire(&dirs.root, &state.spec);
+        let stall = StallWatch::new(&state, pump.bytes(), clock::monotonic_now());
+        let resource_monitor = ResourceMonitor::new(&state, pump.bytes(), clock::monotonic_now());
+        let mut supervisor = TaskSupervisor {
+            root: dirs.root,
+            dir: dirs.dir,
             state,
-            log,
+            journal: log,
             pump,
-            kin: Kin::below(leader),
-            callers: Callers::new(starter),
+            tree: ProcessTree::from_descendants(leader),
+            clients: Clients::new(starter),
             listener,
             lease,
             reporter,
-            input: plumbing.input,
-            egress: Egress::new(proxy),
-            ending: Ending::default(),
+            input: pipes.input_writer,
+            proxy: ProxyHandle::new(proxy),
+            tree_kill: TreeKill::default(),
             stall,
-            meter,
-            awaited,
+            resource_monitor,
+            readiness_probe,
             deadline_notice: DeadlineNotice::default(),
         };
         // The task has its own copies; the shim's would keep its input and output open.
-        drop((plumbing.stdin, plumbing.stdout, plumbing.keeper));
-        keeper.happen(&event);
-        pause::at("running");
-        Kept::new(vec![keeper], shim.signals)
+        drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));
+        supervisor.handle_event(&event);
+        failpoints::stop_at("running");
+        TaskSet::new(vec![supervisor], shim.signals)
     }
 }
 
@@ -366,10 +378,10 @@ impl Begun {
 fn start_leader(
     task: &TaskState,
     environment: &[CString],
-    plumbing: &Plumbing,
+    pipes: &StdioPipes,
     proxy: Option<&OwnedFd>,
     marked: bool,
-) -> io::Result<(LeaderRef, Reporter)> {
+) -> io::Result<(LeaderRef, LeaderReporter)> {
     let spec = &task.spec;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
@@ -377,22 +389,22 @@ fn start_leader(
     // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
     let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
     if let Some(group) = &group {
-        hold_memory(spec, group.as_fd());
+        set_memory_limit(spec, group.as_fd());
     }
     let confinement =
         net_policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
     let start = |program: &Program,
                  environment: &[CString],
-                 script: Option<&Script>|
+                 script: Option<&ShellCommand>|
      -> io::Result<LeaderRef> {
-        let mut kept = vec![plumbing.keeper.as_fd()];
-        kept.extend(script.map(Script::descriptor));
+        let mut inherited = vec![pipes.fifo_keepalive.as_fd()];
+        inherited.extend(script.map(ShellCommand::descriptor));
         let pid = spawn::spawn_leader(&Leader {
             program,
             environment,
             cwd: cwd.as_fd(),
-            stdio: [plumbing.stdin.as_fd(), plumbing.stdout.as_fd(), plumbing.stdout.as_fd()],
-            inherited_fds: &kept,
+            stdio: [pipes.stdin.as_fd(), pipes.stdout.as_fd(), pipes.stdout.as_fd()],
+            inherited_fds: &inherited,
             birthmark: marked.then(|| spec.task_id.birthmark()),
             cgroup: group.as_ref().map(AsFd::as_fd),
             net_sandbox: confinement.as_ref(),
@@ -400,11 +412,11 @@ fn start_leader(
         // It is there, as a child that was not reaped yet; /proc may all the same not show it.
         Ok(procfs::identify(pid).map_or(LeaderRef::Unidentified { pid }, LeaderRef::from))
     };
-    if let Some(Direct { path, argv, environment }) = Direct::of(spec, environment) {
+    if let Some(DirectExec { path, argv, environment }) = DirectExec::for_task(spec, environment) {
         let program = Program::at_path(&path, &argv).map_err(io::Error::other)?;
         // What cannot be executed after all is bash's to run or to complain about.
         if let Ok(leader) = start(&program, &environment, None) {
-            return Ok((leader, Reporter::Direct));
+            return Ok((leader, LeaderReporter::Direct));
         }
     }
     let path = environment.iter().find_map(|variable| variable.to_bytes().strip_prefix(b"PATH="));
@@ -412,28 +424,28 @@ fn start_leader(
     let program = |argv: &[String]| Program::new(argv, path).map_err(io::Error::other);
     match &spec.command {
         TaskCommand::Shell { text, shell } => {
-            let script = Script::new(text)?;
+            let script = ShellCommand::new(text)?;
             let program = program(&script.argv(shell, text))?;
             let leader = start(&program, environment, Some(&script))?;
-            Ok((leader, Reporter::Script(script)))
+            Ok((leader, LeaderReporter::Shell(script)))
         }
         TaskCommand::Argv { argv } => {
-            Ok((start(&program(argv)?, environment, None)?, Reporter::Silent))
+            Ok((start(&program(argv)?, environment, None)?, LeaderReporter::Silent))
         }
     }
 }
 
 /// Lets the kernel hold the limit on memory of a task that is to be stopped at it, where the task's
 /// group can. Else, and where that fails, its use is watched.
-fn hold_memory(spec: &TaskSpec, group: BorrowedFd<'_>) {
+fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
     if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
-        let _watched =
+        let _best_effort =
             cgroup::GroupMemory::at_dir(group).map(|memory| memory.set_limit(spec.limits.memory));
     }
 }
 
 /// Returns why nothing was started, with the file it is about.
-fn reason(spec: &TaskSpec, error: &io::Error) -> String {
+fn format_spawn_error(spec: &TaskSpec, error: &io::Error) -> String {
     // A custom error says it all; a bare one is about the program.
     if error.raw_os_error().is_none() {
         return error.to_string();

@@ -12,21 +12,21 @@ use siding_model::advice::Dialect;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;
 
-use crate::receipt::Receipt;
+use crate::delivery::DeliveryAck;
 use crate::structured::StructuredAnswer;
 
 /// Columns of a message.
-const MESSAGE: usize = 2_000;
+const MESSAGE_COLUMNS: usize = 2_000;
 
 /// What a call comes to.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ToolAnswer {
     /// How things stand and what to do next, in siding's own words. Its lines are siding's.
-    pub said: Vec<String>,
+    pub lines: Vec<String>,
     /// What a task wrote, in a block of its own, so that no line of it can pass for siding's.
     pub output: Option<String>,
     /// What has become of other tasks, in a block of its own.
-    pub news: Option<String>,
+    pub notices: Option<String>,
     /// The fields of the tool's structured content beside those that repeat the text; `None` where
     /// there is only text.
     pub(crate) details: Option<Map<String, Value>>,
@@ -34,21 +34,21 @@ pub struct Answer {
     pub is_error: bool,
     /// The task that goes on although its caller would have waited, for callers with another way
     /// to wait.
-    pub goes_on: Option<TaskId>,
+    pub background_task: Option<TaskId>,
     /// What is noted when the client has it.
-    pub receipts: Vec<Receipt>,
+    pub delivery_acks: Vec<DeliveryAck>,
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Begins with a line of siding's own.
-    pub fn say(line: impl Into<String>) -> Self {
-        Self { said: vec![line.into()], ..Self::default() }
+    pub fn from_line(line: impl Into<String>) -> Self {
+        Self { lines: vec![line.into()], ..Self::default() }
     }
 
     /// Adds a line, where there is one.
     #[must_use]
-    pub fn and(mut self, line: Option<String>) -> Self {
-        self.said.extend(line);
+    pub fn with_line(mut self, line: Option<String>) -> Self {
+        self.lines.extend(line);
         self
     }
 
@@ -57,9 +57,9 @@ impl Answer {
     #[must_use]
     pub fn structured(&self) -> Option<Value> {
         let answer = StructuredAnswer {
-            message: self.said.join("\n"),
+            message: self.lines.join("\n"),
             output: self.output.clone().filter(|text| !text.is_empty()),
-            news: self.news.clone(),
+            news: self.notices.clone(),
             details: self.details.as_ref()?,
         };
         serde_json::to_value(answer).ok()
@@ -67,16 +67,16 @@ impl Answer {
 
     /// Returns the blocks of text that a model reads: siding's own words, what a task wrote, and news.
     #[must_use]
-    pub fn blocks(self) -> Vec<String> {
-        let said = self.said.join("\n");
+    pub fn into_text_blocks(self) -> Vec<String> {
+        let lines = self.lines.join("\n");
         let output = self.output.filter(|text| !text.is_empty());
-        [Some(said), output, self.news].into_iter().flatten().collect()
+        [Some(lines), output, self.notices].into_iter().flatten().collect()
     }
 }
 
 /// Why a call came to nothing, and what to do instead.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ToolError {
     /// The arguments are not what the tool takes.
     #[error("{0}")]
     Arguments(String),
@@ -114,20 +114,20 @@ pub enum Refusal {
     Cancelled,
 }
 
-impl Refusal {
+impl ToolError {
     /// Returns why, and what to do instead, in one line, in the words of `dialect`.
     #[must_use]
-    pub fn line(&self, dialect: Dialect) -> String {
+    pub fn format_line(&self, dialect: Dialect) -> String {
         // A message repeats what the caller gave, which may come from anywhere.
-        let text = one_line(&self.to_string(), MESSAGE);
-        match self.next(dialect) {
+        let text = one_line(&self.to_string(), MESSAGE_COLUMNS);
+        match self.advice(dialect) {
             Some(next) => format!("{text}; {next}"),
             None => text,
         }
     }
 
     /// Returns what to do instead.
-    fn next(&self, dialect: Dialect) -> Option<String> {
+    fn advice(&self, dialect: Dialect) -> Option<String> {
         match self {
             Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => {
                 Some(format!("{} shows the ids", dialect.format_tool("list")))

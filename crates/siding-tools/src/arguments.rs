@@ -9,47 +9,56 @@ use siding_model::text;
 use crate::schema;
 
 /// Columns of a wrong value that are shown.
-const SHOWN: usize = 60;
+const SHOWN_VALUE_COLUMNS: usize = 60;
 
 /// Reads the arguments of a tool. One that is null is one that was left out.
 ///
 /// # Errors
 ///
 /// What is wrong with them, for the model.
-pub fn read<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String> {
-    let schema = Value::Object(schema::of::<T>());
+pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String> {
+    let schema = Value::Object(schema::for_arguments::<T>());
     let none = Map::new();
     let fields = schema["properties"].as_object().unwrap_or(&none);
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut given = named(object(input)?, fields);
+    let mut given = normalize_names(into_object(input)?, fields);
     if let Some(name) = given.keys().find(|name| !fields.contains_key(*name)) {
-        let name = text::one_line(name, SHOWN);
+        let name = text::one_line(name, SHOWN_VALUE_COLUMNS);
         let known: Vec<String> = fields
             .iter()
             .map(|(name, field)| {
                 let must = if required.contains(&name.as_str()) { "" } else { "; may be left out" };
-                format!("`{name}` ({}{must})", allowed(field))
+                format!("`{name}` ({}{must})", describe_allowed(field))
             })
             .collect();
         return Err(format!("there is no argument `{name}`; there are {}", known.join(", ")));
     }
     if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
         let field = &fields[*name];
-        return Err(format!("`{name}` is missing: {}{}", allowed(field), about(field)));
+        return Err(format!(
+            "`{name}` is missing: {}{}",
+            describe_allowed(field),
+            describe_purpose(field)
+        ));
     }
     for (name, value) in &mut given {
         let field = &fields[name];
-        *value = fit(std::mem::take(value), field).map_err(|wrong| {
-            format!("`{name}`: {} is not {}{}", shown(&wrong), allowed(field), about(field))
+        *value = coerce(std::mem::take(value), field).map_err(|wrong| {
+            format!(
+                "`{name}`: {} is not {}{}",
+                format_value(&wrong),
+                describe_allowed(field),
+                describe_purpose(field)
+            )
         })?;
     }
     serde_json::from_value(Value::Object(given.clone()))
-        .map_err(|why| refused::<T>(&given, &why.to_string()))
+        .map_err(|why| describe_type_error::<T>(&given, &why.to_string()))
 }
 
 /// Leaves out what is null, and takes one thing for a list of one: `id` where there is only `ids`.
-fn named(given: Map<String, Value>, fields: &Map<String, Value>) -> Map<String, Value> {
+fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Map<String, Value> {
     let given = given.into_iter().filter(|(_, value)| !value.is_null());
     let mut named: Map<String, Value> = given.collect();
     for (name, field) in fields {
@@ -66,7 +75,7 @@ fn named(given: Map<String, Value>, fields: &Map<String, Value>) -> Map<String, 
 }
 
 /// Says why a type does not take arguments that have the right shape.
-fn refused<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String {
+fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String {
     // The error does not say where it is: there, without which it would be another.
     let is_at_fault = |name: &&String| {
         let mut others = given.clone();
@@ -76,13 +85,13 @@ fn refused<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String
             .is_none_or(|other| other.to_string() != why)
     };
     match given.keys().find(is_at_fault) {
-        Some(name) => format!("`{name}`: {}: {why}", shown(&given[name])),
+        Some(name) => format!("`{name}`: {}: {why}", format_value(&given[name])),
         None => why.to_owned(),
     }
 }
 
 /// Takes the arguments as an object, also when they were written into a text.
-fn object(input: Value) -> Result<Map<String, Value>, String> {
+fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     let input = match input {
         Value::Null => return Ok(Map::new()),
         Value::String(text) if text.trim().is_empty() => return Ok(Map::new()),
@@ -97,14 +106,14 @@ fn object(input: Value) -> Result<Map<String, Value>, String> {
         | Value::String(_)
         | Value::Array(_)) => Err(format!(
             "the arguments are no JSON object but {}; perhaps the answer was cut: write less at once",
-            shown(&other)
+            format_value(&other)
         )),
     }
 }
 
 /// Makes of a value what its schema wants, where only that can be meant; else returns what does not
 /// fit.
-fn fit(value: Value, schema: &Value) -> Result<Value, Value> {
+fn coerce(value: Value, schema: &Value) -> Result<Value, Value> {
     let fitted = match (schema["type"].as_str().unwrap_or_default(), value) {
         ("string", Value::Number(number)) => Value::String(number.to_string()),
         ("string", Value::Bool(truth)) => Value::String(truth.to_string()),
@@ -113,21 +122,23 @@ fn fit(value: Value, schema: &Value) -> Result<Value, Value> {
             "false" => Value::Bool(false),
             _ => return Err(Value::String(text)),
         },
-        ("integer", value) => Value::Number(whole(&value).ok_or(value)?),
+        ("integer", value) => Value::Number(whole_number(&value).ok_or(value)?),
         ("number", Value::String(text)) => match text.trim().parse::<Number>() {
             Ok(number) => Value::Number(number),
             Err(_) => return Err(Value::String(text)),
         },
         ("array", Value::String(text)) => match serde_json::from_str(&text) {
-            Ok(Value::Array(items)) => each(items, &schema["items"])?,
-            _ => each(vec![Value::String(text)], &schema["items"])?,
+            Ok(Value::Array(items)) => coerce_items(items, &schema["items"])?,
+            _ => coerce_items(vec![Value::String(text)], &schema["items"])?,
         },
-        ("array", Value::Array(items)) => each(items, &schema["items"])?,
+        ("array", Value::Array(items)) => coerce_items(items, &schema["items"])?,
         ("object", Value::String(text)) => match serde_json::from_str(&text) {
-            Ok(Value::Object(fields)) => each_named(fields, &schema["additionalProperties"])?,
+            Ok(Value::Object(fields)) => coerce_fields(fields, &schema["additionalProperties"])?,
             _ => return Err(Value::String(text)),
         },
-        ("object", Value::Object(fields)) => each_named(fields, &schema["additionalProperties"])?,
+        ("object", Value::Object(fields)) => {
+            coerce_fields(fields, &schema["additionalProperties"])?
+        }
         (_, other) => other,
     };
     let is_right = match schema["type"].as_str() {
@@ -144,12 +155,12 @@ fn fit(value: Value, schema: &Value) -> Result<Value, Value> {
     if is_right && is_one_of { Ok(fitted) } else { Err(fitted) }
 }
 
-fn each(items: Vec<Value>, schema: &Value) -> Result<Value, Value> {
-    items.into_iter().map(|item| fit(item, schema)).collect::<Result<_, _>>().map(Value::Array)
+fn coerce_items(items: Vec<Value>, schema: &Value) -> Result<Value, Value> {
+    items.into_iter().map(|item| coerce(item, schema)).collect::<Result<_, _>>().map(Value::Array)
 }
 
-fn each_named(fields: Map<String, Value>, schema: &Value) -> Result<Value, Value> {
-    let one = |(name, value): (String, Value)| match fit(value, schema) {
+fn coerce_fields(fields: Map<String, Value>, schema: &Value) -> Result<Value, Value> {
+    let one = |(name, value): (String, Value)| match coerce(value, schema) {
         Ok(value) => Ok((name, value)),
         // Which of them it is can only be told by its name.
         Err(wrong) => Err(Value::Object(Map::from_iter([(name, wrong)]))),
@@ -158,20 +169,20 @@ fn each_named(fields: Map<String, Value>, schema: &Value) -> Result<Value, Value
 }
 
 /// Returns the whole number that a value is: `5`, `5.0` or `"5"`.
-fn whole(value: &Value) -> Option<Number> {
+fn whole_number(value: &Value) -> Option<Number> {
     match value {
         Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.clone()),
         Value::Number(number) => number.to_string().strip_suffix(".0")?.parse().ok(),
         Value::String(text) => {
             let number: Number = text.trim().parse().ok()?;
-            whole(&Value::Number(number))
+            whole_number(&Value::Number(number))
         }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
 /// Says what a schema allows.
-fn allowed(schema: &Value) -> String {
+fn describe_allowed(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
         return format!("one of {}", values.join(", "));
@@ -184,9 +195,9 @@ fn allowed(schema: &Value) -> String {
             None => "a whole number".to_owned(),
         },
         Some("number") => "a number".to_owned(),
-        Some("array") => format!("a list, each {}", allowed(&schema["items"])),
+        Some("array") => format!("a list, each {}", describe_allowed(&schema["items"])),
         Some("object") if schema["additionalProperties"].is_object() => {
-            format!("names, each with {}", allowed(&schema["additionalProperties"]))
+            format!("names, each with {}", describe_allowed(&schema["additionalProperties"]))
         }
         Some("object") => "an object".to_owned(),
         Some(_) | None => "any value".to_owned(),
@@ -194,12 +205,12 @@ fn allowed(schema: &Value) -> String {
 }
 
 /// Says what an argument is for.
-fn about(schema: &Value) -> String {
+fn describe_purpose(schema: &Value) -> String {
     schema["description"].as_str().map_or_else(String::new, |about| format!(" ({about})"))
 }
 
-fn shown(value: &Value) -> String {
-    text::one_line(&value.to_string(), SHOWN)
+fn format_value(value: &Value) -> String {
+    text::one_line(&value.to_string(), SHOWN_VALUE_COLUMNS)
 }
 
 #[cfg(test)]
@@ -214,14 +225,14 @@ mod tests {
     /// How.
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
-    enum How {
+    enum Speed {
         Fast,
         Slow,
     }
 
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    struct Args {
+    struct TestArgs {
         /// Where.
         path: String,
         /// How many.
@@ -238,25 +249,25 @@ mod tests {
         env: BTreeMap<String, String>,
         /// How.
         #[serde(default)]
-        how: Option<How>,
+        how: Option<Speed>,
     }
 
     #[track_caller]
-    fn taken(input: Value) -> Args {
-        read(input).expect("is taken")
+    fn accepted(input: Value) -> TestArgs {
+        parse(input).expect("is taken")
     }
 
     #[track_caller]
-    fn refused(input: Value, parts: &[&str]) {
-        let why = read::<Args>(input).expect_err("is wrong");
+    fn assert_refused(input: Value, parts: &[&str]) {
+        let why = parse::<TestArgs>(input).expect_err("is wrong");
         for part in parts {
             assert!(why.contains(part), "no {part} in {why}");
         }
     }
 
     #[test]
-    fn what_can_mean_only_one_thing_is_taken() {
-        let plain = || Args {
+    fn unambiguous_values_are_coerced() {
+        let plain = || TestArgs {
             path: "a".into(),
             count: None,
             all: false,
@@ -264,49 +275,70 @@ mod tests {
             env: BTreeMap::new(),
             how: None,
         };
-        assert_eq!(taken(json!({ "path": "a", "count": null, "all": null, "how": null })), plain());
-        assert_eq!(taken(json!("{\"path\": \"a\"}")), plain());
+        assert_eq!(
+            accepted(json!({ "path": "a", "count": null, "all": null, "how": null })),
+            plain()
+        );
+        assert_eq!(accepted(json!("{\"path\": \"a\"}")), plain());
         for (all, wanted) in [(json!(true), true), (json!("True"), true), (json!("false"), false)] {
-            assert_eq!(taken(json!({ "path": "a", "all": all })), Args { all: wanted, ..plain() });
+            assert_eq!(
+                accepted(json!({ "path": "a", "all": all })),
+                TestArgs { all: wanted, ..plain() }
+            );
         }
         for count in [json!(5), json!(5.0), json!("5"), json!(" 5.0 ")] {
-            let count = taken(json!({ "path": "a", "count": count })).count;
+            let count = accepted(json!({ "path": "a", "count": count })).count;
             assert_eq!(count.map(u32::from), Some(5));
         }
         for names in [json!(["x"]), json!("x"), json!("[\"x\"]")] {
-            assert_eq!(taken(json!({ "path": "a", "names": names })).names, ["x"]);
+            assert_eq!(accepted(json!({ "path": "a", "names": names })).names, ["x"]);
         }
-        assert_eq!(taken(json!({ "path": 7, "names": [1, true] })).names, ["1", "true"]);
-        assert_eq!(taken(json!({ "path": "[]" })).path, "[]");
-        assert_eq!(taken(json!({ "path": "a", "name": "x" })).names, ["x"], "a list of one");
+        assert_eq!(accepted(json!({ "path": 7, "names": [1, true] })).names, ["1", "true"]);
+        assert_eq!(accepted(json!({ "path": "[]" })).path, "[]");
+        assert_eq!(accepted(json!({ "path": "a", "name": "x" })).names, ["x"], "a list of one");
         for env in [json!({ "A": "x", "B": 8080, "C": true, "D": 0.5 }), json!("{\"A\":\"x\"}")] {
-            let env = taken(json!({ "path": "a", "env": env })).env;
+            let env = accepted(json!({ "path": "a", "env": env })).env;
             assert_eq!(env["A"], "x");
             assert!(env.get("B").is_none_or(|port| port == "8080"), "{env:?}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_what_was_given_and_what_is_allowed() {
-        refused(
+    fn an_error_names_the_argument_its_value_and_what_is_allowed() {
+        assert_refused(
             json!({ "path": "a", "cuont": 3 }),
             &["`cuont`", "`path` (a text)", "`count` (a whole"],
         );
-        refused(json!({ "count": 3 }), &["`path` is missing", "a text", "Where"]);
-        refused(json!({ "path": { "a": 1 } }), &["`path`", "{\"a\":1}", "a text"]);
-        refused(json!({ "path": "a", "count": "many" }), &["`count`", "\"many\"", "whole number"]);
-        refused(json!({ "path": "a", "count": 2.5 }), &["`count`", "2.5", "whole number"]);
-        refused(json!({ "path": "a", "count": 0 }), &["`count`", "0", "from 1 on"]);
-        refused(json!({ "path": "a", "count": -3 }), &["`count`", "-3", "from 1 on"]);
-        refused(json!({ "path": "a", "count": 1_u64 << 40 }), &["`count`", "1099511627776"]);
-        refused(json!({ "path": "a", "all": "maybe" }), &["`all`", "\"maybe\"", "true or false"]);
-        refused(json!({ "path": "a", "names": [{}] }), &["`names`", "{}", "a list, each a text"]);
+        assert_refused(json!({ "count": 3 }), &["`path` is missing", "a text", "Where"]);
+        assert_refused(json!({ "path": { "a": 1 } }), &["`path`", "{\"a\":1}", "a text"]);
+        assert_refused(
+            json!({ "path": "a", "count": "many" }),
+            &["`count`", "\"many\"", "whole number"],
+        );
+        assert_refused(json!({ "path": "a", "count": 2.5 }), &["`count`", "2.5", "whole number"]);
+        assert_refused(json!({ "path": "a", "count": 0 }), &["`count`", "0", "from 1 on"]);
+        assert_refused(json!({ "path": "a", "count": -3 }), &["`count`", "-3", "from 1 on"]);
+        assert_refused(json!({ "path": "a", "count": 1_u64 << 40 }), &["`count`", "1099511627776"]);
+        assert_refused(
+            json!({ "path": "a", "all": "maybe" }),
+            &["`all`", "\"maybe\"", "true or false"],
+        );
+        assert_refused(
+            json!({ "path": "a", "names": [{}] }),
+            &["`names`", "{}", "a list, each a text"],
+        );
         let env = json!({ "A": 1, "B": [] });
-        refused(json!({ "path": "a", "env": env }), &["`env`", "{\"B\":[]}", "each with a text"]);
+        assert_refused(
+            json!({ "path": "a", "env": env }),
+            &["`env`", "{\"B\":[]}", "each with a text"],
+        );
         // Both at once can mean two things.
-        refused(json!({ "path": "a", "name": "x", "names": ["y"] }), &["`name`", "`names`"]);
-        refused(json!({ "path": "a", "how": "well" }), &["`how`", "\"well\"", "fast", "slow"]);
-        refused(json!(["a"]), &["[\"a\"]", "object"]);
-        refused(json!("{\"path\": \"a"), &["cut"]);
+        assert_refused(json!({ "path": "a", "name": "x", "names": ["y"] }), &["`name`", "`names`"]);
+        assert_refused(
+            json!({ "path": "a", "how": "well" }),
+            &["`how`", "\"well\"", "fast", "slow"],
+        );
+        assert_refused(json!(["a"]), &["[\"a\"]", "object"]);
+        assert_refused(json!("{\"path\": \"a"), &["cut"]);
     }
 }

@@ -7,20 +7,20 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+pub mod answer_notices;
 pub mod arguments;
-mod caller;
-mod follow;
-mod host;
-pub mod news;
-mod receipt;
+pub mod async_fd;
+mod call_context;
+mod context;
+mod delivery;
+mod foreground_wait;
 pub mod schema;
-pub mod sleep;
 mod structured;
 pub mod text;
 pub mod tools;
 
-pub use answer::{Answer, Refusal};
-pub use caller::{Caller, Gone};
-pub use host::{Host, PROGRAM, Standing};
-pub use news::News;
-pub use receipt::Receipt;
+pub use answer::{ToolAnswer, ToolError};
+pub use answer_notices::AnswerNotices;
+pub use call_context::{CallContext, CancelReason};
+pub use context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
+pub use delivery::DeliveryAck;

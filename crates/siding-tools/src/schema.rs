@@ -9,7 +9,7 @@ use crate::structured::StructuredAnswer;
 
 /// Returns the schema of a type with named fields.
 #[must_use]
-pub fn of<T: JsonSchema>() -> Map<String, Value> {
+pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -32,7 +32,7 @@ pub fn of<T: JsonSchema>() -> Map<String, Value> {
 /// Returns the schema of a tool's structured content whose own fields are `T`. Programs read it, and a few
 /// clients give it to their models: words stand only at the fields of the answer and of its tasks.
 #[must_use]
-pub(crate) fn of_structured<T: JsonSchema>() -> Map<String, Value> {
+pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
     let settings =
         SchemaSettings::draft2020_12().for_serialize().with(|settings| settings.meta_schema = None);
     let mut schema = settings.into_generator().into_root_schema_for::<StructuredAnswer<T>>();
@@ -44,14 +44,14 @@ pub(crate) fn of_structured<T: JsonSchema>() -> Map<String, Value> {
     };
     schema.values_mut().for_each(simplify);
     let types = schema.get_mut("$defs").and_then(Value::as_object_mut);
-    for (_, one) in types.into_iter().flatten().filter(|(name, _)| *name != TASK_TYPE) {
-        remove_words(one);
+    for (_, one) in types.into_iter().flatten().filter(|(name, _)| *name != TASK_TYPE_NAME) {
+        remove_descriptions(one);
     }
     schema
 }
 
 /// The type whose fields keep their words.
-const TASK_TYPE: &str = "TaskSummary";
+const TASK_TYPE_NAME: &str = "TaskSummary";
 
 /// Leaves out formats of numbers, such as `uint64`, which the standard has none of and clients warn of; and
 /// writes a choice of words as a list of them.
@@ -61,7 +61,7 @@ fn simplify(schema: &mut Value) {
             if fields.get("format").is_some_and(|format| format != "date-time") {
                 fields.remove("format");
             }
-            if let Some(words) = fields.get("oneOf").and_then(words_of) {
+            if let Some(words) = fields.get("oneOf").and_then(enum_values) {
                 fields.remove("oneOf");
                 fields.insert("enum".to_owned(), words);
             }
@@ -73,21 +73,21 @@ fn simplify(schema: &mut Value) {
 }
 
 /// Returns the words of which one is to be chosen, where these are all that there is to choose.
-fn words_of(choice: &Value) -> Option<Value> {
+fn enum_values(choice: &Value) -> Option<Value> {
     let word = |one: &Value| one.get("const").filter(|word| word.is_string()).cloned();
     choice.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
 /// Leaves out what fields and variants say of themselves.
-fn remove_words(schema: &mut Value) {
+fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             if fields.get("description").is_some_and(Value::is_string) {
                 fields.remove("description");
             }
-            fields.values_mut().for_each(remove_words);
+            fields.values_mut().for_each(remove_descriptions);
         }
-        Value::Array(all) => all.iter_mut().for_each(remove_words),
+        Value::Array(all) => all.iter_mut().for_each(remove_descriptions),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -14,7 +14,7 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
-use crate::text::LINE;
+use crate::text::LINE_COLUMNS;
 
 /// The structured content of a tool whose own fields are `T`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -72,7 +72,7 @@ impl From<&TaskView> for TaskSummary {
         let leader_outcome = view.leader_outcome.clone().filter(|_| view.outcome.is_none());
         Self {
             task_id: view.task_id,
-            command: one_line(&view.command, LINE),
+            command: one_line(&view.command, LINE_COLUMNS),
             phase: view.phase,
             placement: view.placement,
             outcome: view.outcome.clone(),
@@ -172,7 +172,7 @@ pub(crate) struct WhyDetails {
 }
 
 /// Returns the fields of a tool's answer as JSON.
-pub(crate) fn details<T: Serialize>(details: &T) -> Option<Map<String, Value>> {
+pub(crate) fn to_fields<T: Serialize>(details: &T) -> Option<Map<String, Value>> {
     match serde_json::to_value(details) {
         Ok(Value::Object(fields)) => Some(fields),
         // A type with named fields is an object, and those here have no map with other keys.

@@ -10,32 +10,33 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
-use crate::answer::{Answer, Refusal};
-use crate::host::{Host, Standing};
+use crate::answer::{ToolAnswer, ToolError};
+use crate::context::{TaskSnapshot, ToolContext};
 use crate::structured::{self, RunDetails, TaskSummary};
 
 /// Columns of a line about a task.
-pub const LINE: usize = 160;
+pub const LINE_COLUMNS: usize = 160;
 /// Bytes of a last line that are read.
-const LAST_LINE: usize = 400;
+const LAST_LINE_BYTES: usize = 400;
 /// Columns of what survived a stop.
-const SURVIVOR: usize = 120;
+const SURVIVOR_COLUMNS: usize = 120;
 
 /// Returns how a task stands and what to do next: `b-4k7q…  exited 1 after 3s  npm test`.
 #[must_use]
-pub fn state(host: &Host, view: &TaskView) -> Answer {
-    Answer::say(advice::format_task_line(view, LINE)).and(next(host, view))
+pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
+    ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS))
+        .with_line(next_step(context, view))
 }
 
 /// Returns what to do next, where there is something.
 #[must_use]
-pub fn next(host: &Host, view: &TaskView) -> Option<String> {
+pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
     // Only a task in the background is told of, and finding the channel reads files.
     let channel = match (view.phase, view.placement.why) {
-        (PhaseName::Running, Some(_)) => host.notice_channel(),
+        (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
     };
-    advice::task_advice(view, host.dialect, channel, clock::unix_now())
+    advice::task_advice(view, context.dialect, channel, clock::unix_now())
 }
 
 /// Returns how a task stands, what to do next, and what it wrote.
@@ -43,45 +44,49 @@ pub fn next(host: &Host, view: &TaskView) -> Option<String> {
 /// # Errors
 ///
 /// [`Refusal::Io`] when its output cannot be read.
-pub fn with_output(host: &Host, standing: &Standing, max: usize) -> Result<Answer, Refusal> {
-    let view = host.view(standing, ViewDetail::Full);
-    let keep_head = standing.state.spec.keep_head;
-    let excerpt = output::excerpt(&standing.dir, keep_head, max)
-        .map_err(|source| Refusal::Io { doing: "read the output", source })?;
-    let mut answer = state(host, &view);
+pub fn answer_with_output(
+    context: &ToolContext,
+    snapshot: &TaskSnapshot,
+    max: usize,
+) -> Result<ToolAnswer, ToolError> {
+    let view = context.view(snapshot, ViewDetail::Full);
+    let keep_head = snapshot.state.spec.keep_head;
+    let excerpt = output::excerpt(&snapshot.dir, keep_head, max)
+        .map_err(|source| ToolError::Io { doing: "read the output", source })?;
+    let mut answer = status_answer(context, &view);
     if view.output.bytes == 0 {
-        answer.said.push("no output".to_owned());
+        answer.lines.push("no output".to_owned());
     }
-    answer.said.extend(limits(&view, standing));
+    answer.lines.extend(passed_limits(&view, snapshot));
     let (task, output_truncated) = (Some(TaskSummary::from(&view)), excerpt.truncated);
     let details = RunDetails { task, duplicate_of: None, output_truncated };
-    answer.details = structured::details(&details);
+    answer.details = structured::to_fields(&details);
     answer.output = Some(excerpt.text);
     Ok(answer)
 }
 
 /// Returns the limits that a task has passed and was not ended for, a line each.
 #[must_use]
-pub fn limits(view: &TaskView, standing: &Standing) -> Vec<String> {
-    let limits = &standing.state.spec.limits;
+pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
+    let limits = &snapshot.state.spec.limits;
     // What ends a task is told as its end.
-    let told = view.breaches.iter().filter(|one| !limits.stops_at(one));
-    told.map(|one| one_line(&one.detail, LINE)).collect()
+    let passed = view.breaches.iter().filter(|one| !limits.stops_at(one));
+    passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }
 
 /// Returns the last line that a task wrote, if it wrote any.
 #[must_use]
-pub fn last_line(standing: &Standing) -> Option<String> {
-    let keep_head = standing.state.spec.keep_head;
-    let from = output::last_lines_offset(&standing.dir, keep_head, 0, 1).ok()?;
+pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
+    let keep_head = snapshot.state.spec.keep_head;
+    let from = output::last_lines_offset(&snapshot.dir, keep_head, 0, 1).ok()?;
     let query = OutputQuery {
         from,
         filter: LineFilter::Everything,
         last_lines: Some(1),
-        limit: TextLimit::HeadTail(LAST_LINE),
+        limit: TextLimit::HeadTail(LAST_LINE_BYTES),
     };
     let mut text = String::new();
-    output::read(&standing.dir, keep_head, StreamState::Growing, &query, |part| {
+    output::read(&snapshot.dir, keep_head, StreamState::Growing, &query, |part| {
         text.push_str(part);
         Ok(())
     })
@@ -91,12 +96,15 @@ pub fn last_line(standing: &Standing) -> Option<String> {
 
 /// Returns what a stop could not end, which a caller must hear of.
 #[must_use]
-pub fn survivors(report: &StopReport) -> Option<String> {
+pub fn format_survivors(report: &StopReport) -> Option<String> {
     let all = report.survivors.iter().map(|survivor| {
-        one_line(&format!("{} {}: {}", survivor.pid, survivor.command, survivor.why), SURVIVOR)
+        one_line(
+            &format!("{} {}: {}", survivor.pid, survivor.command, survivor.why),
+            SURVIVOR_COLUMNS,
+        )
     });
-    let unseen = report.unproven.iter().map(|why| one_line(why, SURVIVOR));
-    let all: Vec<String> = all.chain(unseen).collect();
+    let unproven = report.unproven.iter().map(|why| one_line(why, SURVIVOR_COLUMNS));
+    let all: Vec<String> = all.chain(unproven).collect();
     (!all.is_empty()).then(|| format!("STILL ALIVE: {}", all.join("; ")))
 }
 
@@ -105,9 +113,9 @@ pub fn survivors(report: &StopReport) -> Option<String> {
 /// # Errors
 ///
 /// [`Refusal::Arguments`] when there is no such time.
-pub fn seconds(name: &str, seconds: f64) -> Result<Duration, Refusal> {
+pub fn parse_seconds(name: &str, seconds: f64) -> Result<Duration, ToolError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
-        Refusal::Arguments(format!(
+        ToolError::Arguments(format!(
             "`{name}`: {seconds} is not possible; write seconds, such as 30"
         ))
     })

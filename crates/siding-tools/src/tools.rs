@@ -3,8 +3,8 @@
 mod input;
 mod list;
 mod output;
-mod own;
 mod run;
+mod self_task;
 mod stop;
 mod wait;
 mod why;
@@ -15,17 +15,17 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::Host;
+use crate::answer::{ToolAnswer, ToolError};
+use crate::call_context::CallContext;
+use crate::context::ToolContext;
 use crate::structured::{
     InputDetails, ListDetails, OutputDetails, RunDetails, StopDetails, WaitDetails, WhyDetails,
 };
 use crate::{arguments, schema};
 
-pub use list::{Whose, views as tasks};
-pub use own::{Own, begin as begin_own};
-pub use run::Args as RunArgs;
+pub use list::{TaskScope, task_views as tasks};
+pub use run::RunArgs;
+pub use self_task::{SelfTask, start_self_task as begin_own};
 
 /// A tool, as a model is told of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Tool {
     /// Its name: that of the command of the program that does the same.
     pub name: &'static str,
     /// What it does and when to take it.
-    pub about: &'static str,
+    pub description: &'static str,
     /// JSON Schema of its arguments.
     pub schema: Map<String, Value>,
     /// JSON Schema of its answer as data ([`Answer::structured`]).
@@ -42,15 +42,15 @@ pub struct Tool {
 
 /// Returns all tools.
 #[must_use]
-pub fn all() -> Vec<Tool> {
+pub fn all_tools() -> Vec<Tool> {
     vec![
-        tool::<run::Args, RunDetails>("run", run::ABOUT),
-        tool::<output::Args, OutputDetails>("output", output::ABOUT),
-        tool::<wait::Args, WaitDetails>("wait", wait::ABOUT),
-        tool::<stop::Args, StopDetails>("stop", stop::ABOUT),
-        tool::<list::Args, ListDetails>("list", list::ABOUT),
-        tool::<input::Args, InputDetails>("input", input::ABOUT),
-        tool::<why::Args, WhyDetails>("why", why::ABOUT),
+        define_tool::<run::RunArgs, RunDetails>("run", run::DESCRIPTION),
+        define_tool::<output::OutputArgs, OutputDetails>("output", output::DESCRIPTION),
+        define_tool::<wait::WaitArgs, WaitDetails>("wait", wait::DESCRIPTION),
+        define_tool::<stop::StopArgs, StopDetails>("stop", stop::DESCRIPTION),
+        define_tool::<list::ListArgs, ListDetails>("list", list::DESCRIPTION),
+        define_tool::<input::InputArgs, InputDetails>("input", input::DESCRIPTION),
+        define_tool::<why::WhyArgs, WhyDetails>("why", why::DESCRIPTION),
     ]
 }
 
@@ -59,20 +59,24 @@ pub fn all() -> Vec<Tool> {
 /// # Errors
 ///
 /// [`Refusal`].
-pub async fn run<C: Caller>(host: &Host, call: &mut C, args: RunArgs) -> Result<Answer, Refusal> {
-    run::call(host, call, args).await
+pub async fn run<C: CallContext>(
+    context: &ToolContext,
+    call: &mut C,
+    args: RunArgs,
+) -> Result<ToolAnswer, ToolError> {
+    run::call(context, call, args).await
 }
 
 /// Calls a tool; `None` when there is none of that name.
-pub async fn call<C: Caller>(
-    host: &Arc<Host>,
+pub async fn call<C: CallContext>(
+    host: &Arc<ToolContext>,
     call: &mut C,
     name: &str,
     arguments: Map<String, Value>,
-) -> Option<Result<Answer, Refusal>> {
+) -> Option<Result<ToolAnswer, ToolError>> {
     macro_rules! with {
         ($tool:ident) => {
-            match read(arguments) {
+            match parse_arguments(arguments) {
                 Ok(args) => $tool::call(host, call, args).await,
                 Err(refusal) => Err(refusal),
             }
@@ -95,16 +99,21 @@ pub async fn call<C: Caller>(
 /// # Errors
 ///
 /// [`Refusal::Arguments`].
-pub fn read<T: DeserializeOwned + JsonSchema>(given: Map<String, Value>) -> Result<T, Refusal> {
-    arguments::read(Value::Object(given)).map_err(Refusal::Arguments)
+pub fn parse_arguments<T: DeserializeOwned + JsonSchema>(
+    arguments: Map<String, Value>,
+) -> Result<T, ToolError> {
+    arguments::parse(Value::Object(arguments)).map_err(ToolError::Arguments)
 }
 
-fn tool<Args: JsonSchema, Details: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
+fn define_tool<Args: JsonSchema, Details: JsonSchema>(
+    name: &'static str,
+    description: &'static str,
+) -> Tool {
     Tool {
         name,
-        about,
-        schema: schema::of::<Args>(),
-        output_schema: schema::of_structured::<Details>(),
+        description,
+        schema: schema::for_arguments::<Args>(),
+        output_schema: schema::for_structured_answer::<Details>(),
     }
 }
 
@@ -116,25 +125,25 @@ mod tests {
 
     fn parse<T: DeserializeOwned + JsonSchema>(given: Value) -> Result<T, String> {
         let Value::Object(given) = given else { unreachable!("a test gives objects") };
-        read(given).map_err(|refusal| refusal.to_string())
+        parse_arguments(given).map_err(|refusal| refusal.to_string())
     }
 
     #[test]
-    fn small_models_are_understood() {
+    fn loosely_typed_arguments_are_accepted() {
         let run = json!({
             "command": "true", "cwd": null, "budget": "2.5", "stdin": null, "env": { "A": 1 },
             "wait_for": "port:80", "background": "true",
         });
-        let run = parse::<run::Args>(run).expect("only one thing can be meant");
+        let run = parse::<run::RunArgs>(run).expect("only one thing can be meant");
         assert_eq!((run.budget, run.background), (Some(2.5), true));
         assert_eq!((run.env["A"].as_str(), run.wait_for), ("1", vec!["port:80".to_owned()]));
-        assert!(parse::<wait::Args>(json!({ "id": "b-1", "for": "exit" })).is_ok());
-        assert!(parse::<stop::Args>(json!({ "id": ["b-1"] })).is_ok());
+        assert!(parse::<wait::WaitArgs>(json!({ "id": "b-1", "for": "exit" })).is_ok());
+        assert!(parse::<stop::StopArgs>(json!({ "id": ["b-1"] })).is_ok());
     }
 
     #[test]
     fn schemas_are_plain_objects_that_name_their_fields() {
-        for tool in all() {
+        for tool in all_tools() {
             let schema = Value::Object(tool.schema);
             assert_eq!(schema["type"], "object", "{}", tool.name);
             assert_eq!(schema["additionalProperties"], false, "{}", tool.name);

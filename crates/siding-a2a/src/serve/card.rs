@@ -2,29 +2,29 @@
 
 use serde_json::{Value, json};
 
-use crate::wire::{JSONRPC, VERSION};
+use crate::wire::{JSONRPC_BINDING, PROTOCOL_VERSION};
 
 /// Where requests go.
-pub(super) const PATH: &str = "/a2a";
+pub(super) const A2A_PATH: &str = "/a2a";
 /// What is taken and given.
-const TEXT: &str = "text/plain";
+const TEXT_MIME_TYPE: &str = "text/plain";
 
 /// Returns the card, as `host` reaches this server.
-pub(super) fn card(host: &str) -> Value {
+pub(super) fn agent_card(host: &str) -> Value {
     json!({
         "name": "siding",
         "description": "A coding agent that works on this machine with real commands.",
         "version": env!("CARGO_PKG_VERSION"),
         "supportedInterfaces": [{
-            "url": format!("http://{host}{PATH}"),
-            "protocolBinding": JSONRPC,
-            "protocolVersion": VERSION,
+            "url": format!("http://{host}{A2A_PATH}"),
+            "protocolBinding": JSONRPC_BINDING,
+            "protocolVersion": PROTOCOL_VERSION,
         }],
         "capabilities": { "streaming": true, "pushNotifications": false },
         "securitySchemes": { "bearer": { "httpAuthSecurityScheme": { "scheme": "Bearer" } } },
         "securityRequirements": [{ "schemes": { "bearer": { "list": [] } } }],
-        "defaultInputModes": [TEXT],
-        "defaultOutputModes": [TEXT],
+        "defaultInputModes": [TEXT_MIME_TYPE],
+        "defaultOutputModes": [TEXT_MIME_TYPE],
         "skills": [{
             "id": "work",
             "name": "Work in a directory",
@@ -38,12 +38,15 @@ pub(super) fn card(host: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Card;
+    use crate::wire::AgentCard;
 
     #[test]
-    fn its_own_client_can_read_it() {
-        let card: Card = serde_json::from_value(card("127.0.0.1:9")).expect("a card");
-        let chosen = card.choose().expect("a way");
-        assert_eq!((chosen.url.as_str(), chosen.streams), ("http://127.0.0.1:9/a2a", true));
+    fn the_a2a_client_of_siding_can_read_the_card() {
+        let card: AgentCard = serde_json::from_value(agent_card("127.0.0.1:9")).expect("a card");
+        let chosen = card.choose_interface().expect("a way");
+        assert_eq!(
+            (chosen.url.as_str(), chosen.supports_streaming),
+            ("http://127.0.0.1:9/a2a", true)
+        );
     }
 }

@@ -4,12 +4,12 @@ use crate::wire::{Message, RpcError, code};
 
 /// Bytes of a prompt: what the kernel takes in one argument (MAX_ARG_STRLEN, 128 KiB), with room to
 /// spare for its flag.
-const PROMPT: usize = 128 * 1024 - 64;
+const MAX_PROMPT_BYTES: usize = 128 * 1024 - 64;
 /// Longest name of a conversation.
-const CONTEXT: usize = 128;
+const MAX_CONTEXT_ID_BYTES: usize = 128;
 
 /// Returns what the agent is told.
-pub(super) fn text(message: &Message) -> Result<String, RpcError> {
+pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
     let mut texts = Vec::new();
     for part in &message.parts {
         match (&part.text, &part.data) {
@@ -17,7 +17,7 @@ pub(super) fn text(message: &Message) -> Result<String, RpcError> {
             (None, Some(data)) => texts.push(data.to_string()),
             (None, None) => {
                 let why = "only text and data are taken, no files and no addresses";
-                return Err(RpcError::new(code::CONTENT_TYPE, why));
+                return Err(RpcError::new(code::CONTENT_TYPE_NOT_SUPPORTED, why));
             }
         }
     }
@@ -26,19 +26,22 @@ pub(super) fn text(message: &Message) -> Result<String, RpcError> {
     if text.trim().is_empty() {
         return wrong("`message.parts` holds no text".to_owned());
     }
-    if text.len() > PROMPT || text.contains('\0') {
-        return wrong(format!("a message has at most {PROMPT} bytes of text, none of them 0"));
+    if text.len() > MAX_PROMPT_BYTES || text.contains('\0') {
+        return wrong(format!(
+            "a message has at most {MAX_PROMPT_BYTES} bytes of text, none of them 0"
+        ));
     }
     Ok(text)
 }
 
 /// Takes a name of a conversation that a client has made up.
-pub(super) fn context(context: String) -> Result<String, RpcError> {
+pub(super) fn check_context_id(context: String) -> Result<String, RpcError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
-    if context.len() <= CONTEXT && context.chars().all(is_plain) {
+    if context.len() <= MAX_CONTEXT_ID_BYTES && context.chars().all(is_plain) {
         return Ok(context);
     }
-    let why = format!("a `contextId` has at most {CONTEXT} letters, digits and `_.:-`");
+    let why =
+        format!("a `contextId` has at most {MAX_CONTEXT_ID_BYTES} letters, digits and `_.:-`");
     Err(RpcError::new(code::INVALID_PARAMS, why))
 }
 
@@ -53,23 +56,26 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_its_texts_and_its_data() {
-        let of = |parts| text(&message(parts));
+    fn a_prompt_is_the_text_and_data_of_its_message() {
+        let of = |parts| prompt_text(&message(parts));
         let both = of(json!([{ "text": "do" }, { "data": { "a": 1 } }]));
         assert_eq!(both.expect("text"), "do\n{\"a\":1}");
         let code = |parts| of(parts).expect_err("refused").code;
-        assert_eq!(code(json!([{ "raw": "aGk=" }])), code::CONTENT_TYPE);
+        assert_eq!(code(json!([{ "raw": "aGk=" }])), code::CONTENT_TYPE_NOT_SUPPORTED);
         assert_eq!(code(json!([])), code::INVALID_PARAMS);
         assert_eq!(code(json!([{ "text": " \n" }])), code::INVALID_PARAMS);
         assert_eq!(code(json!([{ "text": "a\u{0}" }])), code::INVALID_PARAMS);
-        assert_eq!(code(json!([{ "text": "a".repeat(PROMPT + 1) }])), code::INVALID_PARAMS);
+        assert_eq!(
+            code(json!([{ "text": "a".repeat(MAX_PROMPT_BYTES + 1) }])),
+            code::INVALID_PARAMS
+        );
     }
 
     #[test]
-    fn a_conversation_has_a_plain_name() {
-        assert!(context("0b1f-44:x_y.z".to_owned()).is_ok());
-        for name in ["a b", "a\n", "ä", &"x".repeat(CONTEXT + 1)] {
-            assert!(context(name.to_owned()).is_err(), "{name}");
+    fn a_context_id_has_plain_characters_only() {
+        assert!(check_context_id("0b1f-44:x_y.z".to_owned()).is_ok());
+        for name in ["a b", "a\n", "ä", &"x".repeat(MAX_CONTEXT_ID_BYTES + 1)] {
+            assert!(check_context_id(name.to_owned()).is_err(), "{name}");
         }
     }
 }

@@ -13,27 +13,27 @@ use serde_json::Value;
 use siding_http::Body;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_tools::sleep::block;
+use siding_tools::async_fd::run_blocking;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep};
 
-use super::book::{Book, internal};
-use super::progress::Progress;
-use super::report;
+use super::convert;
+use super::tasks::{TaskStore, internal_error};
+use super::transcript::TranscriptCursor;
 use crate::sse;
-use crate::wire::{Answer, ArtifactUpdate, RpcError, State, Status, StatusUpdate, Update};
+use crate::wire::{A2aState, ArtifactUpdate, RpcError, RpcResponse, Status, StatusUpdate, Update};
 
 /// Time between two looks at a task. Only while somebody listens.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Silence after which a comment is sent: proxies end connections that are silent for a minute.
-const ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Events that a client may be behind.
-const BEHIND: usize = 16;
+const MAX_QUEUED_EVENTS: usize = 16;
 
 /// Events on their way.
-struct Events(Receiver<Bytes>);
+struct EventBody(Receiver<Bytes>);
 
-impl hyper::body::Body for Events {
+impl hyper::body::Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -46,24 +46,24 @@ impl hyper::body::Body for Events {
 }
 
 /// Returns an answer that tells what becomes of a task until it is over.
-pub(super) fn of_task(
-    book: &Arc<Book>,
+pub(super) fn task_response(
+    tasks: &Arc<TaskStore>,
     request: Value,
     id: TaskId,
-    progress: Progress,
+    progress: TranscriptCursor,
 ) -> Response<Body> {
-    let (sender, receiver) = channel(BEHIND);
-    let teller = Teller { book: Arc::clone(book), request, id, sender };
-    tokio::spawn(teller.tell(progress));
-    let mut response = Response::new(Events(receiver).boxed());
+    let (sender, receiver) = channel(MAX_QUEUED_EVENTS);
+    let stream_sender = StreamSender { tasks: Arc::clone(tasks), request, id, sender };
+    tokio::spawn(stream_sender.run(progress));
+    let mut response = Response::new(EventBody(receiver).boxed());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-struct Teller {
-    book: Arc<Book>,
+struct StreamSender {
+    tasks: Arc<TaskStore>,
     /// The id of the request that is answered.
     request: Value,
     id: TaskId,
@@ -71,38 +71,41 @@ struct Teller {
 }
 
 /// The client has gone.
-struct Gone;
+struct ClientClosed;
 
-impl Teller {
-    async fn tell(self, progress: Progress) {
-        let told = match self.follow(progress).await {
-            Ok(()) | Err(Ok(Gone)) => return,
-            Err(Err(error)) => Answer::to(&self.request, Err(error)),
+impl StreamSender {
+    async fn run(self, progress: TranscriptCursor) {
+        let response = match self.send_updates(progress).await {
+            Ok(()) | Err(Ok(ClientClosed)) => return,
+            Err(Err(error)) => RpcResponse::for_request(&self.request, Err(error)),
         };
-        if let Ok(text) = serde_json::to_string(&told) {
+        if let Ok(text) = serde_json::to_string(&response) {
             // It has gone without hearing why.
-            let _gone = self.sender.send(sse::event(&text).into()).await;
+            let _peer_gone = self.sender.send(sse::format_event(&text).into()).await;
         }
     }
 
     /// Tells all there is, to the end. `Err(Ok)` when nobody listens any more.
-    async fn follow(&self, mut progress: Progress) -> Result<(), Result<Gone, RpcError>> {
-        let mut before = self.begin().await?;
-        let mut heard = Instant::now();
-        while before.is_live() {
-            sleep(LOOK).await;
-            let (dir, state) = block(|| self.book.state(self.id)).map_err(Err)?;
-            let stands = report::state_of(&state);
-            for step in block(|| self.book.steps(&state, &mut progress)) {
-                let status = report::status(&state, State::Working, Some(&step));
-                self.status(&state, status).await?;
-                heard = Instant::now();
+    async fn send_updates(
+        &self,
+        mut progress: TranscriptCursor,
+    ) -> Result<(), Result<ClientClosed, RpcError>> {
+        let mut previous = self.send_task().await?;
+        let mut last_sent = Instant::now();
+        while previous.is_live() {
+            sleep(POLL_INTERVAL).await;
+            let (dir, state) = run_blocking(|| self.tasks.read_state(self.id)).map_err(Err)?;
+            let stands = convert::to_a2a_state(&state);
+            for step in run_blocking(|| self.tasks.new_steps(&state, &mut progress)) {
+                let status = convert::to_a2a_status(&state, A2aState::Working, Some(&step));
+                self.send_status(&state, status).await?;
+                last_sent = Instant::now();
             }
             if !state.is_live() {
-                let task = block(|| self.book.told(&dir, &state));
+                let task = run_blocking(|| self.tasks.to_a2a_task(&dir, &state));
                 for artifact in task.artifacts {
-                    let (task_id, context_id) = report::names(&state);
-                    self.send(Update::ArtifactUpdate(ArtifactUpdate {
+                    let (task_id, context_id) = convert::task_and_context_ids(&state);
+                    self.send_update(Update::ArtifactUpdate(ArtifactUpdate {
                         task_id,
                         context_id,
                         artifact,
@@ -111,44 +114,44 @@ impl Teller {
                     }))
                     .await?;
                 }
-                self.status(&state, task.status).await?;
-            } else if stands != report::state_of(&before) {
-                self.status(&state, report::status(&state, stands, None)).await?;
-                heard = Instant::now();
-            } else if heard.elapsed() > ALIVE {
-                self.pass(sse::COMMENT.into()).await?;
-                heard = Instant::now();
+                self.send_status(&state, task.status).await?;
+            } else if stands != convert::to_a2a_state(&previous) {
+                self.send_status(&state, convert::to_a2a_status(&state, stands, None)).await?;
+                last_sent = Instant::now();
+            } else if last_sent.elapsed() > KEEP_ALIVE_INTERVAL {
+                self.send_bytes(sse::KEEP_ALIVE_COMMENT.into()).await?;
+                last_sent = Instant::now();
             }
-            before = state;
+            previous = state;
         }
         Ok(())
     }
 
     /// Tells how the task stands, whole, before anything else.
-    async fn begin(&self) -> Result<TaskState, Result<Gone, RpcError>> {
-        let (dir, state) = block(|| self.book.state(self.id)).map_err(Err)?;
-        let task = block(|| self.book.told(&dir, &state));
-        self.send(Update::Task(task)).await?;
+    async fn send_task(&self) -> Result<TaskState, Result<ClientClosed, RpcError>> {
+        let (dir, state) = run_blocking(|| self.tasks.read_state(self.id)).map_err(Err)?;
+        let task = run_blocking(|| self.tasks.to_a2a_task(&dir, &state));
+        self.send_update(Update::Task(task)).await?;
         Ok(state)
     }
 
-    async fn status(
+    async fn send_status(
         &self,
         state: &TaskState,
         status: Status,
-    ) -> Result<(), Result<Gone, RpcError>> {
-        let (task_id, context_id) = report::names(state);
-        self.send(Update::StatusUpdate(StatusUpdate { task_id, context_id, status })).await
+    ) -> Result<(), Result<ClientClosed, RpcError>> {
+        let (task_id, context_id) = convert::task_and_context_ids(state);
+        self.send_update(Update::StatusUpdate(StatusUpdate { task_id, context_id, status })).await
     }
 
-    async fn send(&self, update: Update) -> Result<(), Result<Gone, RpcError>> {
-        let result = serde_json::to_value(update).map_err(|error| Err(internal(error)))?;
-        let answer = serde_json::to_string(&Answer::to(&self.request, Ok(result)));
-        let answer = answer.map_err(|error| Err(internal(error)))?;
-        self.pass(sse::event(&answer).into()).await
+    async fn send_update(&self, update: Update) -> Result<(), Result<ClientClosed, RpcError>> {
+        let result = serde_json::to_value(update).map_err(|error| Err(internal_error(error)))?;
+        let answer = serde_json::to_string(&RpcResponse::for_request(&self.request, Ok(result)));
+        let answer = answer.map_err(|error| Err(internal_error(error)))?;
+        self.send_bytes(sse::format_event(&answer).into()).await
     }
 
-    async fn pass(&self, bytes: Bytes) -> Result<(), Result<Gone, RpcError>> {
-        self.sender.send(bytes).await.map_err(|_| Ok(Gone))
+    async fn send_bytes(&self, bytes: Bytes) -> Result<(), Result<ClientClosed, RpcError>> {
+        self.sender.send(bytes).await.map_err(|_| Ok(ClientClosed))
     }
 }

@@ -4,21 +4,21 @@ use serde::{Deserialize, Serialize};
 use siding_model::text::one_line;
 
 /// Where it is (specification 8.2).
-pub const WELL_KNOWN: &str = "/.well-known/agent-card.json";
+pub const WELL_KNOWN_CARD_PATH: &str = "/.well-known/agent-card.json";
 /// The binding that siding speaks.
-pub const JSONRPC: &str = "JSONRPC";
+pub const JSONRPC_BINDING: &str = "JSONRPC";
 
 /// Columns of what a server offers, when it is told.
-const COLUMNS: usize = 200;
+const OFFER_COLUMNS: usize = 200;
 
 /// The part of a card that one who asks needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Card {
+pub struct AgentCard {
     /// What the agent is called.
     pub name: String,
     /// How it can be reached, the better way first.
-    pub supported_interfaces: Vec<Interface>,
+    pub supported_interfaces: Vec<AgentInterface>,
     /// What else it can do.
     pub capabilities: Capabilities,
 }
@@ -26,7 +26,7 @@ pub struct Card {
 /// One way to reach an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Interface {
+pub struct AgentInterface {
     url: String,
     protocol_binding: String,
     protocol_version: String,
@@ -43,13 +43,13 @@ pub struct Capabilities {
 
 /// The way that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenInterface {
     /// Where requests go.
     pub url: String,
     /// What must stand in each of them.
     pub tenant: Option<String>,
     /// Whether the agent streams.
-    pub streams: bool,
+    pub supports_streaming: bool,
 }
 
 /// Why an agent cannot be reached in any way that its card names.
@@ -60,16 +60,16 @@ pub struct CardError {
     pub offered: String,
 }
 
-impl Card {
+impl AgentCard {
     /// Chooses the first way that siding speaks (specification 8.3.2).
     ///
     /// # Errors
     ///
     /// [`CardError`] when there is none.
-    pub fn choose(&self) -> Result<Chosen, CardError> {
-        let speaks = |way: &&Interface| {
+    pub fn choose_interface(&self) -> Result<ChosenInterface, CardError> {
+        let speaks = |way: &&AgentInterface| {
             let major = way.protocol_version.split('.').next();
-            way.protocol_binding.eq_ignore_ascii_case(JSONRPC) && major == Some("1")
+            way.protocol_binding.eq_ignore_ascii_case(JSONRPC_BINDING) && major == Some("1")
         };
         let Some(way) = self.supported_interfaces.iter().find(speaks) else {
             let offered = self
@@ -78,12 +78,12 @@ impl Card {
                 .map(|way| format!("{} {}", way.protocol_binding, way.protocol_version));
             let offered = offered.collect::<Vec<_>>().join(", ");
             let offered = if offered.is_empty() { "nothing".to_owned() } else { offered };
-            return Err(CardError { offered: one_line(&offered, COLUMNS) });
+            return Err(CardError { offered: one_line(&offered, OFFER_COLUMNS) });
         };
-        Ok(Chosen {
+        Ok(ChosenInterface {
             url: way.url.clone(),
             tenant: Some(way.tenant.clone()).filter(|tenant| !tenant.is_empty()),
-            streams: self.capabilities.streaming,
+            supports_streaming: self.capabilities.streaming,
         })
     }
 }
@@ -94,30 +94,30 @@ mod tests {
 
     use super::*;
 
-    fn card(ways: serde_json::Value) -> Card {
+    fn card(ways: serde_json::Value) -> AgentCard {
         let card = json!({ "name": "x", "supportedInterfaces": ways, "skills": [],
             "capabilities": { "streaming": true } });
         serde_json::from_value(card).expect("a card")
     }
 
     #[test]
-    fn the_first_way_that_is_spoken_is_chosen() {
+    fn the_first_supported_interface_is_chosen() {
         let ways = json!([
             { "url": "h:1", "protocolBinding": "GRPC", "protocolVersion": "1.0" },
             { "url": "http://h/old", "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
             { "url": "http://h/a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0",
               "tenant": "t" },
         ]);
-        let chosen = card(ways).choose().expect("one");
+        let chosen = card(ways).choose_interface().expect("one");
         assert_eq!(chosen.url, "http://h/a");
-        assert_eq!((chosen.tenant.as_deref(), chosen.streams), (Some("t"), true));
+        assert_eq!((chosen.tenant.as_deref(), chosen.supports_streaming), (Some("t"), true));
     }
 
     #[test]
-    fn what_is_offered_instead_is_told() {
+    fn the_error_names_the_offered_interfaces() {
         let ways = json!([{ "protocolBinding": "GRPC\u{1b}", "protocolVersion": "1.0" }]);
-        let why = card(ways).choose().expect_err("none").to_string();
+        let why = card(ways).choose_interface().expect_err("none").to_string();
         assert!(why.ends_with("it offers: GRPC\\e 1.0"), "{why}");
-        assert!(Card::default().choose().expect_err("none").offered == "nothing");
+        assert!(AgentCard::default().choose_interface().expect_err("none").offered == "nothing");
     }
 }

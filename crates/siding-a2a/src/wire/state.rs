@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How a task stands, as its server says it (`TaskState`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub enum State {
+pub enum A2aState {
     /// The server does not say.
     #[default]
     Unspecified,
@@ -30,54 +30,54 @@ pub enum State {
 }
 
 /// States by their names on the wire and in what is told.
-const NAMES: [(State, &str, &str); 9] = [
-    (State::Unspecified, "TASK_STATE_UNSPECIFIED", "unspecified"),
-    (State::Submitted, "TASK_STATE_SUBMITTED", "submitted"),
-    (State::Working, "TASK_STATE_WORKING", "working"),
-    (State::Completed, "TASK_STATE_COMPLETED", "completed"),
-    (State::Failed, "TASK_STATE_FAILED", "failed"),
-    (State::Canceled, "TASK_STATE_CANCELED", "canceled"),
-    (State::InputRequired, "TASK_STATE_INPUT_REQUIRED", "input-required"),
-    (State::Rejected, "TASK_STATE_REJECTED", "rejected"),
-    (State::AuthRequired, "TASK_STATE_AUTH_REQUIRED", "auth-required"),
+const STATE_NAMES: [(A2aState, &str, &str); 9] = [
+    (A2aState::Unspecified, "TASK_STATE_UNSPECIFIED", "unspecified"),
+    (A2aState::Submitted, "TASK_STATE_SUBMITTED", "submitted"),
+    (A2aState::Working, "TASK_STATE_WORKING", "working"),
+    (A2aState::Completed, "TASK_STATE_COMPLETED", "completed"),
+    (A2aState::Failed, "TASK_STATE_FAILED", "failed"),
+    (A2aState::Canceled, "TASK_STATE_CANCELED", "canceled"),
+    (A2aState::InputRequired, "TASK_STATE_INPUT_REQUIRED", "input-required"),
+    (A2aState::Rejected, "TASK_STATE_REJECTED", "rejected"),
+    (A2aState::AuthRequired, "TASK_STATE_AUTH_REQUIRED", "auth-required"),
 ];
 
-impl State {
+impl A2aState {
     /// Returns its word in what is told; `None` for one that is not known.
     #[must_use]
-    pub fn word(&self) -> Option<&'static str> {
-        NAMES.iter().find(|(state, ..)| state == self).map(|(.., word)| *word)
+    pub fn label(&self) -> Option<&'static str> {
+        STATE_NAMES.iter().find(|(state, ..)| state == self).map(|(.., word)| *word)
     }
 
     /// Whether nothing comes after it (specification 4.1.3).
     #[must_use]
-    pub const fn is_over(&self) -> bool {
+    pub const fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
     /// Whether the agent waits for somebody.
     #[must_use]
-    pub const fn waits(&self) -> bool {
+    pub const fn waits_for_user(&self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
     }
 }
 
-impl From<String> for State {
+impl From<String> for A2aState {
     fn from(name: String) -> Self {
         if name.is_empty() {
             return Self::Unspecified;
         }
-        let known = NAMES.iter().find(|(_, wire, _)| *wire == name);
+        let known = STATE_NAMES.iter().find(|(_, wire, _)| *wire == name);
         known.map_or(Self::Unknown(name), |(state, ..)| state.clone())
     }
 }
 
-impl From<State> for String {
-    fn from(state: State) -> Self {
-        if let State::Unknown(name) = state {
+impl From<A2aState> for String {
+    fn from(state: A2aState) -> Self {
+        if let A2aState::Unknown(name) = state {
             return name;
         }
-        let known = NAMES.iter().find(|(known, ..)| *known == state);
+        let known = STATE_NAMES.iter().find(|(known, ..)| *known == state);
         known.map_or_else(Self::new, |(_, wire, _)| (*wire).to_owned())
     }
 }
@@ -87,15 +87,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_reads_back_and_an_unknown_one_stays_itself() {
-        for (state, wire, _) in NAMES {
+    fn every_state_round_trips_and_unknown_ones_are_kept() {
+        for (state, wire, _) in STATE_NAMES {
             assert_eq!(String::from(state.clone()), wire);
-            assert_eq!(State::from(wire.to_owned()), state);
-            assert!(!(state.is_over() && state.waits()), "{wire}");
+            assert_eq!(A2aState::from(wire.to_owned()), state);
+            assert!(!(state.is_terminal() && state.waits_for_user()), "{wire}");
         }
-        let new = State::from("TASK_STATE_PAUSED".to_owned());
-        assert_eq!(new, State::Unknown("TASK_STATE_PAUSED".to_owned()));
-        assert_eq!((new.word(), new.is_over()), (None, false));
+        let new = A2aState::from("TASK_STATE_PAUSED".to_owned());
+        assert_eq!(new, A2aState::Unknown("TASK_STATE_PAUSED".to_owned()));
+        assert_eq!((new.label(), new.is_terminal()), (None, false));
         assert_eq!(String::from(new), "TASK_STATE_PAUSED");
     }
 }

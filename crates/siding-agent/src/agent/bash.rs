@@ -48,7 +48,7 @@ impl Args {
             stdin,
             allow_duplicate,
             cwd: Some(cwd.to_owned()),
-            may_start_away: true,
+            may_start_in_background: true,
             ..RunArgs::default()
         }
     }

@@ -12,7 +12,7 @@ use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::ProcRef;
-use siding_tools::Host;
+use siding_tools::ToolContext;
 
 use super::calls::Calls;
 use super::came::Came;
@@ -118,7 +118,7 @@ impl Begin {
             None => (Transcript::create(&self.root, &session, opened.clone())?, Vec::new()),
         };
         let owner = procfs::identify(own);
-        let host = Arc::new(Host::of(self.root, session.clone(), owner, Dialect::Agent));
+        let host = Arc::new(ToolContext::new(self.root, session.clone(), owner, Dialect::Agent));
         let cwd = PathBuf::from(&opened.cwd);
         let scene = scene(&cwd, &self.allow_paths, &session, owner)?;
         // What cannot be read is no reason not to work.

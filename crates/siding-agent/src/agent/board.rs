@@ -6,7 +6,7 @@ use std::sync::Arc;
 use siding_core::view::{self, ViewDetail};
 use siding_model::id::TaskId;
 use siding_model::task_view::PlacementKind;
-use siding_tools::{Host, Standing, text};
+use siding_tools::{TaskSnapshot, ToolContext, text};
 
 use super::tasks;
 use crate::terminal::Task;
@@ -17,13 +17,13 @@ pub(super) const LOOKED_AT: usize = 6;
 /// What is known of the tasks that run.
 #[derive(Debug)]
 pub(super) struct Board {
-    host: Arc<Host>,
+    host: Arc<ToolContext>,
     /// What is usual for each, which does not change while it runs.
     usual: HashMap<TaskId, Option<u64>>,
 }
 
 impl Board {
-    pub(super) fn new(host: &Arc<Host>) -> Self {
+    pub(super) fn new(host: &Arc<ToolContext>) -> Self {
         Self { host: Arc::clone(host), usual: HashMap::new() }
     }
 
@@ -47,7 +47,7 @@ impl Board {
         shown.collect()
     }
 
-    fn view(&mut self, task: &Standing) -> siding_model::task_view::TaskView {
+    fn view(&mut self, task: &TaskSnapshot) -> siding_model::task_view::TaskView {
         let id = task.dir.id();
         if let Some(usual) = self.usual.get(&id) {
             let mut view =

@@ -8,9 +8,9 @@ use std::sync::mpsc::Sender;
 use schemars::JsonSchema;
 use serde_json::Value;
 use siding_model::text::one_line;
-use siding_tools::sleep::block;
+use siding_tools::async_fd::run_blocking;
 use siding_tools::tools;
-use siding_tools::{Answer as Answered, Host, Receipt, Refusal, schema};
+use siding_tools::{DeliveryAck, ToolAnswer as Answered, ToolContext, ToolError, schema};
 use tokio::runtime::Runtime;
 
 use super::came::{Came, Heard};
@@ -66,9 +66,9 @@ impl Calls {
         if !matches!(company, Company::Alone) {
             specs.push(spec::<team::SendArgs>(team::SEND, team::ABOUT_SEND));
         }
-        for tool in tools::all() {
+        for tool in tools::all_tools() {
             if let Some(name) = own_name(tool.name) {
-                specs.push(ToolSpec { name, about: tool.about, schema: tool.schema.into() });
+                specs.push(ToolSpec { name, about: tool.description, schema: tool.schema.into() });
             }
         }
         specs.extend(toolbox.specs().iter().cloned());
@@ -111,7 +111,7 @@ impl Calls {
     pub(super) fn start(
         self: &Arc<Self>,
         runtime: &Runtime,
-        host: &Arc<Host>,
+        host: &Arc<ToolContext>,
         call: ToolCall,
         sender: &Sender<Came>,
     ) -> Wishes {
@@ -144,11 +144,12 @@ impl Calls {
                 (_, Some(tool), Value::Object(input)) => {
                     let answer = tools::call(&host, &mut foreground, tool, input).await;
                     let answer =
-                        answer.unwrap_or_else(|| Err(Refusal::Arguments(this.unknown(&name))));
+                        answer.unwrap_or_else(|| Err(ToolError::Arguments(this.unknown(&name))));
                     taken(id, &host, answer)
                 }
                 (_, _, input) => {
-                    let outcome = block(|| this.toolbox.run(&this.scene, &name, input, &cancel));
+                    let outcome =
+                        run_blocking(|| this.toolbox.run(&this.scene, &name, input, &cancel));
                     let is_error = outcome.is_err();
                     let text = outcome.unwrap_or_else(|why| why);
                     (ToolResult { call: id, text, is_error }, Vec::new())
@@ -186,35 +187,35 @@ impl Calls {
 
     async fn bash(
         &self,
-        host: &Host,
+        host: &ToolContext,
         foreground: &mut Foreground,
         input: serde_json::Map<String, Value>,
-    ) -> Result<Answered, Refusal> {
-        let args: bash::Args = tools::read(input)?;
+    ) -> Result<Answered, ToolError> {
+        let args: bash::Args = tools::parse_arguments(input)?;
         self.warden.permit(foreground, &args.command, args.run_in_background).await?;
         tools::run(host, foreground, args.of_runtime(&self.spawner.cwd)).await
     }
 
     async fn watch_mcp(
         &self,
-        host: &Host,
+        host: &ToolContext,
         foreground: &Foreground,
         input: serde_json::Map<String, Value>,
-    ) -> Result<Answered, Refusal> {
-        let args: watch_mcp::Args = tools::read(input)?;
+    ) -> Result<Answered, ToolError> {
+        let args: watch_mcp::Args = tools::parse_arguments(input)?;
         if let Some(command) = &args.command {
             self.warden.permit(foreground, command, true).await?;
         }
-        block(|| args.begin(host, &self.spawner.cwd))
+        run_blocking(|| args.begin(host, &self.spawner.cwd))
     }
 
     async fn remote(
         &self,
-        host: &Arc<Host>,
+        host: &Arc<ToolContext>,
         foreground: &mut Foreground,
         input: serde_json::Map<String, Value>,
-    ) -> Result<Answered, Refusal> {
-        let args: remote::Args = tools::read(input)?;
+    ) -> Result<Answered, ToolError> {
+        let args: remote::Args = tools::parse_arguments(input)?;
         args.check()?;
         self.warden.permit_doubted(foreground, &args.shown(), args.doubt()).await?;
         args.begin(host, foreground, &self.spawner.cwd).await
@@ -228,7 +229,7 @@ impl fmt::Debug for Calls {
 }
 
 fn spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec {
-    ToolSpec { name, about, schema: schema::of::<A>().into() }
+    ToolSpec { name, about, schema: schema::for_arguments::<A>().into() }
 }
 
 /// Returns what this agent calls a tool that works on tasks.
@@ -252,14 +253,14 @@ fn tool_of(name: &str) -> Option<&str> {
 /// Returns the result of a call.
 pub(super) fn taken(
     call: CallId,
-    host: &Host,
-    answer: Result<Answered, Refusal>,
-) -> (ToolResult, Vec<Receipt>) {
+    host: &ToolContext,
+    answer: Result<Answered, ToolError>,
+) -> (ToolResult, Vec<DeliveryAck>) {
     match answer {
         Ok(mut answer) => {
-            let receipts = std::mem::take(&mut answer.receipts);
+            let receipts = std::mem::take(&mut answer.delivery_acks);
             let is_error = answer.is_error;
-            let mut text = answer.said.join("\n");
+            let mut text = answer.lines.join("\n");
             if let Some(output) = answer.output.filter(|output| !output.is_empty()) {
                 text.push_str(OUTPUT);
                 text.push_str(&output);
@@ -267,7 +268,7 @@ pub(super) fn taken(
             (ToolResult { call, text, is_error }, receipts)
         }
         Err(refusal) => {
-            let text = refusal.line(host.dialect);
+            let text = refusal.format_line(host.dialect);
             (ToolResult { call, text, is_error: true }, Vec::new())
         }
     }

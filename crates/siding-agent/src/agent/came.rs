@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use siding_model::id::TaskId;
-use siding_tools::Receipt;
+use siding_tools::DeliveryAck;
 use tokio::sync::oneshot;
 
 use super::Purpose;
@@ -24,7 +24,7 @@ pub(super) enum Came {
     /// A call is about to become this task; it waits until that is noted.
     Bound { call: CallId, task: TaskId, noted: SyncSender<bool> },
     /// A call has its result.
-    Done(ToolResult, Vec<Receipt>),
+    Done(ToolResult, Vec<DeliveryAck>),
     /// A person is to say whether a command is run.
     Question(Question),
     /// A label for what was just done.

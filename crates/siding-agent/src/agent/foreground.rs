@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
 use siding_model::id::TaskId;
-use siding_tools::{Caller, Gone, Host, Standing};
+use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext};
 use tokio::sync::{oneshot, watch};
 
 use super::came::{Came, Question};
@@ -70,33 +70,33 @@ impl Foreground {
     }
 }
 
-impl Caller for Foreground {
+impl CallContext for Foreground {
     fn name(&self) -> &'static str {
         "user"
     }
 
-    fn begins(&self, task: TaskId) -> bool {
+    fn accept_task(&self, task: TaskId) -> bool {
         let (noted, is_noted) = sync_channel(1);
         let bound = Came::Bound { call: self.call.clone(), task, noted };
         self.sender.send(bound).is_ok() && is_noted.recv().unwrap_or(false)
     }
 
-    fn bearable(&self, wanted: Duration) -> Duration {
+    fn limit_wait(&self, wanted: Duration) -> Duration {
         wanted
     }
 
-    fn cancelled(&self) -> impl Future<Output = Gone> + Send + 'static {
+    fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {
         let mut gone = self.gone.clone();
         async move {
             match gone.wait_for(|gone| *gone).await {
-                Ok(_) => Gone::Wish,
+                Ok(_) => CancelReason::ResultUnwanted,
                 // The agent has gone; its session decides.
-                Err(_) => Gone::Caller,
+                Err(_) => CancelReason::CallerGone,
             }
         }
     }
 
-    fn sent_away(&self) -> impl Future<Output = ()> + Send + 'static {
+    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut away = self.away.clone();
         async move {
             if away.wait_for(|away| *away).await.is_err() {
@@ -106,9 +106,15 @@ impl Caller for Foreground {
         }
     }
 
-    async fn due(&self) {
+    async fn progress_due(&self) {
         std::future::pending().await
     }
 
-    async fn tell(&mut self, _host: &Host, _standing: Option<&Standing>, _bound: Duration) {}
+    async fn report_progress(
+        &mut self,
+        _host: &ToolContext,
+        _standing: Option<&TaskSnapshot>,
+        _bound: Duration,
+    ) {
+    }
 }

@@ -8,7 +8,7 @@ use siding_core::input::{InputError, TaskInput};
 use siding_core::stop::{self, StopOptions};
 use siding_model::notice::format_teammate_xml;
 use siding_model::text::cut_head;
-use siding_tools::{Host, PROGRAM};
+use siding_tools::{SHIM_PROGRAM, ToolContext};
 
 use super::came::Came;
 use super::foreground::Wishes;
@@ -130,7 +130,7 @@ enum Parted {
 
 /// Takes a teammate's place away when it has gone.
 struct Departure<'m> {
-    host: &'m Host,
+    host: &'m ToolContext,
     desk: &'m Desk,
     mates: &'m Mates,
     /// Whether its task is to be ended, if it has not.
@@ -143,7 +143,7 @@ impl Drop for Departure<'_> {
         if self.ends_task {
             let how = StopOptions { requested_by: "agent", grace: None, signal: None };
             // What could not be ended ends with the session, and its record says so.
-            let _by_the_session = stop::stop(&self.host.root, PROGRAM, self.desk.task, how);
+            let _by_the_session = stop::stop(&self.host.root, SHIM_PROGRAM, self.desk.task, how);
         }
         self.mates.wake_lead();
     }
@@ -188,10 +188,10 @@ struct Log<'h> {
 }
 
 impl<'h> Log<'h> {
-    fn open(host: &'h Host, desk: &Desk) -> Self {
-        let standing = host.state(desk.task).ok();
-        let open = |it: siding_tools::Standing| {
-            TaskInput::open_for_host(&host.root, PROGRAM, &it.dir, &it.state).ok()
+    fn open(host: &'h ToolContext, desk: &Desk) -> Self {
+        let standing = host.snapshot(desk.task).ok();
+        let open = |it: siding_tools::TaskSnapshot| {
+            TaskInput::open_for_host(&host.root, SHIM_PROGRAM, &it.dir, &it.state).ok()
         };
         Self { stand_in: standing.and_then(open) }
     }

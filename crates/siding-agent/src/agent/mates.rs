@@ -15,7 +15,7 @@ use siding_core::session;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::{Consumer, NoticeView};
 use siding_model::text::one_line;
-use siding_tools::Host;
+use siding_tools::ToolContext;
 
 use super::came::Came;
 
@@ -220,7 +220,7 @@ impl Mates {
     }
 
     /// Whether there is news for a teammate that has nothing to do yet.
-    pub(super) fn has_news(&self, host: &Host) -> bool {
+    pub(super) fn has_news(&self, host: &ToolContext) -> bool {
         let seats = self.seats();
         let mut tasks = seats.iter().filter_map(|seat| Some(seat.mate.as_ref()?.desk.task));
         tasks.any(|task| {
@@ -242,7 +242,7 @@ impl Mates {
     }
 
     /// Has those go whose tasks have ended.
-    pub(super) fn part_with_ended(&self, host: &Host) {
+    pub(super) fn part_with_ended(&self, host: &ToolContext) {
         let lives = |mate: &Mate| {
             let read = host.root.task_dir(mate.desk.task).ok().and_then(|dir| dir.read().ok());
             // What cannot be read just now says nothing.

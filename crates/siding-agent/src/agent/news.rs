@@ -9,7 +9,7 @@ use std::time::Duration;
 use siding_core::notices::{FollowEvent, NoticesError, Outbox, OutboxFollower};
 use siding_core::sys::pipe;
 use siding_model::notice::{Consumer, NoticeId, NoticeView};
-use siding_tools::{Host, PROGRAM, news};
+use siding_tools::{SHIM_PROGRAM, ToolContext, answer_notices};
 
 use super::AgentError;
 use super::came::Came;
@@ -27,7 +27,7 @@ pub(super) struct Follow {
 
 impl Follow {
     /// Begins to wait, and says so whenever there may be something.
-    pub(super) fn begin(host: &Arc<Host>, sender: Sender<Came>) -> Result<Self, AgentError> {
+    pub(super) fn begin(host: &Arc<ToolContext>, sender: Sender<Came>) -> Result<Self, AgentError> {
         let made = pipe::create_pipe();
         let (reader, writer) =
             made.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
@@ -45,9 +45,9 @@ impl Follow {
     }
 }
 
-fn follow(host: &Host, out: &OwnedFd, sender: &Sender<Came>) -> Result<(), NoticesError> {
+fn follow(host: &ToolContext, out: &OwnedFd, sender: &Sender<Came>) -> Result<(), NoticesError> {
     let outbox = outbox(host)?;
-    let mut follower = OutboxFollower::new(&outbox, PROGRAM)?;
+    let mut follower = OutboxFollower::new(&outbox, SHIM_PROGRAM)?;
     // What came before this.
     follower.schedule_later(&outbox.pending()?);
     let _nobody = sender.send(Came::News);
@@ -66,16 +66,16 @@ fn follow(host: &Host, out: &OwnedFd, sender: &Sender<Came>) -> Result<(), Notic
 }
 
 /// Returns the outbox of the agent's session.
-pub(super) fn outbox(host: &Host) -> Result<Outbox<'_>, NoticesError> {
+pub(super) fn outbox(host: &ToolContext) -> Result<Outbox<'_>, NoticesError> {
     Outbox::new(&host.root, host.session.clone(), Consumer::agent())
 }
 
 /// Notes that the model is told these.
-pub(super) fn acknowledge(host: &Host, ids: &[NoticeId]) -> Result<(), NoticesError> {
+pub(super) fn acknowledge(host: &ToolContext, ids: &[NoticeId]) -> Result<(), NoticesError> {
     outbox(host)?.acknowledge(ids)
 }
 
 /// Returns a notice as the model is told it: a block of its own.
-pub(super) fn told(host: &Host, notice: NoticeView) -> Told {
-    Told::Notice { id: notice.notice_id, text: news::block(host.dialect, notice) }
+pub(super) fn told(host: &ToolContext, notice: NoticeView) -> Told {
+    Told::Notice { id: notice.notice_id, text: answer_notices::format_notice(host.dialect, notice) }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;
-use siding_tools::{Host, Refusal};
+use siding_tools::{ToolContext, ToolError};
 
 /// Columns of what siding says when it does not begin.
 const COLUMNS: usize = 600;
@@ -25,8 +25,8 @@ pub(super) struct Begun {
 /// # Errors
 ///
 /// [`Refusal`], with what the command says.
-pub(super) fn start(host: &Host, cwd: &Path, words: &[String]) -> Result<Begun, Refusal> {
-    let failed = |source| Refusal::Io { doing: "start siding", source };
+pub(super) fn start(host: &ToolContext, cwd: &Path, words: &[String]) -> Result<Begun, ToolError> {
+    let failed = |source| ToolError::Io { doing: "start siding", source };
     let program = std::env::current_exe().map_err(failed)?;
     let done = Command::new(program)
         .args(words)
@@ -44,7 +44,7 @@ pub(super) fn start(host: &Host, cwd: &Path, words: &[String]) -> Result<Begun, 
         }
         None => {
             let said = String::from_utf8_lossy(&done.stderr);
-            Err(Refusal::Arguments(format!("not begun: {}", one_line(said.trim(), COLUMNS))))
+            Err(ToolError::Arguments(format!("not begun: {}", one_line(said.trim(), COLUMNS))))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use siding_tools::Refusal;
+use siding_tools::ToolError;
 
 use super::foreground::Foreground;
 
@@ -52,7 +52,7 @@ impl Warden {
         foreground: &Foreground,
         command: &str,
         background: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ToolError> {
         self.held_to((self.guard)(command, background), foreground, command).await
     }
 
@@ -63,7 +63,7 @@ impl Warden {
         foreground: &Foreground,
         command: &str,
         doubt: Option<String>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ToolError> {
         match ((self.guard)(command, true), doubt) {
             (Permit::Yes, Some(why)) => self.doubt(foreground, command, why).await,
             (permit, _) => self.held_to(permit, foreground, command).await,
@@ -76,11 +76,11 @@ impl Warden {
         permit: Permit,
         foreground: &Foreground,
         command: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ToolError> {
         match permit {
             Permit::Yes => Ok(()),
             Permit::Ask { why } => self.doubt(foreground, command, why).await,
-            Permit::No { why } => Err(Refusal::Arguments(format!("not run: {why}"))),
+            Permit::No { why } => Err(ToolError::Arguments(format!("not run: {why}"))),
         }
     }
 
@@ -90,9 +90,9 @@ impl Warden {
         foreground: &Foreground,
         command: &str,
         why: String,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ToolError> {
         let no = |who: &str| {
-            Err(Refusal::Arguments(format!(
+            Err(ToolError::Arguments(format!(
                 "not run: a person has to say yes to this first, and {who}: {why}"
             )))
         };
@@ -102,7 +102,7 @@ impl Warden {
             Doubts::Asked => match foreground.ask(command, &why).await {
                 Some(true) => Ok(()),
                 Some(false) => no("has said no"),
-                None => Err(Refusal::Cancelled),
+                None => Err(ToolError::Cancelled),
             },
         }
     }

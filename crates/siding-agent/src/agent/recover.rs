@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use siding_core::store::{StoreError, TaskDir};
 use siding_model::id::TaskId;
-use siding_tools::{Answer as Answered, Host, Receipt, Refusal, text};
+use siding_tools::{DeliveryAck, ToolAnswer as Answered, ToolContext, ToolError, text};
 use tokio::runtime::Runtime;
 
 use super::calls::{Calls, taken};
@@ -22,7 +22,7 @@ impl Calls {
     pub(super) fn recover(
         self: &Arc<Self>,
         runtime: &Runtime,
-        host: &Arc<Host>,
+        host: &Arc<ToolContext>,
         call: ToolCall,
         task: Option<TaskId>,
         sender: &Sender<Came>,
@@ -46,7 +46,11 @@ impl Calls {
 }
 
 /// Returns the result of a command that was about to be run as a task; `None` when it never began.
-fn found(host: &Host, call: &ToolCall, task: TaskId) -> Option<(ToolResult, Vec<Receipt>)> {
+fn found(
+    host: &ToolContext,
+    call: &ToolCall,
+    task: TaskId,
+) -> Option<(ToolResult, Vec<DeliveryAck>)> {
     let is_taken_back = match host.root.task_dir(task) {
         // It never came to that, or it is long over and was removed.
         Err(StoreError::NoSuchTask { .. }) => {
@@ -61,7 +65,7 @@ fn found(host: &Host, call: &ToolCall, task: TaskId) -> Option<(ToolResult, Vec<
 }
 
 /// Takes back a task of which nothing is on record, and says whether nobody can begin it any more.
-fn take_back(host: &Host, dir: TaskDir) -> bool {
+fn take_back(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;
     }
@@ -75,14 +79,14 @@ fn take_back(host: &Host, dir: TaskDir) -> bool {
 }
 
 /// Returns how a task stands whose caller has gone.
-fn stands(host: &Host, call: &ToolCall, task: TaskId) -> Result<Answered, Refusal> {
-    let standing = host.state(task)?;
-    let mut answer = text::with_output(host, &standing, OUTPUT)?;
+fn stands(host: &ToolContext, call: &ToolCall, task: TaskId) -> Result<Answered, ToolError> {
+    let standing = host.snapshot(task)?;
+    let mut answer = text::answer_with_output(host, &standing, OUTPUT)?;
     let what = what(call);
     answer
-        .said
+        .lines
         .insert(0, format!("this agent was ended while the {what} ran, and has begun again"));
-    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
+    answer.delivery_acks.push(DeliveryAck::ResultReturned(Box::new(standing.state)));
     Ok(answer)
 }
 
@@ -97,7 +101,7 @@ fn what(call: &ToolCall) -> &'static str {
 }
 
 /// Returns the result of a call of which nobody knows.
-fn unknown(call: &ToolCall, when: &str) -> (ToolResult, Vec<Receipt>) {
+fn unknown(call: &ToolCall, when: &str) -> (ToolResult, Vec<DeliveryAck>) {
     let text = format!(
         "this agent was ended while {when}; nobody knows whether it was done: look before you call it \
          again"

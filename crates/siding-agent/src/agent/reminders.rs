@@ -6,7 +6,7 @@ use siding_core::output;
 use siding_core::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
-use siding_tools::{Host, Standing};
+use siding_tools::{TaskSnapshot, ToolContext};
 
 use super::tasks;
 use crate::message::Told;
@@ -33,7 +33,7 @@ pub(super) struct Reminders {
 impl Reminders {
     /// Returns what goes with the next request: tasks that run since an earlier one and were not
     /// looked at, each once, and now and then all that run. `shown` stand in this request anyway.
-    pub(super) fn next(&mut self, host: &Host, shown: &HashSet<TaskId>) -> Option<Told> {
+    pub(super) fn next(&mut self, host: &ToolContext, shown: &HashSet<TaskId>) -> Option<Told> {
         self.batches += 1;
         let names_all = self.batches.is_multiple_of(EVERY);
         let mut to_name = Vec::new();
@@ -63,12 +63,12 @@ impl Reminders {
 }
 
 /// Returns all that runs, for a model that has forgotten everything.
-pub(super) fn all(host: &Host) -> Option<Told> {
+pub(super) fn all(host: &ToolContext) -> Option<Told> {
     let running = tasks::recorded(host).unwrap_or_default();
     (!running.is_empty()).then(|| list(host, "Running", &running))
 }
 
-fn list(host: &Host, what: &str, tasks: &[Standing]) -> Told {
+fn list(host: &ToolContext, what: &str, tasks: &[TaskSnapshot]) -> Told {
     let mut text = format!("{what} in the background (automated, not from the user):");
     for view in host.views(&tasks[..tasks.len().min(MOST)], ViewDetail::Brief) {
         text.push('\n');

@@ -10,9 +10,9 @@ use serde_json::{Map, json};
 use siding_core::stop::{self, StopOptions};
 use siding_http::client::is_here;
 use siding_model::text::one_line;
-use siding_tools::sleep::block;
+use siding_tools::async_fd::run_blocking;
 use siding_tools::tools;
-use siding_tools::{Answer, Caller, Gone, Host, PROGRAM, Refusal};
+use siding_tools::{CallContext, CancelReason, SHIM_PROGRAM, ToolAnswer, ToolContext, ToolError};
 
 use super::own_command::start;
 
@@ -63,8 +63,8 @@ const fn yes() -> bool {
 
 impl Args {
     /// Says what is wrong with them.
-    pub(super) fn check(&self) -> Result<(), Refusal> {
-        let wrong = |why: &str| Err(Refusal::Arguments(why.to_owned()));
+    pub(super) fn check(&self) -> Result<(), ToolError> {
+        let wrong = |why: &str| Err(ToolError::Arguments(why.to_owned()));
         if self.text.trim().is_empty() {
             return wrong("`text` is empty; say what the agent is to do");
         }
@@ -112,40 +112,44 @@ impl Args {
     }
 
     /// Sends it, as a task of the agent's session.
-    pub(super) async fn begin<C: Caller>(
+    pub(super) async fn begin<C: CallContext>(
         &self,
-        host: &Arc<Host>,
+        host: &Arc<ToolContext>,
         call: &mut C,
         cwd: &Path,
-    ) -> Result<Answer, Refusal> {
-        let begun = block(|| {
+    ) -> Result<ToolAnswer, ToolError> {
+        let begun = run_blocking(|| {
             let begun = start(host, cwd, &self.words())?;
             // An agent that is killed now finds it again.
-            match call.begins(begun.id) {
+            match call.accept_task(begun.id) {
                 true => Ok(begun),
-                false => Err(Refusal::Cancelled),
+                false => Err(ToolError::Cancelled),
             }
         })?;
         let id = begun.id;
         if begun.has_ended {
-            return Ok(Answer::say(format!("{id} has ended already: task_output says why")));
+            return Ok(ToolAnswer::from_line(format!(
+                "{id} has ended already: task_output says why"
+            )));
         }
         if self.background {
-            return Ok(Answer::say(format!(
+            return Ok(ToolAnswer::from_line(format!(
                 "{id} has sent it; you are told what comes of it, and when an answer is wanted"
             )));
         }
         // Without a budget the wait ends with the task, or at the bound that every wait has.
-        let budget = block(|| host.current_budget(self.budget.is_some()))?;
+        let budget = run_blocking(|| host.current_budget(self.budget.is_some()))?;
         let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
         let waited = ask(host, call, "wait", json!({ "ids": [id], "timeout": seconds })).await;
         // As a command that is waited for: an agent that has gone leaves it to whoever ends the rest.
-        if matches!(waited, Err(Refusal::Cancelled)) && call.cancelled().await == Gone::Wish {
+        if matches!(waited, Err(ToolError::Cancelled))
+            && call.cancelled().await == CancelReason::ResultUnwanted
+        {
             let how = StopOptions { requested_by: "user", grace: None, signal: None };
-            let _by_the_session = block(|| stop::stop(&host.root, PROGRAM, id, how));
+            let _by_the_session = run_blocking(|| stop::stop(&host.root, SHIM_PROGRAM, id, how));
         }
         let waited = waited?;
-        match block(|| host.state(id))?.state.is_live() {
+        match run_blocking(|| host.snapshot(id))?.state.is_live() {
             true => Ok(waited),
             false => ask(host, call, "output", json!({ "id": id })).await,
         }
@@ -153,15 +157,15 @@ impl Args {
 }
 
 /// Calls a tool that works on tasks.
-async fn ask<C: Caller>(
-    host: &Arc<Host>,
+async fn ask<C: CallContext>(
+    host: &Arc<ToolContext>,
     call: &mut C,
     tool: &str,
     input: serde_json::Value,
-) -> Result<Answer, Refusal> {
+) -> Result<ToolAnswer, ToolError> {
     let input: Map<_, _> = input.as_object().cloned().unwrap_or_default();
     let answer = tools::call(host, call, tool, input).await;
-    answer.unwrap_or_else(|| Err(Refusal::Arguments(format!("there is no tool `{tool}`"))))
+    answer.unwrap_or_else(|| Err(ToolError::Arguments(format!("there is no tool `{tool}`"))))
 }
 
 /// Returns a word as a shell reads it: text of a model must not pass for more of the command.

@@ -12,7 +12,7 @@ use siding_core::stop::{self, StopOptions};
 use siding_core::view::ViewDetail;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
-use siding_tools::{Host, PROGRAM, Standing};
+use siding_tools::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
 use super::mates::Company;
 use super::{Agent, AgentError, Label, tasks};
@@ -91,7 +91,7 @@ impl Agent {
             Company::Alone | Company::Mate { .. } => HashSet::new(),
         };
         let running = tasks::running(&host)?;
-        let views = |standings: &[Standing]| host.views(standings, ViewDetail::Full);
+        let views = |standings: &[TaskSnapshot]| host.views(standings, ViewDetail::Full);
         let (handed_up, ended) = match self.company {
             Company::Alone => (views(&running), Vec::new()),
             Company::Lead(_) | Company::Mate { .. } => {
@@ -128,23 +128,23 @@ impl Agent {
 }
 
 /// Ends tasks, and returns how they stand then.
-fn end_all(host: &Host, running: &[Standing]) -> Vec<Standing> {
+fn end_all(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot> {
     let ids: Vec<TaskId> = running.iter().map(|task| task.dir.id()).collect();
     thread::scope(|scope| {
         for id in &ids {
             scope.spawn(|| {
                 let how = StopOptions { requested_by: "agent", grace: None, signal: None };
                 // What could not be ended ends with the session, and its record says so.
-                let _by_the_session = stop::stop(&host.root, PROGRAM, *id, how);
+                let _by_the_session = stop::stop(&host.root, SHIM_PROGRAM, *id, how);
             });
         }
     });
-    ids.iter().filter_map(|id| host.state(*id).ok()).collect()
+    ids.iter().filter_map(|id| host.snapshot(*id).ok()).collect()
 }
 
 /// Returns what the subagents under a session have cost, as far as they are on record.
-fn spent_by_subagents(host: &Host) -> Result<Usage, AgentError> {
-    let Host { root, session, .. } = host;
+fn spent_by_subagents(host: &ToolContext) -> Result<Usage, AgentError> {
+    let ToolContext { root, session, .. } = host;
     let family = session::session_tree(root, session)?;
     let others = family.iter().filter(|one| *one != session);
     let entries = others.filter_map(|one| Transcript::look(root, one).ok()).flat_map(|seen| seen.1);

@@ -14,8 +14,8 @@ use siding_core::session;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::spec::StdinMode;
 use siding_model::text::one_line;
-use siding_tools::tools::{self, Own};
-use siding_tools::{Answer, Caller, Host, Refusal};
+use siding_tools::tools::{self, SelfTask};
+use siding_tools::{CallContext, ToolAnswer, ToolContext, ToolError};
 
 use super::calls::Calls;
 use super::team;
@@ -121,40 +121,40 @@ pub(super) struct Spawner {
 
 impl Calls {
     /// Starts one.
-    pub(super) async fn spawn_agent<C: Caller>(
+    pub(super) async fn spawn_agent<C: CallContext>(
         &self,
-        host: &Host,
+        host: &ToolContext,
         call: &mut C,
         input: Map<String, Value>,
-    ) -> Result<Answer, Refusal> {
-        let args: Args = tools::read(input)?;
+    ) -> Result<ToolAnswer, ToolError> {
+        let args: Args = tools::parse_arguments(input)?;
         if let Some(tools) = &args.tools {
             let alone = team::without(tools, &[team::SPAWN, team::SEND]);
             if alone.len() < tools.len() {
                 let why = "`tools`: a subagent has no teammates; leave out those for them";
-                return Err(Refusal::Arguments(why.to_owned()));
+                return Err(ToolError::Arguments(why.to_owned()));
             }
-            self.check(tools).map_err(|why| Refusal::Arguments(format!("`tools`: {why}")))?;
+            self.check(tools).map_err(|why| ToolError::Arguments(format!("`tools`: {why}")))?;
         }
         self.spawner.spawn(host, call, args).await
     }
 }
 
 impl Spawner {
-    async fn spawn<C: Caller>(
+    async fn spawn<C: CallContext>(
         &self,
-        host: &Host,
+        host: &ToolContext,
         call: &mut C,
         args: Args,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<ToolAnswer, ToolError> {
         if args.prompt.trim().is_empty() {
-            return Err(Refusal::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+            return Err(ToolError::Arguments("`prompt` is empty; say what it is to do".to_owned()));
         }
         let model = args.model.as_deref().unwrap_or(&self.model);
         let model = model
             .parse::<Model>()
-            .map_err(|error| Refusal::Arguments(format!("`model`: {error}")))?;
-        let own = Own {
+            .map_err(|error| ToolError::Arguments(format!("`model`: {error}")))?;
+        let own = SelfTask {
             kind: TaskKind::LocalAgent,
             name: name(args.name.as_deref(), &args.prompt),
             stdin: StdinMode::Null,
@@ -166,14 +166,14 @@ impl Spawner {
             let right =
                 session::lock_spawning(&host.root, &host.session).map_err(RunError::from)?;
             let depth = session::depth(&host.root, &host.session);
-            self.bounds.check(depth, running(host)?).map_err(Refusal::Arguments)?;
+            self.bounds.check(depth, running(host)?).map_err(ToolError::Arguments)?;
             let tools = args.tools.as_ref().or(self.tools.as_ref());
             let tools = tools.map(|tools| team::without(tools, &[team::SPAWN, team::SEND]));
             let arguments = self.arguments(id, &model, args.max_turns, tools)?;
             self.write(host, id, &model, Some(args.prompt)).map_err(|error| {
-                Refusal::Arguments(format!("the subagent could not be prepared: {error}"))
+                ToolError::Arguments(format!("the subagent could not be prepared: {error}"))
             })?;
-            Ok::<_, Refusal>((arguments, right))
+            Ok::<_, ToolError>((arguments, right))
         };
         tools::begin_own(host, call, own, prepare).await
     }
@@ -181,7 +181,7 @@ impl Spawner {
     /// Begins its conversation, with what it is to do if that is known.
     pub(super) fn write(
         &self,
-        host: &Host,
+        host: &ToolContext,
         id: TaskId,
         model: &Model,
         prompt: Option<String>,
@@ -203,7 +203,7 @@ impl Spawner {
         model: &Model,
         max_turns: Option<u32>,
         tools: Option<Vec<String>>,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<String>, ToolError> {
         let mut arguments = vec!["agent".to_owned(), "--subagent".to_owned(), id.to_string()];
         arguments.extend(["--model".to_owned(), model.to_string()]);
         arguments.extend(max_turns.map(|most| format!("--max-turns={most}")));
@@ -218,20 +218,20 @@ impl Spawner {
     }
 }
 
-fn text_of(path: &Path) -> Result<&str, Refusal> {
+fn text_of(path: &Path) -> Result<&str, ToolError> {
     path.to_str().ok_or_else(|| {
         let path = one_line(&path.to_string_lossy(), NAME);
-        Refusal::Arguments(format!("not started: `{path}`, which is allowed, is not UTF-8"))
+        ToolError::Arguments(format!("not started: `{path}`, which is allowed, is not UTF-8"))
     })
 }
 
 /// Returns how many subagents and teammates run under the topmost session.
-pub(super) fn running(host: &Host) -> Result<usize, Refusal> {
+pub(super) fn running(host: &ToolContext) -> Result<usize, ToolError> {
     let top = session::root_session(&host.root, &host.session);
     let family = session::session_tree(&host.root, &top)?;
     let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind().has_session());
     // One whose shim was killed gets another, or its end is put on record.
-    let states = agents.filter_map(|id| host.state(id).ok()).map(|standing| standing.state);
+    let states = agents.filter_map(|id| host.snapshot(id).ok()).map(|standing| standing.state);
     Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())
 }
 

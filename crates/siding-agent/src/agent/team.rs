@@ -15,9 +15,9 @@ use siding_core::sys::procfs;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::format_teammate_xml;
 use siding_model::spec::StdinMode;
-use siding_tools::sleep::block;
-use siding_tools::tools::{self, Own};
-use siding_tools::{Answer, Host, PROGRAM, Refusal};
+use siding_tools::async_fd::run_blocking;
+use siding_tools::tools::{self, SelfTask};
+use siding_tools::{SHIM_PROGRAM, ToolAnswer, ToolContext, ToolError};
 
 use super::begin::{Begin, Whose};
 use super::calls::Calls;
@@ -88,24 +88,25 @@ impl Calls {
     /// Makes a teammate.
     pub(super) async fn spawn_mate(
         &self,
-        host: &Host,
+        host: &ToolContext,
         call: &mut Foreground,
         input: Map<String, Value>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<ToolAnswer, ToolError> {
         let Company::Lead(mates) = &self.company else {
-            return Err(Refusal::Arguments("only the lead makes teammates".to_owned()));
+            return Err(ToolError::Arguments("only the lead makes teammates".to_owned()));
         };
-        let args: SpawnArgs = tools::read(input)?;
+        let args: SpawnArgs = tools::parse_arguments(input)?;
         if args.prompt.trim().is_empty() {
-            return Err(Refusal::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+            return Err(ToolError::Arguments("`prompt` is empty; say what it is to do".to_owned()));
         }
-        let reserved = mates.reserve(args.name.trim()).map_err(Refusal::Arguments)?;
-        let wrong = |error: &dyn std::fmt::Display| Refusal::Arguments(format!("`model`: {error}"));
+        let reserved = mates.reserve(args.name.trim()).map_err(ToolError::Arguments)?;
+        let wrong =
+            |error: &dyn std::fmt::Display| ToolError::Arguments(format!("`model`: {error}"));
         let model = args.model.as_deref().unwrap_or(&self.spawner.model);
         let model = model.parse::<Model>().map_err(|error| wrong(&error))?;
         let opened = provider::open(&model, &|name| std::env::var(name).ok());
         let provider: Arc<dyn Provider> = Arc::from(opened.map_err(|error| wrong(&error))?);
-        let own = Own {
+        let own = SelfTask {
             kind: TaskKind::InProcessTeammate,
             name: format!("teammate: {}", args.name.trim()),
             stdin: StdinMode::Pipe,
@@ -118,30 +119,30 @@ impl Calls {
             let right =
                 session::lock_spawning(&host.root, &host.session).map_err(RunError::from)?;
             let running = spawn::running(host)?;
-            self.spawner.bounds.check(0, running).map_err(Refusal::Arguments)?;
+            self.spawner.bounds.check(0, running).map_err(ToolError::Arguments)?;
             let source = std::io::ErrorKind::NotFound.into();
             let this = i32::try_from(std::process::id()).ok().and_then(procfs::identify);
-            let this = this.ok_or(Refusal::Io { doing: "look at this process", source })?;
+            let this = this.ok_or(ToolError::Io { doing: "look at this process", source })?;
             self.spawner.write(host, id, &model, None).map_err(|error| {
-                Refusal::Arguments(format!("the teammate could not be prepared: {error}"))
+                ToolError::Arguments(format!("the teammate could not be prepared: {error}"))
             })?;
             task = Some(id);
             let arguments = ["agent".to_owned(), format!("--stand-in={}", host_argument(this))];
-            Ok::<_, Refusal>((arguments.to_vec(), right))
+            Ok::<_, ToolError>((arguments.to_vec(), right))
         };
         let begun = tools::begin_own(host, call, own, prepare).await;
         let Ok(mut answer) = begun else {
             // It may run all the same when its making was interrupted.
             if let Some(task) = task {
-                block(|| end(host, task));
+                run_blocking(|| end(host, task));
             }
             return begun;
         };
         if let Some(task) = task {
             let SpawnArgs { prompt, max_turns, .. } = args;
             let made = Made { task, provider, model, max_turns, prompt };
-            let sits = block(|| self.seat(host, mates, reserved, made))?;
-            answer.said.extend(sits);
+            let sits = run_blocking(|| self.seat(host, mates, reserved, made))?;
+            answer.lines.extend(sits);
         }
         Ok(answer)
     }
@@ -149,17 +150,17 @@ impl Calls {
     /// Has a teammate begin whose task runs. Returns what its maker is to know.
     fn seat(
         &self,
-        host: &Host,
+        host: &ToolContext,
         mates: &Arc<Mates>,
         reserved: Reserved<'_>,
         made: Made,
-    ) -> Result<Option<String>, Refusal> {
+    ) -> Result<Option<String>, ToolError> {
         let Made { task, provider, model, max_turns, prompt } = made;
         let not_begun = |error: &dyn std::fmt::Display| {
             end(host, task);
-            Refusal::Arguments(format!("the teammate could not begin: {error}"))
+            ToolError::Arguments(format!("the teammate could not begin: {error}"))
         };
-        let state = host.state(task).map_err(|error| not_begun(&error))?.state;
+        let state = host.snapshot(task).map_err(|error| not_begun(&error))?.state;
         // Whoever has called it reads how it ended.
         let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
         let spawner = &self.spawner;
@@ -195,29 +196,29 @@ impl Calls {
         let thread = thread.map_err(|error| not_begun(&error))?;
         reserved.sits(Arc::clone(&desk), sender, thread);
         let _it_waits = go.send(());
-        mates.deliver(LEAD, &name, prompt).map_err(Refusal::Arguments)?;
+        mates.deliver(LEAD, &name, prompt).map_err(ToolError::Arguments)?;
         Ok(Some(format!(
             "`{name}` works; you are told what it says last when it is idle, and `{SEND}` writes to it"
         )))
     }
 
     /// Hands a message over.
-    pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<Answer, Refusal> {
-        let SendArgs { to, text } = tools::read(input)?;
+    pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<ToolAnswer, ToolError> {
+        let SendArgs { to, text } = tools::parse_arguments(input)?;
         if text.trim().is_empty() {
-            return Err(Refusal::Arguments(
+            return Err(ToolError::Arguments(
                 "`text` is empty; say what they are to know".to_owned(),
             ));
         }
         if text.len() > MOST {
-            return Err(Refusal::Arguments(format!(
+            return Err(ToolError::Arguments(format!(
                 "`text` has {} bytes, and {MOST} is the limit; write it to a file, and send its path",
                 text.len()
             )));
         }
         let (mates, from, text) = match &self.company {
             Company::Alone => {
-                return Err(Refusal::Arguments("there is nobody to write to".to_owned()));
+                return Err(ToolError::Arguments("there is nobody to write to".to_owned()));
             }
             Company::Lead(mates) => (mates, LEAD, text),
             Company::Mate { desk, mates } => {
@@ -226,8 +227,9 @@ impl Calls {
             }
         };
         let to = to.trim();
-        let delivered = block(|| mates.deliver(from, to, text)).map_err(Refusal::Arguments)?;
-        Ok(Answer::say(match delivered {
+        let delivered =
+            run_blocking(|| mates.deliver(from, to, text)).map_err(ToolError::Arguments)?;
+        Ok(ToolAnswer::from_line(match delivered {
             Delivered::Begins => format!("delivered; {to} was idle and begins with it"),
             Delivered::Busy => {
                 format!("delivered; {to} is busy and reads it with the next request")
@@ -240,10 +242,10 @@ impl Calls {
 }
 
 /// Ends a task in which nobody works.
-fn end(host: &Host, task: TaskId) {
+fn end(host: &ToolContext, task: TaskId) {
     let how = StopOptions { requested_by: "agent", grace: None, signal: None };
     // What could not be ended ends with the session, and its record says so.
-    let _by_the_session = stop::stop(&host.root, PROGRAM, task, how);
+    let _by_the_session = stop::stop(&host.root, SHIM_PROGRAM, task, how);
 }
 
 /// Returns the tools that are none of these.

@@ -5,7 +5,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use siding_tools::{Answer, Host, Refusal};
+use siding_tools::{ToolAnswer, ToolContext, ToolError};
 
 use super::own_command::start;
 
@@ -67,9 +67,9 @@ impl Args {
     }
 
     /// Begins to watch, as a task of the agent's session.
-    pub(super) fn begin(&self, host: &Host, cwd: &Path) -> Result<Answer, Refusal> {
+    pub(super) fn begin(&self, host: &ToolContext, cwd: &Path) -> Result<ToolAnswer, ToolError> {
         let begun = start(host, cwd, &self.words())?;
-        Ok(Answer::say(match begun.has_ended {
+        Ok(ToolAnswer::from_line(match begun.has_ended {
             false => format!("{} watches it; you are told what changes", begun.id),
             true => format!("{} has ended already: task_output says why", begun.id),
         }))

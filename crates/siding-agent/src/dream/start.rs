@@ -12,8 +12,8 @@ use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::spec::StdinMode;
-use siding_tools::tools::{Whose, tasks};
-use siding_tools::{Host, PROGRAM};
+use siding_tools::tools::{TaskScope, tasks};
+use siding_tools::{SHIM_PROGRAM, ToolContext};
 
 use super::when::Idle;
 
@@ -81,7 +81,7 @@ pub enum StartError {
 /// # Errors
 ///
 /// [`StartError`].
-pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, StartError> {
+pub fn start(host: &ToolContext, dream: &Order, life: Duration) -> Result<TaskId, StartError> {
     let settings = settings::load(&Environment::from_process())?;
     let order = request::TaskRequest {
         kind: TaskKind::Dream,
@@ -102,7 +102,7 @@ pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, Start
     // A model that thinks is silent.
     spec.stall_after_ms = 0;
     let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Refused };
-    match run::start_task(&host.root, &spec, &given, IdleShim::start(PROGRAM))? {
+    match run::start_task(&host.root, &spec, &given, IdleShim::start(SHIM_PROGRAM))? {
         LaunchResult::Started(_) => Ok(spec.task_id),
         LaunchResult::Duplicate(first) => Ok(first),
     }
@@ -110,11 +110,11 @@ pub fn start(host: &Host, dream: &Order, life: Duration) -> Result<TaskId, Start
 
 /// Ends the dreams of an agent's session, since a turn begins. One that is not ended in time ends
 /// itself when it sees that.
-pub fn interrupt(host: &Host) {
-    let Ok(views) = tasks(host, Whose::Session) else { return };
+pub fn interrupt(host: &ToolContext) {
+    let Ok(views) = tasks(host, TaskScope::Session) else { return };
     let dreams = views.iter().filter(|view| view.kind == TaskKind::Dream && view.outcome.is_none());
     for view in dreams {
         let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-        let _ends_itself = stop::stop(&host.root, PROGRAM, view.task_id, how);
+        let _ends_itself = stop::stop(&host.root, SHIM_PROGRAM, view.task_id, how);
     }
 }

@@ -218,7 +218,8 @@ fn ask(
     terms: Terms,
     cancel: &Cancel,
 ) -> Result<Wanted, DreamError> {
-    let tools = [ToolSpec { name: TOOL, about: ABOUT, schema: schema::of::<Rewrite>().into() }];
+    let tools =
+        [ToolSpec { name: TOOL, about: ABOUT, schema: schema::for_arguments::<Rewrite>().into() }];
     let told = vec![Told::Prompt { text: question }];
     let mut messages = vec![Message::User { results: Vec::new(), told }];
     let (mut usage, mut why) = (Usage::default(), String::new());

@@ -54,7 +54,11 @@ pub trait AnyTool: Send + Sync {
 
 impl<T: Tool> AnyTool for T {
     fn spec(&self) -> ToolSpec {
-        ToolSpec { name: T::NAME, about: T::ABOUT, schema: schema::of::<T::Args>().into() }
+        ToolSpec {
+            name: T::NAME,
+            about: T::ABOUT,
+            schema: schema::for_arguments::<T::Args>().into(),
+        }
     }
 
     fn access(&self) -> Access {
@@ -62,6 +66,6 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn run(&self, scene: &Scene, input: Value, cancel: &Cancel) -> Outcome {
-        self.call(scene, arguments::read(input)?, cancel)
+        self.call(scene, arguments::parse(input)?, cancel)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::settings::{self, Environment};
-use siding_tools::Host;
+use siding_tools::ToolContext;
 
 use super::kind::{Access, Tool};
 use super::{Outcome, Scene};
@@ -18,7 +18,7 @@ use crate::workflow::{Plan, Work, task};
 /// Begins a workflow.
 pub struct RunWorkflow {
     /// Whose task it becomes.
-    pub host: Arc<Host>,
+    pub host: Arc<ToolContext>,
     /// The directory in which it is begun.
     pub cwd: PathBuf,
     /// Judges the commands of its steps.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use siding_mcp::{HttpOptions, McpError, Options};
+use siding_mcp::{HttpOptions, McpError, McpOptions};
 
 use crate::cmd::reap;
 use crate::context;
@@ -56,7 +56,7 @@ impl Args {
             remote: self.allow_remote,
             hosts: self.allow_host,
         });
-        let options = Options { session: self.session, http };
+        let options = McpOptions { session: self.session, http };
         siding_mcp::serve(root, options, |line| {
             // Over HTTP standard output is nobody else's. Nobody need read it.
             let _unread = print::text(&format!("{line}\n"));

@@ -10,7 +10,9 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use siding_core::launch::IdleShim;
 use siding_core::run::request;
-use siding_mcp::watch::{Bearer, NEWS, Server, Watch, What, watch};
+use siding_mcp::watch::{
+    BearerToken, McpTarget, NOTICE_LINE_PATTERN, WatchSpec, WatchedServer, watch,
+};
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
@@ -159,7 +161,7 @@ impl Args {
         let words = self.target.words(&context::settings()?.shell);
         let own = [request::self_program_path(), ARGUMENT.to_owned()];
         run.command = own.into_iter().chain(words).map(Into::into).collect();
-        run.monitor = Some(Monitor::new(Some(NEWS.to_owned())));
+        run.monitor = Some(Monitor::new(Some(NOTICE_LINE_PATTERN.to_owned())));
         run.run(IdleShim::start(PROGRAM))
     }
 }
@@ -201,28 +203,28 @@ impl Target {
         words
     }
 
-    fn watch(self) -> Result<Watch, Failure> {
+    fn watch(self) -> Result<WatchSpec, Failure> {
         let bearer = self.bearer_env.as_deref().map(bearer).transpose()?;
         let what = match (self.resource, self.tool) {
-            (Some(uri), _) => What::Resource(uri),
+            (Some(uri), _) => McpTarget::Resource(uri),
             (None, Some(name)) => {
-                What::Tool { name, arguments: self.arguments.unwrap_or_default() }
+                McpTarget::Tool { name, arguments: self.arguments.unwrap_or_default() }
             }
             (None, None) => return Err(Failure::new("name a --resource or a --tool")),
         };
         let server = match self.url {
-            Some(url) => Server::Url { url, bearer },
-            None => Server::Program(self.command),
+            Some(url) => WatchedServer::Url { url, bearer },
+            None => WatchedServer::Program(self.command),
         };
         let (every, pattern, restarts) = (self.every, self.pattern, self.restarts);
-        Ok(Watch { server, what, every, pattern, restarts })
+        Ok(WatchSpec { server, target: what, interval: every, pattern, restarts })
     }
 }
 
 /// Reads a token.
-fn bearer(name: &str) -> Result<Bearer, Failure> {
+fn bearer(name: &str) -> Result<BearerToken, Failure> {
     let token = std::env::var(name).ok().filter(|token| !token.is_empty());
-    token.map(Bearer).ok_or_else(|| {
+    token.map(BearerToken).ok_or_else(|| {
         Failure::new(format!("--bearer-env {name}: there is no such variable, or nothing in it"))
             .with_hint("give the name of the variable, not the token")
     })

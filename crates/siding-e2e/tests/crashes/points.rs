@@ -7,7 +7,7 @@ use crate::state;
 use crate::tasks::{self, CODE, GRACE, Kind, LINES, Task};
 
 /// The list of the points, as the shim has it.
-const SOURCE: &str = include_str!("../../../siding-shim/src/pause.rs");
+const SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
 
 /// What leads a shim to a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

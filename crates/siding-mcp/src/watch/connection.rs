@@ -16,45 +16,45 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::decide::Event;
-use super::reading::{Unread, read, told};
-use super::server::{self, Process};
-use super::{Say, Server, Watch, What, web};
+use super::request::{ReadError, format_error, read_target};
+use super::server_process::{self, ServerProcess};
+use super::state::WatchEvent;
+use super::{LineOutput, McpTarget, WatchSpec, WatchedServer, http_transport};
 
 /// How long a server may take for the handshake. One that is fetched first takes a while.
-const HANDSHAKE: Duration = Duration::from_secs(60);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take for an answer.
-const ANSWER: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two looks, however often the server tells of changes.
-const PACE: Duration = Duration::from_millis(250);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long it is waited for the end of a server whose connection has ended, to say how.
-const AT_ONCE: Duration = Duration::from_millis(500);
+const EXIT_WAIT: Duration = Duration::from_millis(500);
 /// How long a connection may take to be closed.
-const CLOSE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why there is no server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ConnectionError {
     /// It may be there later.
-    Gone(String),
+    Retryable(String),
     /// It will not.
-    Hopeless(String),
+    Permanent(String),
 }
 
-impl From<Fault> for Event {
-    fn from(fault: Fault) -> Self {
+impl From<ConnectionError> for WatchEvent {
+    fn from(fault: ConnectionError) -> Self {
         match fault {
-            Fault::Gone(why) => Self::Gone(why),
-            Fault::Hopeless(why) => Self::Hopeless(why),
+            ConnectionError::Retryable(why) => Self::Disconnected(why),
+            ConnectionError::Permanent(why) => Self::Fatal(why),
         }
     }
 }
 
 /// Hears what a server says by itself.
 #[derive(Debug, Clone, Default)]
-struct Ear(Arc<Notify>);
+struct ChangeListener(Arc<Notify>);
 
-impl ClientHandler for Ear {
+impl ClientHandler for ChangeListener {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("siding", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), own)
@@ -75,13 +75,13 @@ impl ClientHandler for Ear {
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
     /// Ends when the connection does.
-    over: JoinHandle<()>,
+    ended: JoinHandle<()>,
     /// Closes it.
     close: RunningServiceCancellationToken,
     changed: Arc<Notify>,
     /// Whether the server tells of changes.
     pub(super) is_subscribed: bool,
-    process: Option<Process>,
+    process: Option<ServerProcess>,
     /// What listens beside; it ends with this.
     _listening: JoinSet<()>,
 }
@@ -91,34 +91,40 @@ impl Connection {
     ///
     /// The older handshake comes first: every server has it so far, and some leave at a word that
     /// they do not know. One that refuses it is asked as the newer revision has it.
-    pub(super) async fn open(watch: &Watch, say: &Say) -> Result<Self, Fault> {
-        match Self::begin(watch, say, ClientLifecycleMode::Initialize).await {
-            Err(Begun::Refused(_)) => {
+    pub(super) async fn open(watch: &WatchSpec, say: &LineOutput) -> Result<Self, ConnectionError> {
+        match Self::handshake(watch, say, ClientLifecycleMode::Initialize).await {
+            Err(HandshakeError::Refused(_)) => {
                 let preferred_versions = vec![ProtocolVersion::LATEST];
                 let newer = ClientLifecycleMode::Discover { preferred_versions };
-                Self::begin(watch, say, newer).await
+                Self::handshake(watch, say, newer).await
             }
             begun => begun,
         }
         .map_err(|begun| match begun {
-            Begun::Refused(why) => Fault::Hopeless(format!("it refuses the handshake: {why}")),
-            Begun::Failed(fault) => fault,
+            HandshakeError::Refused(why) => {
+                ConnectionError::Permanent(format!("it refuses the handshake: {why}"))
+            }
+            HandshakeError::Failed(fault) => fault,
         })
     }
 
-    async fn begin(watch: &Watch, say: &Say, mode: ClientLifecycleMode) -> Result<Self, Begun> {
-        let ear = Ear::default();
-        let changed = Arc::clone(&ear.0);
+    async fn handshake(
+        watch: &WatchSpec,
+        say: &LineOutput,
+        mode: ClientLifecycleMode,
+    ) -> Result<Self, HandshakeError> {
+        let listener = ChangeListener::default();
+        let changed = Arc::clone(&listener.0);
         let (mut process, begun) = match &watch.server {
-            Server::Program(command) => {
-                let (process, pipes) = server::start(command, say)?;
-                let begun = ear.serve_with_lifecycle((pipes.from, pipes.to), mode);
-                (Some(process), timeout(HANDSHAKE, begun).await)
+            WatchedServer::Program(command) => {
+                let (process, pipes) = server_process::start(command, say)?;
+                let begun = listener.serve_with_lifecycle((pipes.stdout, pipes.stdin), mode);
+                (Some(process), timeout(HANDSHAKE_TIMEOUT, begun).await)
             }
-            Server::Url { url, bearer } => {
-                let transport = web::transport(url, bearer.as_ref())?;
-                let begun = ear.serve_with_lifecycle(transport, mode);
-                (None, timeout(HANDSHAKE, begun).await)
+            WatchedServer::Url { url, bearer } => {
+                let transport = http_transport::open_transport(url, bearer.as_ref())?;
+                let begun = listener.serve_with_lifecycle(transport, mode);
+                (None, timeout(HANDSHAKE_TIMEOUT, begun).await)
             }
         };
         let error = match begun {
@@ -130,8 +136,8 @@ impl Connection {
                 return Ok(Self {
                     peer: service.peer().clone(),
                     close: service.cancellation_token(),
-                    over: tokio::spawn(async move {
-                        let _why = service.waiting().await;
+                    ended: tokio::spawn(async move {
+                        let _best_effort = service.waiting().await;
                     }),
                     changed,
                     is_subscribed,
@@ -139,102 +145,116 @@ impl Connection {
                     _listening: listening,
                 });
             }
-            Ok(Err(ClientInitializeError::JsonRpcError(error))) => Begun::Refused(told(&error)),
+            Ok(Err(ClientInitializeError::JsonRpcError(error))) => {
+                HandshakeError::Refused(format_error(&error))
+            }
             Ok(Err(error)) if error.is_authorization_required() => {
                 let why = "it wants another token: name a variable that holds it with --bearer-env";
-                Begun::Failed(Fault::Hopeless(why.to_owned()))
+                HandshakeError::Failed(ConnectionError::Permanent(why.to_owned()))
             }
             Ok(Err(error)) => {
                 let how = match &mut process {
-                    Some(process) => process.ended(AT_ONCE).await,
+                    Some(process) => process.wait_exit(EXIT_WAIT).await,
                     None => None,
                 };
                 let why = how.map_or_else(|| error.to_string(), |how| format!("it ended: {how}"));
                 let why = format!("no handshake: {why}");
-                Begun::Failed(if how.is_some_and(server::is_no_program) {
-                    Fault::Hopeless(format!("{why}, which a shell says of what it cannot start"))
+                HandshakeError::Failed(if how.is_some_and(server_process::is_missing_program) {
+                    ConnectionError::Permanent(format!(
+                        "{why}, which a shell says of what it cannot start"
+                    ))
                 } else {
-                    Fault::Gone(why)
+                    ConnectionError::Retryable(why)
                 })
             }
             Err(_) => {
-                let seconds = HANDSHAKE.as_secs();
-                Begun::Failed(Fault::Gone(format!("no handshake within {seconds}s")))
+                let seconds = HANDSHAKE_TIMEOUT.as_secs();
+                HandshakeError::Failed(ConnectionError::Retryable(format!(
+                    "no handshake within {seconds}s"
+                )))
             }
         };
         if let Some(process) = process {
-            process.leave().await;
+            process.shutdown().await;
         }
         Err(error)
     }
 
     /// Waits this long, or until the server tells of a change, and asks.
-    pub(super) async fn ask(&mut self, what: &What, after: Duration) -> Event {
-        let Self { peer, changed, over, .. } = self;
+    pub(super) async fn wait_and_read(
+        &mut self,
+        target: &McpTarget,
+        after: Duration,
+    ) -> WatchEvent {
+        let Self { peer, changed, ended: over, .. } = self;
         let waited = async {
             tokio::select! {
                 () = tokio::time::sleep(after) => {}
-                () = changed.notified() => tokio::time::sleep(PACE).await,
+                () = changed.notified() => tokio::time::sleep(MIN_POLL_INTERVAL).await,
             }
-            timeout(ANSWER, read(peer, what)).await
+            timeout(REQUEST_TIMEOUT, read_target(peer, target)).await
         };
         let answer = tokio::select! {
             answer = waited => Some(answer),
             _ = over => None,
         };
         match answer {
-            Some(Ok(Ok(text))) => Event::Read(text),
-            Some(Ok(Err(Unread::Refused(why)))) => Event::Refused(why),
-            Some(Ok(Err(Unread::Lost(why)))) => self.gone(&why).await,
-            Some(Err(_)) => Event::Refused(format!("no answer within {}s", ANSWER.as_secs())),
-            None => self.gone("the connection has ended").await,
+            Some(Ok(Ok(text))) => WatchEvent::Read(text),
+            Some(Ok(Err(ReadError::Refused(why)))) => WatchEvent::Refused(why),
+            Some(Ok(Err(ReadError::Lost(why)))) => self.disconnected_event(&why).await,
+            Some(Err(_)) => {
+                WatchEvent::Refused(format!("no answer within {}s", REQUEST_TIMEOUT.as_secs()))
+            }
+            None => self.disconnected_event("the connection has ended").await,
         }
     }
 
     /// Says how it was lost.
-    async fn gone(&mut self, why: &str) -> Event {
+    async fn disconnected_event(&mut self, why: &str) -> WatchEvent {
         let how = match &mut self.process {
-            Some(process) => process.ended(AT_ONCE).await,
+            Some(process) => process.wait_exit(EXIT_WAIT).await,
             None => None,
         };
-        Event::Gone(how.map_or_else(|| why.to_owned(), |how| format!("it ended: {how}")))
+        WatchEvent::Disconnected(
+            how.map_or_else(|| why.to_owned(), |how| format!("it ended: {how}")),
+        )
     }
 
     /// Closes it, and ends its process.
-    pub(super) async fn end(mut self) {
+    pub(super) async fn shutdown(mut self) {
         self.close.cancel();
-        if !self.over.is_finished() {
+        if !self.ended.is_finished() {
             // What does not end in time ends with the process.
-            let _closed = timeout(CLOSE, &mut self.over).await;
+            let _best_effort = timeout(CLOSE_TIMEOUT, &mut self.ended).await;
         }
         if let Some(process) = self.process.take() {
-            process.leave().await;
+            process.shutdown().await;
         }
     }
 }
 
 /// Why there is no connection.
-enum Begun {
+enum HandshakeError {
     /// The server has answered that it will not.
     Refused(String),
     /// Anything else.
-    Failed(Fault),
+    Failed(ConnectionError),
 }
 
-impl From<Fault> for Begun {
-    fn from(fault: Fault) -> Self {
+impl From<ConnectionError> for HandshakeError {
+    fn from(fault: ConnectionError) -> Self {
         Self::Failed(fault)
     }
 }
 
 /// Subscribes to a resource. Returns whether the server tells of its changes from now on.
 async fn subscribe(
-    service: &RunningService<RoleClient, Ear>,
-    watch: &Watch,
+    service: &RunningService<RoleClient, ChangeListener>,
+    watch: &WatchSpec,
     changed: &Arc<Notify>,
     listening: &mut JoinSet<()>,
 ) -> bool {
-    let (What::Resource(uri), Some(info)) = (&watch.what, service.peer_info()) else {
+    let (McpTarget::Resource(uri), Some(info)) = (&watch.target, service.peer_info()) else {
         return false;
     };
     let resources = info.capabilities.resources.as_ref();
@@ -244,12 +264,12 @@ async fn subscribe(
     let peer = service.peer().clone();
     if !info.protocol_version.has_initialize() {
         let filter = SubscriptionFilter::builder().resource_subscription(uri.as_str()).build();
-        listening.spawn(listen(peer, filter, Arc::clone(changed), watch.every));
+        listening.spawn(listen(peer, filter, Arc::clone(changed), watch.interval));
         return true;
     }
     #[expect(deprecated, reason = "the older handshake has no other way")]
     let subscribed = peer.subscribe(SubscribeRequestParams::new(uri.as_str()));
-    matches!(timeout(ANSWER, subscribed).await, Ok(Ok(())))
+    matches!(timeout(REQUEST_TIMEOUT, subscribed).await, Ok(Ok(())))
 }
 
 /// Listens as the newer revision has it, again when that ends; what was missed is looked for.

@@ -4,19 +4,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::input::TaskInput;
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::{Host, PROGRAM};
-use crate::sleep::block;
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::CallContext;
+use crate::context::{SHIM_PROGRAM, ToolContext};
 use crate::structured::{self, InputDetails};
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 Write a line to the standard input of a task that was started with `stdin`. Never write a password: \
 ask the person to do that.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct InputArgs {
     /// Task id, or its beginning.
     id: String,
     /// What to write.
@@ -30,31 +30,33 @@ pub(super) struct Args {
     eof: bool,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Host,
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
     _call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
+    args: InputArgs,
+) -> Result<ToolAnswer, ToolError> {
     if args.text.is_none() && !args.eof {
-        return Err(Refusal::Arguments("give `text`, or `eof` to close the input".to_owned()));
+        return Err(ToolError::Arguments("give `text`, or `eof` to close the input".to_owned()));
     }
-    block(|| {
-        let standing = host.state(host.find(&args.id)?)?;
-        let id = standing.dir.id();
-        let mut input = TaskInput::open(&host.root, PROGRAM, &standing.dir, &standing.state)?;
+    run_blocking(|| {
+        let snapshot = context.snapshot(context.find_task(&args.id)?)?;
+        let id = snapshot.dir.id();
+        let mut input =
+            TaskInput::open(&context.root, SHIM_PROGRAM, &snapshot.dir, &snapshot.state)?;
         let mut written = args.text.unwrap_or_default();
         if !args.no_newline && !written.is_empty() {
             written.push('\n');
         }
         input.write(written.as_bytes())?;
-        let mut said = format!("wrote {} bytes to {id}", written.len());
+        let mut line = format!("wrote {} bytes to {id}", written.len());
         if args.eof {
-            input.close(&standing.dir)?;
-            said.push_str(" and closed its input");
+            input.close(&snapshot.dir)?;
+            line.push_str(" and closed its input");
         }
-        let (output, wait) = (host.dialect.format_tool("output"), host.dialect.format_tool("wait"));
-        let said = format!("{said}; {output} shows what it says, {wait} waits for its end");
+        let (output, wait) =
+            (context.dialect.format_tool("output"), context.dialect.format_tool("wait"));
+        let said = format!("{line}; {output} shows what it says, {wait} waits for its end");
         let details = InputDetails { task_id: id, written_bytes: written.len(), closed: args.eof };
-        Ok(Answer { details: structured::details(&details), ..Answer::say(said) })
+        Ok(ToolAnswer { details: structured::to_fields(&details), ..ToolAnswer::from_line(said) })
     })
 }

@@ -7,58 +7,64 @@ use siding_core::session;
 use siding_model::advice;
 use siding_model::task_view::TaskView;
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::Host;
-use crate::sleep::block;
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::CallContext;
+use crate::context::ToolContext;
 use crate::structured::{self, ListDetails, TaskSummary};
-use crate::text::{self, LINE};
+use crate::text::{self, LINE_COLUMNS};
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 List this session's tasks: all that run, and those that ended last.";
 
 /// Ended tasks that are listed.
-const RECENT: usize = 10;
+const MAX_SHOWN_ENDED_TASKS: usize = 10;
 /// Ended tasks that are looked at, of all sessions, or kept, of one.
-const LOOKED_AT: usize = 64;
+const MAX_READ_ENDED_TASKS: usize = 64;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct ListArgs {
     /// Tasks of other sessions of this user too.
     #[serde(default)]
     all_sessions: bool,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Host,
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
     _call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
-    let whose = if args.all_sessions { Whose::All } else { Whose::Session };
-    let views = block(|| views(host, whose))?;
+    args: ListArgs,
+) -> Result<ToolAnswer, ToolError> {
+    let scope = if args.all_sessions { TaskScope::All } else { TaskScope::Session };
+    let views = run_blocking(|| task_views(context, scope))?;
     let (running, ended): (Vec<_>, Vec<_>) =
         views.into_iter().partition(|view| view.outcome.is_none());
-    let shown = running.iter().chain(ended.iter().take(RECENT)).map(TaskSummary::from);
-    let details = structured::details(&ListDetails { tasks: shown.collect() });
+    let shown =
+        running.iter().chain(ended.iter().take(MAX_SHOWN_ENDED_TASKS)).map(TaskSummary::from);
+    let details = structured::to_fields(&ListDetails { tasks: shown.collect() });
     if running.is_empty() && ended.is_empty() {
-        let said = format!("no tasks; {} starts one", host.dialect.format_tool("run"));
-        return Ok(Answer { details, ..Answer::say(said) });
+        let said = format!("no tasks; {} starts one", context.dialect.format_tool("run"));
+        return Ok(ToolAnswer { details, ..ToolAnswer::from_line(said) });
     }
-    let mut answer = Answer { details, ..Answer::default() };
+    let mut answer = ToolAnswer { details, ..ToolAnswer::default() };
     for view in &running {
-        answer.said.push(advice::format_task_line(view, LINE));
+        answer.lines.push(advice::format_task_line(view, LINE_COLUMNS));
     }
     if let [view] = running.as_slice() {
-        answer.said.extend(text::next(host, view));
+        answer.lines.extend(text::next_step(context, view));
     }
-    answer.said.extend(ended.iter().take(RECENT).map(|view| advice::format_task_line(view, LINE)));
+    answer.lines.extend(
+        ended
+            .iter()
+            .take(MAX_SHOWN_ENDED_TASKS)
+            .map(|view| advice::format_task_line(view, LINE_COLUMNS)),
+    );
     Ok(answer)
 }
 
 /// Whose tasks are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum TaskScope {
     /// Those of this server's session, and of its subagents.
     Session,
     /// Those of this user.
@@ -70,28 +76,29 @@ pub enum Whose {
 /// # Errors
 ///
 /// [`Refusal::Store`] when the state directory cannot be read.
-pub fn views(host: &Host, whose: Whose) -> Result<Vec<TaskView>, Refusal> {
-    let live = host.root.live_tasks()?;
+pub fn task_views(context: &ToolContext, scope: TaskScope) -> Result<Vec<TaskView>, ToolError> {
+    let live = context.root.live_tasks()?;
     // Nothing is said to run that does not.
     for id in &live {
-        let _listed_as_it_stands = host.state(*id);
+        let _best_effort = context.snapshot(*id);
     }
-    let mut ids = host.root.all_tasks()?;
-    if whose == Whose::All {
+    let mut ids = context.root.all_tasks()?;
+    if scope == TaskScope::All {
         // Most journals need not even be opened. Which are a session's stands in them.
-        ids = listing::most_recent(&host.root, ids, LOOKED_AT);
+        ids = listing::most_recent(&context.root, ids, MAX_READ_ENDED_TASKS);
     }
     ids.extend(live);
     ids.sort_unstable();
     ids.dedup();
-    let sessions = session::session_tree(&host.root, &host.session)?;
-    let is_wanted = |view: &TaskView| whose == Whose::All || sessions.contains(&view.session_id);
-    let found = listing::read_views(&host.root, &ids, |view| is_wanted(&view).then_some(view))?;
+    let sessions = session::session_tree(&context.root, &context.session)?;
+    let is_wanted =
+        |view: &TaskView| scope == TaskScope::All || sessions.contains(&view.session_id);
+    let found = listing::read_views(&context.root, &ids, |view| is_wanted(&view).then_some(view))?;
     let found = found.into_iter().filter_map(|(_, view)| view.ok().flatten().flatten());
     let (mut running, mut ended): (Vec<_>, Vec<_>) = found.partition(|view| view.outcome.is_none());
     running.sort_by(|a, b| b.started_at.cmp(&a.started_at));
     ended.sort_by(|a, b| b.ended_at.cmp(&a.ended_at));
-    ended.truncate(LOOKED_AT);
+    ended.truncate(MAX_READ_ENDED_TASKS);
     running.append(&mut ended);
     Ok(running)
 }

@@ -14,22 +14,22 @@ use siding_core::view::ViewDetail;
 use siding_model::advice;
 use siding_model::notice::Coverage;
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::{Host, Standing};
-use crate::receipt::Receipt;
-use crate::sleep::block;
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::CallContext;
+use crate::context::{TaskSnapshot, ToolContext};
+use crate::delivery::DeliveryAck;
 use crate::structured::{self, OutputDetails, TaskSummary};
-use crate::text::{self, LINE};
+use crate::text::{self, LINE_COLUMNS};
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 Read what a task wrote: by default what is new since your last look. Progress bars are in their \
 last state, colours removed, repeated lines counted, and of much the beginning and the end are \
 kept. Use `errors` or `grep` before reading everything.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct OutputArgs {
     /// Task id, or its beginning.
     id: String,
     /// From this offset on; 0 is the beginning. The answer says where to go on.
@@ -49,31 +49,31 @@ pub(super) struct Args {
     max_bytes: Option<usize>,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Host,
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
     _call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
-    block(|| look(host, &args))
+    args: OutputArgs,
+) -> Result<ToolAnswer, ToolError> {
+    run_blocking(|| read_output(context, &args))
 }
 
-fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
-    let standing = host.state(host.find(&args.id)?)?;
-    let Standing { dir, state } = &standing;
-    let cannot = |source| Refusal::Io { doing: "read the output", source };
+fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, ToolError> {
+    let snapshot = context.snapshot(context.find_task(&args.id)?)?;
+    let TaskSnapshot { dir, state } = &snapshot;
+    let read_error = |source| ToolError::Io { doing: "read the output", source };
     // Only what follows without a break on what was seen counts as seen.
-    let is_look = args.tail.is_none() && args.grep.is_none() && !args.errors;
-    let seen = output::load_read_cursor(dir, &host.session).map_err(cannot)?;
-    let mut from = args.since.unwrap_or(if is_look { seen } else { 0 });
+    let is_plain_read = args.tail.is_none() && args.grep.is_none() && !args.errors;
+    let read_cursor = output::load_read_cursor(dir, &context.session).map_err(read_error)?;
+    let mut from = args.since.unwrap_or(if is_plain_read { read_cursor } else { 0 });
     if let Some(tail) = args.tail {
         from = output::last_lines_offset(dir, state.spec.keep_head, from, tail.get())
-            .map_err(cannot)?;
+            .map_err(read_error)?;
     }
     let query = OutputQuery {
         from,
-        filter: choose(args)?,
+        filter: select_lines(args)?,
         last_lines: args.tail.map(NonZeroUsize::get),
-        limit: size(args, is_look)?,
+        limit: select_size(args, is_plain_read)?,
     };
     let stream = if state.is_live() { StreamState::Growing } else { StreamState::Finished };
     let mut text = String::new();
@@ -81,49 +81,51 @@ fn look(host: &Host, args: &Args) -> Result<Answer, Refusal> {
         text.push_str(part);
         Ok(())
     })
-    .map_err(cannot)?;
-    let view = host.view(&standing, ViewDetail::Brief);
-    let mut answer = Answer::say(advice::format_task_line(&view, LINE));
-    answer.said.extend(remark(args, &reading, text.is_empty()));
+    .map_err(read_error)?;
+    let view = context.view(&snapshot, ViewDetail::Brief);
+    let mut answer = ToolAnswer::from_line(advice::format_task_line(&view, LINE_COLUMNS));
+    answer.lines.extend(format_note(args, &reading, text.is_empty()));
     if let TextLimit::HeadTail(max) = query.limit
         && reading.truncated
         && max < MIN_MARKED_TEXT_BYTES
     {
-        answer.said.push(format!("cut to the last {max} bytes; a larger `max_bytes` shows more"));
+        answer.lines.push(format!("cut to the last {max} bytes; a larger `max_bytes` shows more"));
     }
     if state.is_live() {
-        answer.said.extend(text::next(host, &view));
+        answer.lines.extend(text::next_step(context, &view));
     }
     answer.output = Some(text);
-    answer.details = structured::details(&OutputDetails {
+    answer.details = structured::to_fields(&OutputDetails {
         task: TaskSummary::from(&view),
         from: reading.from,
         next: reading.next,
         output_truncated: reading.truncated,
     });
-    let is_whole = is_look && !state.is_live() && reading.next >= reading.bytes;
-    let Standing { dir, state } = standing;
-    if is_look && from <= seen && reading.next > seen {
-        answer.receipts.push(Receipt::Read { dir, next: reading.next });
+    let is_complete = is_plain_read && !state.is_live() && reading.next >= reading.bytes;
+    let TaskSnapshot { dir, state } = snapshot;
+    if is_plain_read && from <= read_cursor && reading.next > read_cursor {
+        answer.delivery_acks.push(DeliveryAck::OutputRead { dir, next: reading.next });
     }
-    answer.receipts.extend(is_whole.then(|| Receipt::Told(Box::new(state), Coverage::Output)));
+    answer
+        .delivery_acks
+        .extend(is_complete.then(|| DeliveryAck::TaskReported(Box::new(state), Coverage::Output)));
     Ok(answer)
 }
 
-fn choose(args: &Args) -> Result<LineFilter, Refusal> {
+fn select_lines(args: &OutputArgs) -> Result<LineFilter, ToolError> {
     match &args.grep {
-        Some(_) if args.errors => Err(Refusal::Arguments(
+        Some(_) if args.errors => Err(ToolError::Arguments(
             "`grep` and `errors` are two ways to choose lines; give one of them".to_owned(),
         )),
         Some(pattern) => Regex::new(pattern)
             .map(LineFilter::Matching)
-            .map_err(|error| Refusal::Arguments(format!("`grep`: {error}"))),
+            .map_err(|error| ToolError::Arguments(format!("`grep`: {error}"))),
         None if args.errors => Ok(LineFilter::Errors),
         None => Ok(LineFilter::Everything),
     }
 }
 
-fn size(args: &Args, is_look: bool) -> Result<TextLimit, Refusal> {
+fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, ToolError> {
     let max = match args.max_bytes {
         Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
@@ -133,7 +135,7 @@ fn size(args: &Args, is_look: bool) -> Result<TextLimit, Refusal> {
         }
     };
     // Whoever names an offset reads on from there; everybody else wants to know how it stands.
-    Ok(if args.since.is_some() && is_look {
+    Ok(if args.since.is_some() && is_plain_read {
         TextLimit::Page(max)
     } else {
         TextLimit::HeadTail(max)
@@ -141,7 +143,7 @@ fn size(args: &Args, is_look: bool) -> Result<TextLimit, Refusal> {
 }
 
 /// Says what the text does not.
-fn remark(args: &Args, reading: &ReadSummary, is_empty: bool) -> Option<String> {
+fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Option<String> {
     let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {
         return Some(match bytes {

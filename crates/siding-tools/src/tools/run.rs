@@ -22,16 +22,16 @@ use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::wait;
-use crate::answer::{Answer, Refusal};
-use crate::caller::{Caller, bearable};
-use crate::follow;
-use crate::host::{Host, PROGRAM, Standing};
-use crate::receipt::Receipt;
-use crate::sleep::block;
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::{CallContext, limited_wait};
+use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
+use crate::delivery::DeliveryAck;
+use crate::foreground_wait;
 use crate::structured::{self, RunDetails};
 use crate::text::{self, millis};
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 Run a shell command. Answers with how it ended and its output. A command that takes longer than \
 `budget` is not lost: it goes on in the background, and the answer has its task id for `wait`, \
 `output` and `stop`. For servers and watchers set `background`, and `wait_for` to learn when they \
@@ -39,12 +39,12 @@ are ready. Every task is ended with all it started at its `timeout`, and when th
 
 /// How long an early failure is waited for of a command that goes to the background, unless the
 /// setting says more (SPEC 1.3).
-pub(super) const SETTLE: Duration = Duration::from_millis(200);
+pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
 /// What `run` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct RunArgs {
     /// Text for bash.
     pub command: String,
     /// Start in the background and answer at once with the task id.
@@ -77,40 +77,41 @@ pub struct Args {
     /// no setting says so. Not for a model: whoever offers the tool decides.
     #[serde(skip)]
     #[schemars(skip)]
-    pub may_start_away: bool,
+    pub may_start_in_background: bool,
 }
 
 /// What was decided before anything was started.
-struct Plan {
+struct RunPlan {
     spec: TaskSpec,
     /// The variables that the call sets.
     env: Vec<(String, String)>,
     /// How long the caller waits; `None` until the end.
     budget: Option<Duration>,
-    output_max: usize,
+    max_output_bytes: usize,
     /// What the caller should know about what was decided.
     notes: Vec<String>,
     /// What it should know when the budget has passed.
-    capped: Option<String>,
+    cap_note: Option<String>,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Host,
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
     call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
-    let (plan, begun) = block(|| {
-        let plan = plan(host, call, &args)?;
-        if !call.begins(plan.spec.task_id) {
-            return Err(Refusal::Cancelled);
+    args: RunArgs,
+) -> Result<ToolAnswer, ToolError> {
+    let (plan, launch) = run_blocking(|| {
+        let plan = plan_run(context, call, &args)?;
+        if !call.accept_task(plan.spec.task_id) {
+            return Err(ToolError::Cancelled);
         }
         let duplicates =
             if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-        let given = LaunchEnv { env: &plan.env, env_clear: false, duplicates };
-        let begun = run::start_task(&host.root, &plan.spec, &given, IdleShim::start(PROGRAM))?;
-        Ok::<_, Refusal>((plan, begun))
+        let launch_env = LaunchEnv { env: &plan.env, env_clear: false, duplicates };
+        let launch =
+            run::start_task(&context.root, &plan.spec, &launch_env, IdleShim::start(SHIM_PROGRAM))?;
+        Ok::<_, ToolError>((plan, launch))
     })?;
-    let link = match begun {
+    let link = match launch {
         LaunchResult::Started(link) => link,
         LaunchResult::Duplicate(first) => {
             let details =
@@ -118,105 +119,118 @@ pub(super) async fn call<C: Caller>(
             let said = format!(
                 "not started: the same command runs already in the same directory as {first}; \
                  {} waits for it, `allow_duplicate` starts another",
-                host.dialect.format_tool("wait")
+                context.dialect.format_tool("wait")
             );
-            return Ok(Answer { details: structured::details(&details), ..Answer::say(said) });
+            return Ok(ToolAnswer {
+                details: structured::to_fields(&details),
+                ..ToolAnswer::from_line(said)
+            });
         }
     };
-    let standing = followed(host, call, &plan.spec, link, plan.budget).await?;
-    if !plan.spec.wait_for.is_empty() && standing.state.is_live() {
+    let snapshot = wait_for_task(context, call, &plan.spec, link, plan.budget).await?;
+    if !plan.spec.wait_for.is_empty() && snapshot.state.is_live() {
         let waited = plan.budget.unwrap_or(Duration::from_millis(plan.spec.deadline_ms));
-        return block(|| wait::ready(host, standing, waited));
+        return run_blocking(|| wait::ready_answer(context, snapshot, waited));
     }
-    let mut answer = block(|| answered(host, standing, plan.output_max))?;
-    answer.said.extend(plan.notes);
-    answer.said.extend(plan.capped.filter(|_| answer.goes_on.is_some()));
+    let mut answer = run_blocking(|| build_answer(context, snapshot, plan.max_output_bytes))?;
+    answer.lines.extend(plan.notes);
+    answer.lines.extend(plan.cap_note.filter(|_| answer.background_task.is_some()));
     Ok(answer)
 }
 
 /// Waits for a task that has begun, as far as its caller does.
-pub(super) async fn followed<C: Caller>(
-    host: &Host,
+pub(super) async fn wait_for_task<C: CallContext>(
+    context: &ToolContext,
     call: &mut C,
     spec: &TaskSpec,
     link: ShimConnection,
     budget: Option<Duration>,
-) -> Result<Standing, Refusal> {
-    let mut watch = TaskWatch::from_connection(&host.root, PROGRAM, spec.task_id, link);
-    follow::follow(host, call, &mut watch, spec, budget).await.inspect_err(|_| {
-        drop(watch);
-        block(|| run::clear_unrecorded(&host.root, spec));
-    })
+) -> Result<TaskSnapshot, ToolError> {
+    let mut watch = TaskWatch::from_connection(&context.root, SHIM_PROGRAM, spec.task_id, link);
+    foreground_wait::wait_in_foreground(context, call, &mut watch, spec, budget).await.inspect_err(
+        |_| {
+            drop(watch);
+            run_blocking(|| run::clear_unrecorded(&context.root, spec));
+        },
+    )
 }
 
 /// Says how a task stands that was waited for, to whoever has called it.
-pub(super) fn answered(
-    host: &Host,
-    standing: Standing,
-    output_max: usize,
-) -> Result<Answer, Refusal> {
-    let is_running = matches!(standing.state.lifecycle.phase(), Phase::Running { .. });
-    let placement = standing.state.lifecycle.placement();
+pub(super) fn build_answer(
+    context: &ToolContext,
+    snapshot: TaskSnapshot,
+    max_output_bytes: usize,
+) -> Result<ToolAnswer, ToolError> {
+    let is_running = matches!(snapshot.state.lifecycle.phase(), Phase::Running { .. });
+    let placement = snapshot.state.lifecycle.placement();
     let handed_over = matches!(placement, Placement::Background { why } if why.is_hand_over());
-    let mut answer = text::with_output(host, &standing, output_max)?;
-    answer.goes_on = (is_running && handed_over).then_some(standing.state.spec.task_id);
-    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
+    let mut answer = text::answer_with_output(context, &snapshot, max_output_bytes)?;
+    answer.background_task = (is_running && handed_over).then_some(snapshot.state.spec.task_id);
+    answer.delivery_acks.push(DeliveryAck::ResultReturned(Box::new(snapshot.state)));
     Ok(answer)
 }
 
-fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> {
-    let settings = settings::load(&sources(args.budget, args.timeout)?)?;
-    let conditions = wait::conditions(&args.wait_for)?;
+fn plan_run<C: CallContext>(
+    context: &ToolContext,
+    call: &C,
+    args: &RunArgs,
+) -> Result<RunPlan, ToolError> {
+    let settings = settings::load(&settings_sources(args.budget, args.timeout)?)?;
+    let conditions = wait::parse_conditions(&args.wait_for)?;
     siding_core::wait::check_patterns(&conditions)?;
     if conditions.contains(&Condition::Exit) {
-        return Err(Refusal::Arguments(
+        return Err(ToolError::Arguments(
             "`wait_for` is what makes it ready: `output:REGEX`, `port:N`, `http:URL` or \
              `file:PATH`; its end is answered anyway"
                 .to_owned(),
         ));
     }
-    let asks = args.background || !conditions.is_empty();
-    if asks && !settings.background_tasks {
-        return Err(Refusal::Arguments(format!(
+    let wants_background = args.background || !conditions.is_empty();
+    if wants_background && !settings.background_tasks {
+        return Err(ToolError::Arguments(format!(
             "background tasks are turned off here; run it without {} and `wait_for`",
-            host.dialect.format_option("background")
+            context.dialect.format_option("background")
         )));
     }
     let command = TaskCommand::Shell { text: args.command.clone(), shell: settings.shell.clone() };
     let cwd = request::resolve_directory(args.cwd.as_deref())?;
-    let wanted = host.budget(&settings, args.budget.is_some());
-    let decides = settings.auto_background
-        || args.may_start_away && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
+    let wanted = context.budget(&settings, args.budget.is_some());
+    let may_decide = settings.auto_background
+        || args.may_start_in_background && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
     // Where no budget applies the caller waits, however long a command is known to take.
-    let asked = match (asks, wanted.filter(|_| decides && settings.background_tasks)) {
-        (true, _) => PlacementRequest::Background,
-        (false, Some(_)) => PlacementRequest::Unspecified,
-        (false, None) => PlacementRequest::Foreground,
-    };
+    let background_request =
+        match (wants_background, wanted.filter(|_| may_decide && settings.background_tasks)) {
+            (true, _) => PlacementRequest::Background,
+            (false, Some(_)) => PlacementRequest::Unspecified,
+            (false, None) => PlacementRequest::Foreground,
+        };
     let limit = wanted.unwrap_or(settings.blocking_budget);
-    let found = at_once(host, (&command, &cwd), asked, limit);
-    let note = found.as_ref().and_then(|found| found.explanation(limit));
-    let (placement, budget) = match &found {
+    let auto_background =
+        decide_auto_background(context, (&command, &cwd), background_request, limit);
+    let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
+    let (placement, budget) = match &auto_background {
         // What makes it ready is waited for, for the budget at most.
-        Some(_) if !conditions.is_empty() => (Placement::Foreground, bearable(call, Some(limit))),
+        Some(_) if !conditions.is_empty() => {
+            (Placement::Foreground, limited_wait(call, Some(limit)))
+        }
         Some(found) => (
             Placement::Background { why: found.background_reason() },
-            Some(settings.settle.max(SETTLE)),
+            Some(settings.settle.max(EARLY_FAILURE_WAIT)),
         ),
-        None => (Placement::Foreground, bearable(call, wanted)),
+        None => (Placement::Foreground, limited_wait(call, wanted)),
     };
-    let is_capped = found.is_none() && budget != wanted;
-    let capped = budget.filter(|_| is_capped).map(|budget| {
+    let is_capped = auto_background.is_none() && budget != wanted;
+    let cap_note = budget.filter(|_| is_capped).map(|budget| {
         format!(
             "waited {} at most, since this client may give up on a longer call",
             format_duration(budget)
         )
     });
-    let order = TaskRequest {
+    let request = TaskRequest {
         kind: TaskKind::LocalBash,
         command,
         cwd,
-        session_id: host.live_session().map_err(RunError::from)?,
+        session_id: context.live_session().map_err(RunError::from)?,
         name: None,
         stdin: if args.stdin { StdinMode::Pipe } else { StdinMode::Null },
         placement,
@@ -226,25 +240,28 @@ fn plan<C: Caller>(host: &Host, call: &C, args: &Args) -> Result<Plan, Refusal> 
         wait_for: conditions,
     };
     let env: Vec<(String, String)> = args.env.clone().into_iter().collect();
-    let mut spec = request::task_spec(&host.root, &settings, order)?;
+    let mut spec = request::task_spec(&context.root, &settings, request)?;
     request::distinguish_same_key(&mut spec, &env, false);
-    Ok(Plan {
+    Ok(RunPlan {
         spec,
         env,
         budget,
-        output_max: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
+        max_output_bytes: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
         notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),
-        capped,
+        cap_note,
     })
 }
 
 /// Returns the settings' sources with what the call says on top, in seconds.
-pub(super) fn sources(budget: Option<f64>, timeout: Option<f64>) -> Result<Environment, Refusal> {
+pub(super) fn settings_sources(
+    budget: Option<f64>,
+    timeout: Option<f64>,
+) -> Result<Environment, ToolError> {
     let times = [(Key::BlockingBudget, "budget", budget), (Key::MaxElapsed, "timeout", timeout)];
     let mut sources = Environment::from_process();
     for (key, name, value) in times {
         if let Some(value) = value {
-            let text = format!("{}ms", millis(text::seconds(name, value)?));
+            let text = format!("{}ms", millis(text::parse_seconds(name, value)?));
             sources = sources.with_call(key, name, RawValue::Text(text));
         }
     }
@@ -252,20 +269,20 @@ pub(super) fn sources(budget: Option<f64>, timeout: Option<f64>) -> Result<Envir
 }
 
 /// Decides whether a command goes to the background at once.
-fn at_once(
-    host: &Host,
+fn decide_auto_background(
+    context: &ToolContext,
     (command, cwd): (&TaskCommand, &str),
-    asked: PlacementRequest,
+    background_request: PlacementRequest,
     budget: Duration,
 ) -> Option<AutoBackground> {
-    let words = match asked {
+    let words = match background_request {
         PlacementRequest::Unspecified => siding_guard::words_of(command),
         PlacementRequest::Background | PlacementRequest::Foreground => Vec::new(),
     };
     let known = || {
         let ask =
             |history: &siding_history::History| history.expectation(&command.display_text(), cwd);
-        siding_history::in_passing(&host.root, ask)?.value
+        siding_history::in_passing(&context.root, ask)?.value
     };
-    history::decide_auto_background(asked, budget, known, &words)
+    history::decide_auto_background(background_request, budget, known, &words)
 }

@@ -16,24 +16,24 @@ use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
 use tokio::task::JoinSet;
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::{Host, PROGRAM};
-use crate::receipt::Receipt;
-use crate::sleep::{self, block};
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::{self, run_blocking};
+use crate::call_context::CallContext;
+use crate::context::{SHIM_PROGRAM, ToolContext};
+use crate::delivery::DeliveryAck;
 use crate::structured::{self, StopDetails, StopResult, TaskSummary};
-use crate::text::{self, LINE, millis};
+use crate::text::{self, LINE_COLUMNS, millis};
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 End tasks with everything they started: asks, then kills what is left after `grace`, and answers \
 when it is proven that nothing is left.";
 
 /// How long a stop is said to take at most when no grace is given: the default of `kill_grace`.
-const GRACE: Duration = Duration::from_secs(10);
+const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct StopArgs {
     /// Task ids, or their beginnings.
     ids: Vec<String>,
     /// Seconds between asking and killing (default 10); 0 kills at once.
@@ -41,75 +41,76 @@ pub(super) struct Args {
     grace: Option<f64>,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Arc<Host>,
+pub(super) async fn call<C: CallContext>(
+    context: &Arc<ToolContext>,
     call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
-    let grace = args.grace.map(|grace| text::seconds("grace", grace)).transpose()?;
+    args: StopArgs,
+) -> Result<ToolAnswer, ToolError> {
+    let grace = args.grace.map(|grace| text::parse_seconds("grace", grace)).transpose()?;
     if args.ids.is_empty() {
-        return Err(Refusal::Arguments(format!(
+        return Err(ToolError::Arguments(format!(
             "`ids` is empty; {} shows the ids",
-            host.dialect.format_tool("list")
+            context.dialect.format_tool("list")
         )));
     }
-    let mut named = HashSet::new();
-    let mut found: Vec<_> = block(|| args.ids.iter().map(|text| (text, host.find(text))).collect());
-    found.retain(|(_, found)| found.as_ref().map_or(true, |id| named.insert(*id)));
+    let mut seen_ids = HashSet::new();
+    let mut found: Vec<_> =
+        run_blocking(|| args.ids.iter().map(|text| (text, context.find_task(text))).collect());
+    found.retain(|(_, found)| found.as_ref().map_or(true, |id| seen_ids.insert(*id)));
     let ids: Vec<TaskId> =
         found.iter().filter_map(|(_, found)| found.as_ref().ok().copied()).collect();
-    let outcomes = all(host, call, &ids, grace).await?;
-    let mut answer = Answer::default();
+    let outcomes = stop_all(context, call, &ids, grace).await?;
+    let mut answer = ToolAnswer::default();
     let mut details = StopDetails::default();
     for (asked, found) in found {
         let asked = asked.clone();
         let mut result = StopResult { asked, task: None, stop_report: None, error: None };
-        let told = found.and_then(|id| match outcomes.get(&id) {
-            Some(Ok(())) => block(|| tell(host, id, &mut answer, &mut result)),
+        let added = found.and_then(|id| match outcomes.get(&id) {
+            Some(Ok(())) => run_blocking(|| add_result(context, id, &mut answer, &mut result)),
             Some(Err(line)) => {
-                answer.said.push(format!("{id}: {line}"));
+                answer.lines.push(format!("{id}: {line}"));
                 answer.is_error = true;
                 result.error = Some(line.clone());
                 Ok(())
             }
             None => {
-                answer.said.push(format!(
+                answer.lines.push(format!(
                     "{id} is being ended; {} waits for that",
-                    host.dialect.format_tool("wait")
+                    context.dialect.format_tool("wait")
                 ));
                 Ok(())
             }
         });
-        if let Err(refusal) = told {
-            let line = refusal.line(host.dialect);
-            answer.said.push(line.clone());
+        if let Err(refusal) = added {
+            let line = refusal.format_line(context.dialect);
+            answer.lines.push(line.clone());
             answer.is_error = true;
             result.error = Some(line);
         }
         details.results.push(result);
     }
-    answer.details = structured::details(&details);
+    answer.details = structured::to_fields(&details);
     Ok(answer)
 }
 
 /// Ends tasks, and returns what came of it as far as the client can wait for that.
-async fn all<C: Caller>(
-    host: &Arc<Host>,
+async fn stop_all<C: CallContext>(
+    context: &Arc<ToolContext>,
     call: &mut C,
     ids: &[TaskId],
     grace: Option<Duration>,
-) -> Result<HashMap<TaskId, Result<(), String>>, Refusal> {
-    let how = StopOptions { requested_by: call.name(), grace, signal: None };
+) -> Result<HashMap<TaskId, Result<(), String>>, ToolError> {
+    let options = StopOptions { requested_by: call.name(), grace, signal: None };
     // All are asked at once: a hundred stops take as long as the slowest.
     let mut stops = JoinSet::new();
     for id in ids.iter().copied() {
-        let host = Arc::clone(host);
+        let context = Arc::clone(context);
         stops.spawn_blocking(move || {
-            let result = stop::stop(&host.root, PROGRAM, id, how);
-            (id, result.map_err(|error| Refusal::from(error).line(host.dialect)))
+            let result = stop::stop(&context.root, SHIM_PROGRAM, id, options);
+            (id, result.map_err(|error| ToolError::from(error).format_line(context.dialect)))
         });
     }
-    let until = clock::monotonic_now().plus_ms(millis(call.bearable(Duration::MAX)));
+    let until = clock::monotonic_now().plus_ms(millis(call.limit_wait(Duration::MAX)));
     let mut cancelled = pin!(call.cancelled());
     let mut results = HashMap::new();
     while !stops.is_empty() {
@@ -119,18 +120,18 @@ async fn all<C: Caller>(
                 let (id, result) = done.unwrap_or_else(|panic| resume_unwind(panic));
                 results.insert(id, result);
             }
-            () = sleep::until(until) => break,
-            () = call.due() => {
-                let standing = match ids {
-                    [id] => block(|| host.state(*id)).ok(),
+            () = async_fd::sleep_until(until) => break,
+            () = call.progress_due() => {
+                let snapshot = match ids {
+                    [id] => run_blocking(|| context.snapshot(*id)).ok(),
                     _ => None,
                 };
-                call.tell(host, standing.as_ref(), grace.unwrap_or(GRACE)).await;
+                call.report_progress(context, snapshot.as_ref(), grace.unwrap_or(DEFAULT_GRACE)).await;
             }
             _gone = &mut cancelled => {
                 // What was asked for is done, whether or not somebody hears of it.
                 stops.detach_all();
-                return Err(Refusal::Cancelled);
+                return Err(ToolError::Cancelled);
             }
         }
     }
@@ -139,18 +140,20 @@ async fn all<C: Caller>(
 }
 
 /// Says how a task ended.
-fn tell(
-    host: &Host,
+fn add_result(
+    context: &ToolContext,
     id: TaskId,
-    answer: &mut Answer,
+    answer: &mut ToolAnswer,
     result: &mut StopResult,
-) -> Result<(), Refusal> {
-    let standing = host.state(id)?;
-    let view = host.view(&standing, ViewDetail::Brief);
-    answer.said.push(advice::format_task_line(&view, LINE));
-    answer.said.extend(view.stop_report.as_ref().and_then(text::survivors));
+) -> Result<(), ToolError> {
+    let snapshot = context.snapshot(id)?;
+    let view = context.view(&snapshot, ViewDetail::Brief);
+    answer.lines.push(advice::format_task_line(&view, LINE_COLUMNS));
+    answer.lines.extend(view.stop_report.as_ref().and_then(text::format_survivors));
     result.task = Some(TaskSummary::from(&view));
     result.stop_report = view.stop_report;
-    answer.receipts.push(Receipt::Told(Box::new(standing.state), Coverage::Status));
+    answer
+        .delivery_acks
+        .push(DeliveryAck::TaskReported(Box::new(snapshot.state), Coverage::Status));
     Ok(())
 }

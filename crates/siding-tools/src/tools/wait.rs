@@ -20,22 +20,22 @@ use siding_model::wait::{
     Condition, Quantifier, SatisfiedCondition, WaitVerdict, format_conditions,
 };
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::{Host, PROGRAM, Standing};
-use crate::receipt::Receipt;
-use crate::sleep::{self, Sources, block};
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::{self, ReadableFds, run_blocking};
+use crate::call_context::CallContext;
+use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
+use crate::delivery::DeliveryAck;
 use crate::structured::{self, RunDetails, TaskSummary, WaitDetails};
-use crate::text::{self, LINE, millis};
+use crate::text::{self, LINE_COLUMNS, millis};
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 Wait for tasks to end, or for what they do. Answers the moment it is so, at once when a task has \
 ended so that it can no longer come, and at the latest after `timeout`: the tasks go on then, and \
 you can call it again. Do not poll; do not write sleep loops.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct WaitArgs {
     /// Task ids, or their beginnings.
     ids: Vec<String>,
     /// Until one of them has, instead of all.
@@ -49,81 +49,89 @@ pub(super) struct Args {
     timeout: Option<f64>,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Host,
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
     call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
+    args: WaitArgs,
+) -> Result<ToolAnswer, ToolError> {
     let quantifier = if args.any { Quantifier::Any } else { Quantifier::All };
-    let mut conditions = conditions(&args.conditions)?;
+    let mut conditions = parse_conditions(&args.conditions)?;
     if conditions.is_empty() {
         conditions.push(Condition::Exit);
     }
-    let (ids, wanted) = block(|| Ok::<_, Refusal>((distinct(host, &args.ids)?, bound(&args)?)))?;
+    let (ids, wanted) = run_blocking(|| {
+        Ok::<_, ToolError>((distinct_task_ids(context, &args.ids)?, wait_bound(&args)?))
+    })?;
     if ids.is_empty() {
-        return Err(Refusal::Arguments(format!(
+        return Err(ToolError::Arguments(format!(
             "`ids` is empty; {} shows the ids",
-            host.dialect.format_tool("list")
+            context.dialect.format_tool("list")
         )));
     }
-    until(host, call, &ids, conditions, quantifier, call.bearable(wanted)).await
+    wait_until(context, call, &ids, conditions, quantifier, call.limit_wait(wanted)).await
 }
 
 /// Reads conditions.
-pub(super) fn conditions(texts: &[String]) -> Result<Vec<Condition>, Refusal> {
-    let read = |text: &String| text.parse().map_err(|error| Refusal::Arguments(format!("{error}")));
+pub(super) fn parse_conditions(texts: &[String]) -> Result<Vec<Condition>, ToolError> {
+    let read =
+        |text: &String| text.parse().map_err(|error| ToolError::Arguments(format!("{error}")));
     texts.iter().map(read).collect()
 }
 
 /// Waits, and says what came of it.
-pub(super) async fn until<C: Caller>(
-    host: &Host,
+pub(super) async fn wait_until<C: CallContext>(
+    context: &ToolContext,
     call: &mut C,
     ids: &[TaskId],
     conditions: Vec<Condition>,
     quantifier: Quantifier,
     bound: Duration,
-) -> Result<Answer, Refusal> {
+) -> Result<ToolAnswer, ToolError> {
     let wanted: Vec<String> = conditions.iter().map(ToString::to_string).collect();
-    let wanted = one_line(&wanted.join(", "), LINE);
+    let wanted = one_line(&wanted.join(", "), LINE_COLUMNS);
     // The limit of open descriptors stays as it is: what is run from here inherits it.
-    let begin = || Waiter::new(&host.root, PROGRAM, ids, conditions, quantifier, millis(bound));
-    let mut waiter = block(begin)?;
+    let start =
+        || Waiter::new(&context.root, SHIM_PROGRAM, ids, conditions, quantifier, millis(bound));
+    let mut waiter = run_blocking(start)?;
     let mut cancelled = pin!(call.cancelled());
-    let mut sent_away = pin!(call.sent_away());
+    let mut sent_to_background = pin!(call.sent_to_background());
     let waited = loop {
-        if let Some(waited) = block(|| waiter.poll_once())? {
+        if let Some(waited) = run_blocking(|| waiter.poll_once())? {
             break waited;
         }
-        let sources = Sources::new(&waiter.sources())
-            .map_err(|source| Refusal::Io { doing: "wait", source })?;
+        let sources = ReadableFds::new(&waiter.sources())
+            .map_err(|source| ToolError::Io { doing: "wait", source })?;
         tokio::select! {
             ready = sources.readable() => {
-                ready.map_err(|source| Refusal::Io { doing: "wait", source })?;
+                ready.map_err(|source| ToolError::Io { doing: "wait", source })?;
             }
-            () = sleep::until(waiter.wake_at()) => {}
-            () = call.due() => {
-                let standing = match ids {
-                    [id] => block(|| host.state(*id)).ok(),
+            () = async_fd::sleep_until(waiter.wake_at()) => {}
+            () = call.progress_due() => {
+                let snapshot = match ids {
+                    [id] => run_blocking(|| context.snapshot(*id)).ok(),
                     _ => None,
                 };
-                call.tell(host, standing.as_ref(), bound).await;
+                call.report_progress(context, snapshot.as_ref(), bound).await;
             }
-            () = &mut sent_away => {
-                return Ok(Answer::say(format!(
+            () = &mut sent_to_background => {
+                return Ok(ToolAnswer::from_line(format!(
                     "not waited for any longer, since a person wants something else to be done \
                      meanwhile ({wanted}); what ends later is reported"
                 )));
             }
-            _gone = &mut cancelled => return Err(Refusal::Cancelled),
+            _gone = &mut cancelled => return Err(ToolError::Cancelled),
         }
     };
-    block(|| words(host, ids, &waited, &wanted, bound))
+    run_blocking(|| build_answer(context, ids, &waited, &wanted, bound))
 }
 
 /// Says that a task that was started with something to wait for is ready, or is not yet.
-pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<Answer, Refusal> {
-    let state = &standing.state;
+pub(super) fn ready_answer(
+    context: &ToolContext,
+    snapshot: TaskSnapshot,
+    bound: Duration,
+) -> Result<ToolAnswer, ToolError> {
+    let state = &snapshot.state;
     let task_id = state.spec.task_id;
     let hit = |met: &SatisfiedCondition| MetCondition {
         task_id,
@@ -138,98 +146,100 @@ pub(super) fn ready(host: &Host, standing: Standing, bound: Duration) -> Result<
         ),
         None => (WaitVerdict::Timeout, Vec::new(), millis(bound)),
     };
-    let wanted = one_line(&format_conditions(&state.spec.wait_for), LINE);
+    let wanted = one_line(&format_conditions(&state.spec.wait_for), LINE_COLUMNS);
     let waited = Waited { verdict, met: hits, waited_ms };
-    let mut answer = words(host, &[task_id], &waited, &wanted, bound)?;
-    let view = host.view(&standing, ViewDetail::Brief);
-    answer.said.extend(text::limits(&view, &standing));
+    let mut answer = build_answer(context, &[task_id], &waited, &wanted, bound)?;
+    let view = context.view(&snapshot, ViewDetail::Brief);
+    answer.lines.extend(text::passed_limits(&view, &snapshot));
     let task = Some(TaskSummary::from(&view));
     let details = RunDetails { task, duplicate_of: None, output_truncated: false };
-    answer.details = structured::details(&details);
-    answer.receipts.push(Receipt::Returned(Box::new(standing.state)));
+    answer.details = structured::to_fields(&details);
+    answer.delivery_acks.push(DeliveryAck::ResultReturned(Box::new(snapshot.state)));
     Ok(answer)
 }
 
-fn words(
-    host: &Host,
+fn build_answer(
+    context: &ToolContext,
     ids: &[TaskId],
     waited: &Waited,
     wanted: &str,
     bound: Duration,
-) -> Result<Answer, Refusal> {
-    let mut answer = Answer::default();
+) -> Result<ToolAnswer, ToolError> {
+    let mut answer = ToolAnswer::default();
     let mut tasks = Vec::new();
     match waited.verdict {
         WaitVerdict::Satisfied => {}
         WaitVerdict::Ended => {
-            answer.said.push(format!("ended first; {wanted} can no longer come"));
+            answer.lines.push(format!("ended first; {wanted} can no longer come"));
         }
-        WaitVerdict::Timeout => answer.said.push(format!(
+        WaitVerdict::Timeout => answer.lines.push(format!(
             "not yet ({wanted}) after {}; it goes on: call {} again, or do something else \
              meanwhile",
             format_duration(bound),
-            host.dialect.format_tool("wait")
+            context.dialect.format_tool("wait")
         )),
     }
     for hit in &waited.met {
         match &hit.detail {
-            Some(detail) if !tells_end(hit) => answer.said.push(seen(hit, detail)),
-            _ => tasks.push(tell_end(host, hit.task_id, ids.len() == 1, &mut answer)?),
+            Some(detail) if !is_end(hit) => answer.lines.push(format_hit(hit, detail)),
+            _ => tasks.push(add_ended_task(context, hit.task_id, ids.len() == 1, &mut answer)?),
         }
     }
     if waited.verdict == WaitVerdict::Timeout {
         for id in ids {
-            let standing = host.state(*id)?;
-            if standing.state.is_live() {
-                let view = host.view(&standing, ViewDetail::Brief);
-                answer.said.push(advice::format_task_line(&view, LINE));
+            let snapshot = context.snapshot(*id)?;
+            if snapshot.state.is_live() {
+                let view = context.view(&snapshot, ViewDetail::Brief);
+                answer.lines.push(advice::format_task_line(&view, LINE_COLUMNS));
                 tasks.push(TaskSummary::from(&view));
             }
         }
     }
     let details = WaitDetails { wait: waited.view(millis(bound)), tasks };
-    answer.details = structured::details(&details);
+    answer.details = structured::to_fields(&details);
     Ok(answer)
 }
 
 /// Says how a task ended, with the gist of its output when it is the only one.
-fn tell_end(
-    host: &Host,
+fn add_ended_task(
+    context: &ToolContext,
     id: TaskId,
     alone: bool,
-    answer: &mut Answer,
-) -> Result<TaskSummary, Refusal> {
-    let standing = host.state(id)?;
-    let view = host.view(&standing, ViewDetail::Brief);
-    answer.said.push(advice::format_task_line(&view, LINE));
-    answer.said.extend(text::next(host, &view));
+    answer: &mut ToolAnswer,
+) -> Result<TaskSummary, ToolError> {
+    let snapshot = context.snapshot(id)?;
+    let view = context.view(&snapshot, ViewDetail::Brief);
+    answer.lines.push(advice::format_task_line(&view, LINE_COLUMNS));
+    answer.lines.extend(text::next_step(context, &view));
     if alone {
-        let (dir, spec) = (&standing.dir, &standing.state.spec);
+        let (dir, spec) = (&snapshot.dir, &snapshot.state.spec);
         answer.output = siding_core::output::task_summary(dir, spec, MAX_SUMMARY_BYTES).ok();
-        answer.said.push(format!(
+        answer.lines.push(format!(
             "{} shows all {} bytes it wrote",
-            host.dialect.format_tool("output"),
+            context.dialect.format_tool("output"),
             view.output.bytes
         ));
     }
-    answer.receipts.push(Receipt::Told(Box::new(standing.state), Coverage::Status));
+    answer
+        .delivery_acks
+        .push(DeliveryAck::TaskReported(Box::new(snapshot.state), Coverage::Status));
     Ok(TaskSummary::from(&view))
 }
 
 /// Whether this says how the task ended.
-const fn tells_end(hit: &MetCondition) -> bool {
+const fn is_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
 
-fn seen(hit: &MetCondition, detail: &WaitDetail) -> String {
-    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE)
+fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
+    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE_COLUMNS)
 }
 
 /// Returns how long to wait. A bound that an administrator has locked is not passed.
-fn bound(args: &Args) -> Result<Duration, Refusal> {
+fn wait_bound(args: &WaitArgs) -> Result<Duration, ToolError> {
     let mut sources = Environment::from_process();
     if let Some(timeout) = args.timeout {
-        let timeout = text::seconds("timeout", timeout)?;
+        let timeout = text::parse_seconds("timeout", timeout)?;
         if timeout.is_zero() {
             // A look, and no wait at all.
             return Ok(timeout);
@@ -241,8 +251,8 @@ fn bound(args: &Args) -> Result<Duration, Refusal> {
 }
 
 /// Returns the tasks, each once, in the order in which they were named.
-fn distinct(host: &Host, texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
+fn distinct_task_ids(context: &ToolContext, texts: &[String]) -> Result<Vec<TaskId>, ToolError> {
     let mut known = HashSet::new();
-    let ids = texts.iter().map(|text| host.find(text)).collect::<Result<Vec<_>, _>>()?;
+    let ids = texts.iter().map(|text| context.find_task(text)).collect::<Result<Vec<_>, _>>()?;
     Ok(ids.into_iter().filter(|id| known.insert(*id)).collect())
 }

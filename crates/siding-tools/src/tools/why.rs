@@ -6,38 +6,38 @@ use siding_core::why;
 use siding_model::evidence::WhyView;
 use siding_model::text::one_line;
 
-use crate::answer::{Answer, Refusal};
-use crate::caller::Caller;
-use crate::host::{Host, PROGRAM};
-use crate::sleep::block;
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::CallContext;
+use crate::context::{SHIM_PROGRAM, ToolContext};
 use crate::structured::{self, WhyDetails};
-use crate::text::LINE;
+use crate::text::LINE_COLUMNS;
 
-pub(super) const ABOUT: &str = "\
+pub(super) const DESCRIPTION: &str = "\
 Say why a task is quiet, from the kernel: which of its processes waits, and on what (input, a \
 lock, the network, a child, a timer), or that it is busy. Changes nothing.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct WhyArgs {
     /// Task id, or its beginning.
     id: String,
 }
 
-pub(super) async fn call<C: Caller>(
-    host: &Host,
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
     _call: &mut C,
-    args: Args,
-) -> Result<Answer, Refusal> {
-    block(|| {
-        let view = why::why_view(&host.root, PROGRAM, host.find(&args.id)?)?;
-        Ok(words(&view))
+    args: WhyArgs,
+) -> Result<ToolAnswer, ToolError> {
+    run_blocking(|| {
+        let view = why::why_view(&context.root, SHIM_PROGRAM, context.find_task(&args.id)?)?;
+        Ok(build_answer(&view))
     })
 }
 
-fn words(view: &WhyView) -> Answer {
+fn build_answer(view: &WhyView) -> ToolAnswer {
     let on = view.waiting_on.map_or_else(String::new, |on| format!(" on {}", on.as_str()));
-    let mut said = vec![format!(
+    let mut lines = vec![format!(
         "{}  {}{on} ({}), silent for {} s, {:.1} % of a core",
         view.task_id,
         view.verdict.as_str(),
@@ -49,13 +49,13 @@ fn words(view: &WhyView) -> Answer {
         let wait = [&link.syscall, &link.object, &link.detail];
         let wait: Vec<&str> = wait.into_iter().flatten().map(String::as_str).collect();
         let text = format!("{} {}  {}: {}", link.pid, link.state, link.command, wait.join(", "));
-        said.push(one_line(&text, LINE));
+        lines.push(one_line(&text, LINE_COLUMNS));
     }
-    said.push(view.advice.clone());
+    lines.push(view.advice.clone());
     let output = (!view.tail.is_empty()).then(|| view.tail.clone());
     if output.is_some() {
-        said.push("its last line follows".to_owned());
+        lines.push("its last line follows".to_owned());
     }
-    let details = structured::details(&WhyDetails { why: view.clone() });
-    Answer { said, output, details, ..Answer::default() }
+    let details = structured::to_fields(&WhyDetails { why: view.clone() });
+    ToolAnswer { lines, output, details, ..ToolAnswer::default() }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_a2a::errand::{self, Errand};
+use siding_a2a::client::{self, RemoteTask};
 
 use crate::failure::Failure;
 
@@ -63,7 +63,7 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let bearer = self.bearer()?;
-        let errand = Errand {
+        let errand = RemoteTask {
             url: self.url,
             text: self.text,
             files: self.file,
@@ -71,7 +71,7 @@ impl Args {
             task: self.task,
             bearer,
         };
-        let code = errand::work(&errand);
+        let code = client::run_remote_task(&errand);
         let code = code.map_err(|error| Failure::new(format!("could not begin: {error}")))?;
         Ok(ExitCode::from(code))
     }

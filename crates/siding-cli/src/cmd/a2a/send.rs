@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_a2a::errand::TOLD;
+use siding_a2a::client::NOTICE_LINE_PATTERN;
 use siding_core::launch::IdleShim;
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
@@ -92,7 +92,7 @@ impl Args {
         let variable = |(name, token): (String, String)| format!("{name}={token}");
         run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
         run.kind = TaskKind::RemoteAgent;
-        run.monitor = Some(Monitor::new(Some(TOLD.to_owned())));
+        run.monitor = Some(Monitor::new(Some(NOTICE_LINE_PATTERN.to_owned())));
         run.budget = self.budget;
         run.background = self.background;
         run.timeout = self.timeout;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_a2a::serve::{self, AgentProgram, Options, ServeError};
+use siding_a2a::serve::{self, AgentProgram, ServeError, ServeOptions};
 use siding_agent::provider::{self, Model};
 use siding_core::run::request;
 use siding_core::settings::Environment;
@@ -82,7 +82,7 @@ impl Args {
         let named = std::env::var(provider::VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
         let cwd = request::resolve_directory(self.cwd.as_deref())?;
-        let options = Options {
+        let options = ServeOptions {
             address: self.addr,
             remote: self.allow_remote,
             hosts: self.allow_host.clone(),
@@ -93,7 +93,7 @@ impl Args {
                 cwd,
             },
             settings,
-            most: self.max_tasks.max(1),
+            max_running: self.max_tasks.max(1),
         };
         serve::serve(root, options, |line| {
             // Standard output is nobody else's. Nobody need read it.

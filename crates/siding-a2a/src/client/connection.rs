@@ -1,0 +1,306 @@
+//! The connection to a server: finding it, asking it, and hearing its answer.
+
+mod address;
+
+use std::error::Error;
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response, StatusCode, Url, header};
+use serde_json::{Value, json};
+use siding_http::client;
+use tokio::sync::mpsc::Sender;
+use tokio::time::timeout;
+
+use super::RemoteTask;
+use super::message::build_message;
+use super::state::{ClientRequest, Event};
+use crate::sse::{EventParser, MAX_EVENT_BYTES};
+use crate::wire::{
+    self, AgentCard, ChosenInterface, PROTOCOL_VERSION, RpcResponse, Update, VERSION_HEADER, method,
+};
+
+/// How long an answer that is no stream may take. Such a request returns at once (`returnImmediately`),
+/// but a server may not know that.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a card may take.
+const CARD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silence after which a stream is asked for anew: the other side may have gone without a word.
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Bytes of a card, and of an answer that is none.
+const MAX_SMALL_BODY_BYTES: usize = 1 << 20;
+
+/// What is heard, and of which request.
+pub(super) type NumberedEvent = (u64, Event);
+
+/// A server whose card was read.
+pub(super) struct Connection {
+    http: reqwest::Client,
+    url: Url,
+    interface: ChosenInterface,
+    bearer: Option<String>,
+    message: Value,
+}
+
+impl Connection {
+    /// Reads the card.
+    ///
+    /// # Errors
+    ///
+    /// [`Event::Broken`] when it may help to try again, else [`Event::Hopeless`].
+    pub(super) async fn open(remote_task: &RemoteTask) -> Result<Self, Event> {
+        let hopeless = |error: &dyn std::fmt::Display| Event::Fatal(error.to_string());
+        let base_url = address::parse(&remote_task.url).map_err(|error| hopeless(&error))?;
+        let message = build_message(remote_task).map_err(|error| hopeless(&error))?;
+        let message = serde_json::to_value(message).map_err(|error| hopeless(&error))?;
+        let http = client::builder(&base_url).map_err(|error| hopeless(&error))?;
+        let http = http.connect_timeout(client::CONNECT).build();
+        let http = http.map_err(|error| hopeless(&error_chain(&error)))?;
+        let bearer = remote_task.bearer.clone();
+        let card = fetch_card(&http, &base_url, bearer.as_deref()).await?;
+        let interface = card.choose_interface().map_err(|error| hopeless(&error))?;
+        let url = address::check_interface_url(&base_url, &interface.url, bearer.is_some())
+            .map_err(|error| hopeless(&error))?;
+        Ok(Self { http, url, interface, bearer, message })
+    }
+
+    /// Whether the server streams.
+    pub(super) const fn supports_streaming(&self) -> bool {
+        self.interface.supports_streaming
+    }
+
+    /// Asks, and returns how that ended: one of the last four events. What is heard before goes to
+    /// `heard`, under the number of this request.
+    pub(super) async fn send_request(
+        &self,
+        ask: ClientRequest,
+        task: Option<&str>,
+        (number, heard): (u64, &Sender<NumberedEvent>),
+    ) -> Event {
+        match self.exchange_messages(ask, task, (number, heard)).await {
+            Ok(()) => Event::Closed,
+            Err(event) => event,
+        }
+    }
+
+    async fn exchange_messages(
+        &self,
+        ask: ClientRequest,
+        task: Option<&str>,
+        heard: (u64, &Sender<NumberedEvent>),
+    ) -> Result<(), Event> {
+        let (name, params) = self.method_and_params(ask, task);
+        let body = wire::build_request(name, &params).to_string();
+        let is_stream =
+            matches!(ask, ClientRequest::Send { stream: true } | ClientRequest::Subscribe);
+        let accept = match is_stream {
+            true => "text/event-stream, application/json",
+            false => "application/json",
+        };
+        let mut request = with_bearer(self.http.post(self.url.clone()), self.bearer.as_deref())
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, accept)
+            .body(body);
+        if !is_stream {
+            request = request.timeout(REQUEST_TIMEOUT);
+        }
+        let mut response = request.send().await.map_err(|error| transport_event(&error))?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(status_event(
+                status,
+                &read_body(&mut response, MAX_SMALL_BODY_BYTES).await.unwrap_or_default(),
+            ));
+        }
+        let kind = response.headers().get(header::CONTENT_TYPE);
+        let is_events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if !is_events {
+            let body = read_body(&mut response, MAX_EVENT_BYTES).await?;
+            send_event(heard, parse_response(ask, &String::from_utf8_lossy(&body))?).await;
+            return Ok(());
+        }
+        let mut events = EventParser::default();
+        loop {
+            let piece = match timeout(STREAM_IDLE_TIMEOUT, response.chunk()).await {
+                Err(_silent) => return Ok(()),
+                Ok(piece) => piece.map_err(|error| transport_event(&error))?,
+            };
+            let Some(piece) = piece else { return Ok(()) };
+            let too_long =
+                |_| Event::Fatal(format!("an event has more than {MAX_EVENT_BYTES} bytes"));
+            for data in events.push(&piece).map_err(too_long)? {
+                send_event(heard, parse_response(ask, &data)?).await;
+            }
+        }
+    }
+
+    /// Returns the method and what it takes.
+    fn method_and_params(&self, ask: ClientRequest, task: Option<&str>) -> (&'static str, Value) {
+        let (name, mut params) = match ask {
+            ClientRequest::Send { stream: true } => {
+                (method::STREAM, json!({ "message": self.message }))
+            }
+            ClientRequest::Send { stream: false } => {
+                let configuration = json!({ "returnImmediately": true });
+                let params = json!({ "message": self.message, "configuration": configuration });
+                (method::SEND, params)
+            }
+            ClientRequest::Subscribe => (method::SUBSCRIBE, json!({ "id": task })),
+            ClientRequest::Get => (method::GET, json!({ "id": task, "historyLength": 0 })),
+            ClientRequest::Cancel => (method::CANCEL, json!({ "id": task })),
+        };
+        if let Some(tenant) = &self.interface.tenant {
+            params["tenant"] = json!(tenant);
+        }
+        (name, params)
+    }
+}
+
+async fn send_event((number, heard): (u64, &Sender<NumberedEvent>), event: Event) {
+    // Nobody listens when another request has taken its place.
+    let _receiver_dropped = heard.send((number, event)).await;
+}
+
+/// Fetches the card from where it may be.
+async fn fetch_card(
+    http: &reqwest::Client,
+    base_url: &Url,
+    bearer: Option<&str>,
+) -> Result<AgentCard, Event> {
+    let mut missing = Vec::new();
+    for card_url in address::card_urls(base_url) {
+        let request = with_bearer(http.get(card_url.clone()), bearer).timeout(CARD_TIMEOUT);
+        let request = request.header(header::ACCEPT, "application/json");
+        let mut response = request.send().await.map_err(|error| Event::Disconnected {
+            why: error_chain(&error),
+            // Nothing has been sent that must not be sent twice.
+            reached: false,
+        })?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND {
+            missing.push(card_url.to_string());
+            continue;
+        }
+        let body = read_body(&mut response, MAX_SMALL_BODY_BYTES).await?;
+        if !status.is_success() {
+            let mut why = status_event(status, &body);
+            if let Event::Disconnected { reached, .. } = &mut why {
+                *reached = false;
+            }
+            return Err(why);
+        }
+        return serde_json::from_slice(&body)
+            .map_err(|error| Event::Fatal(format!("{card_url} is no agent's card: {error}")));
+    }
+    Err(Event::Fatal(format!("there is no agent's card at {}", missing.join(" nor at "))))
+}
+
+fn with_bearer(request: RequestBuilder, bearer: Option<&str>) -> RequestBuilder {
+    let request = request.header(VERSION_HEADER, PROTOCOL_VERSION);
+    match bearer {
+        Some(bearer) => request.bearer_auth(bearer),
+        None => request,
+    }
+}
+
+/// Reads what the server says: an event of a stream, or an answer.
+fn parse_response(ask: ClientRequest, text: &str) -> Result<Event, Event> {
+    let garbled = |error: serde_json::Error| Event::Malformed(error.to_string());
+    let answer: RpcResponse = match serde_json::from_str(text) {
+        Ok(answer) => answer,
+        Err(error) => return Ok(garbled(error)),
+    };
+    if let Some(error) = answer.error {
+        return Err(Event::Refused(error));
+    }
+    let result = answer.result.unwrap_or_default();
+    let update = match ask {
+        ClientRequest::Get | ClientRequest::Cancel => {
+            serde_json::from_value(result).map(Update::Task)
+        }
+        ClientRequest::Send { .. } | ClientRequest::Subscribe => serde_json::from_value(result),
+    };
+    Ok(update.map_or_else(garbled, |update| Event::Received(Box::new(update))))
+}
+
+/// Returns the body of an answer, as far as `most` goes.
+async fn read_body(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, Event> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| transport_event(&error))? {
+        if body.len() + piece.len() > max_bytes {
+            return Err(Event::Fatal(format!("an answer has more than {max_bytes} bytes")));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// Returns what a status that is no success means.
+fn status_event(status: StatusCode, body: &[u8]) -> Event {
+    let describe = || {
+        let text = String::from_utf8_lossy(body);
+        let text = text.trim();
+        if text.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {text}") }
+    };
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let hint = "is --bearer-env the variable with its token?";
+        return Event::Fatal(format!("the server does not let us in ({hint}): {}", describe()));
+    }
+    let is_transient = status.is_server_error()
+        || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+    if is_transient {
+        return Event::Disconnected { why: describe(), reached: true };
+    }
+    match serde_json::from_slice::<RpcResponse>(body).ok().and_then(|answer| answer.error) {
+        Some(error) => Event::Refused(error),
+        None => Event::Fatal(describe()),
+    }
+}
+
+fn transport_event(error: &reqwest::Error) -> Event {
+    Event::Disconnected { why: error_chain(error), reached: !error.is_connect() }
+}
+
+/// Returns an error with its causes.
+fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_parsed_by_the_kind_of_request() {
+        let task = r#"{"jsonrpc":"2.0","id":1,"result":{"id":"t","status":{"state":"X"}}}"#;
+        let Ok(Event::Received(update)) = parse_response(ClientRequest::Get, task) else {
+            panic!("heard")
+        };
+        assert!(matches!(*update, Update::Task(task) if task.id == "t"));
+        assert!(matches!(parse_response(ClientRequest::Subscribe, task), Ok(Event::Malformed(_))));
+        assert!(matches!(parse_response(ClientRequest::Get, "]"), Ok(Event::Malformed(_))));
+        let error = r#"{"error":{"code":-32001,"message":"no"}}"#;
+        assert!(
+            matches!(parse_response(ClientRequest::Get, error), Err(Event::Refused(error)) if error.code == -32001)
+        );
+    }
+
+    #[test]
+    fn the_http_status_decides_whether_to_retry() {
+        let of = |code: u16, body: &str| {
+            status_event(StatusCode::from_u16(code).expect("a status"), body.as_bytes())
+        };
+        assert!(matches!(of(503, ""), Event::Disconnected { reached: true, .. }));
+        assert!(matches!(of(429, ""), Event::Disconnected { .. }));
+        assert!(matches!(of(401, ""), Event::Fatal(why) if why.contains("--bearer-env")));
+        assert!(matches!(of(404, "gone"), Event::Fatal(why) if why.contains("gone")));
+        let error = r#"{"error":{"code":-32602,"message":"no"}}"#;
+        assert!(matches!(of(400, error), Event::Refused(_)));
+    }
+}

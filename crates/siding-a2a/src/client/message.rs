@@ -1,0 +1,109 @@
+//! The message that is sent.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use siding_core::sys;
+
+use super::RemoteTask;
+use crate::wire::{Message, Part, ROLE_USER};
+
+/// Bytes of all files of a message. They travel in one request.
+const MAX_FILES_BYTES: usize = 4 << 20;
+
+/// Why there is no message.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MessageError {
+    #[error("could not read `{}`: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("the files have more than {MAX_FILES_BYTES} bytes, which is what a message may carry")]
+    TooLarge,
+    #[error("could not make a name for the message: {0}")]
+    Name(io::Error),
+}
+
+/// Makes it.
+pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, MessageError> {
+    let mut parts = vec![Part::text(remote_task.text.as_str())];
+    let mut remaining = MAX_FILES_BYTES;
+    for path in &remote_task.files {
+        let failed = |source| MessageError::File { path: path.clone(), source };
+        let len = std::fs::metadata(path).map_err(failed)?.len();
+        // Before it is read: a device has no end, and no length either.
+        remaining = remaining
+            .checked_sub(usize::try_from(len).unwrap_or(usize::MAX))
+            .ok_or(MessageError::TooLarge)?;
+        let bytes = std::fs::read(path).map_err(failed)?;
+        parts.push(file_part(path, bytes));
+    }
+    let random = || sys::random_u64().map_err(MessageError::Name);
+    Ok(Message {
+        message_id: format!("{:016x}{:016x}", random()?, random()?),
+        context_id: remote_task.context.clone(),
+        task_id: remote_task.task.clone(),
+        role: ROLE_USER.to_owned(),
+        parts,
+    })
+}
+
+/// Returns a file as text where it is text: agents that take nothing else are many.
+fn file_part(path: &Path, bytes: Vec<u8>) -> Part {
+    let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    match String::from_utf8(bytes) {
+        Ok(text) => {
+            let media_type = Some("text/plain".to_owned());
+            Part { filename, media_type, ..Part::text(text) }
+        }
+        Err(error) => {
+            let media_type = Some("application/octet-stream".to_owned());
+            let raw = Some(base64(error.as_bytes()));
+            Part { filename, media_type, raw, ..Part::default() }
+        }
+    }
+}
+
+/// Returns bytes in base64 (RFC 4648, section 4).
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for index in 0..4 {
+            let digit = bits >> (18 - 6 * index) & 63;
+            let is_there = index <= chunk.len();
+            text.push(if is_there { char::from(DIGITS[digit as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of RFC 4648, section 10.
+    #[test]
+    fn base64_matches_the_rfc_examples() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xff, 0xfe, 0xfd]), "//79");
+    }
+
+    #[test]
+    fn a_utf8_file_is_sent_as_text() {
+        let text = file_part(Path::new("/a/b.txt"), b"x".to_vec());
+        assert_eq!((text.text.as_deref(), text.filename.as_deref()), (Some("x"), Some("b.txt")));
+        let bytes = file_part(Path::new("b"), vec![0xff]);
+        assert_eq!((bytes.raw.as_deref(), bytes.text), (Some("/w=="), None));
+    }
+}

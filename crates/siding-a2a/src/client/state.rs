@@ -1,0 +1,395 @@
+//! What follows from what a server says, and from what it fails to say. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use siding_model::duration::format_duration;
+use siding_model::text::one_line;
+
+use super::exit;
+use super::output::{OutputWriter, parts_text};
+use crate::wire::{A2aState, RpcError, Status, Update, code};
+
+/// Attempts in a row that may fail before the task is given up for lost: about four minutes.
+const MAX_FAILURES: u32 = 12;
+/// Pauses before the next request, the longer the more often nothing new has come of it.
+const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
+/// Columns of what a server says, in a line of our own.
+const LINE_COLUMNS: usize = 300;
+/// Columns of what went wrong.
+const REASON_COLUMNS: usize = 300;
+/// Longest name of a task that is shown to be typed again.
+const MAX_TYPED_NAME_BYTES: usize = 128;
+
+/// What has happened. Every request ends with one of the last four.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Event {
+    /// The server says something.
+    Received(Box<Update>),
+    /// It has said something that cannot be read.
+    Malformed(String),
+    /// Somebody wants the task ended.
+    Cancel,
+    /// The answer is over.
+    Closed,
+    /// The answer did not come, or broke off.
+    Disconnected {
+        /// In words.
+        why: String,
+        /// Whether the server may have got the request.
+        reached: bool,
+    },
+    /// The server does not do it.
+    Refused(RpcError),
+    /// It is of no use to ask again.
+    Fatal(String),
+}
+
+/// What is to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientRequest {
+    /// Send the message; with `stream` hear what becomes of it.
+    Send {
+        /// Whether the server streams.
+        stream: bool,
+    },
+    /// Hear what becomes of the task.
+    Subscribe,
+    /// Ask how it stands.
+    Get,
+    /// Have it ended.
+    Cancel,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Write this down.
+    Write(String),
+    /// Ask this, after a pause, instead of whatever is being asked.
+    Request(ClientRequest, Duration),
+    /// It is over, with this exit code.
+    Exit(u8),
+}
+
+/// A task that is followed.
+#[derive(Debug)]
+pub(super) struct ClientState {
+    /// Where an answer is to be sent, as it is typed.
+    answer_to: String,
+    supports_streaming: bool,
+    current_request: ClientRequest,
+    task: Option<String>,
+    status: Option<(A2aState, String)>,
+    output: OutputWriter,
+    /// Requests in a row that have failed.
+    failures: u32,
+    /// Requests in a row of which nothing new has come.
+    idle_requests: usize,
+    /// Whether something new has come of this one.
+    has_progress: bool,
+    is_canceling: bool,
+    end: Option<u8>,
+}
+
+impl ClientState {
+    /// Begins with the message. `url` is what a person would type to answer.
+    pub(super) fn start(url: &str, streams: bool) -> (Self, Step) {
+        let current_request = ClientRequest::Send { stream: streams };
+        let state = Self {
+            answer_to: url.to_owned(),
+            supports_streaming: streams,
+            current_request,
+            task: None,
+            status: None,
+            output: OutputWriter::default(),
+            failures: 0,
+            idle_requests: 0,
+            has_progress: false,
+            is_canceling: false,
+            end: None,
+        };
+        (state, Step::Request(current_request, Duration::ZERO))
+    }
+
+    /// Returns the task, once the server has named it.
+    pub(super) fn task_id(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+
+    /// Takes in what has happened. Nothing follows once it is over.
+    pub(super) fn handle_event(&mut self, event: Event) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if self.end.is_some() {
+            return steps;
+        }
+        match event {
+            Event::Received(update) => {
+                self.failures = 0;
+                self.on_update(*update, &mut steps);
+            }
+            Event::Malformed(why) => {
+                self.push_line(
+                    &format!("not understood: {}", one_line(&why, REASON_COLUMNS)),
+                    &mut steps,
+                );
+            }
+            Event::Cancel => self.on_cancel(&mut steps),
+            Event::Closed => {
+                self.failures = 0;
+                self.on_closed(&mut steps);
+            }
+            Event::Disconnected { why, reached } => self.on_disconnected(&why, reached, &mut steps),
+            Event::Refused(error) => self.on_refused(&error, &mut steps),
+            Event::Fatal(why) => {
+                let lost = if self.task.is_some() { exit::LOST } else { exit::FAILED };
+                self.push_line(&format!("gave up: {}", one_line(&why, REASON_COLUMNS)), &mut steps);
+                self.end = Some(lost);
+            }
+        }
+        steps.extend(self.end.map(Step::Exit));
+        steps
+    }
+
+    fn on_update(&mut self, update: Update, steps: &mut Vec<Step>) {
+        match update {
+            Update::Message(message) => {
+                self.push_line("answer:", steps);
+                let text = self.output.server_text(&parts_text(&message.parts));
+                steps.push(Step::Write(text));
+                if self.task.is_none() {
+                    self.end = Some(exit::DONE);
+                }
+            }
+            Update::Task(task) => {
+                if self.accept_task_id(&task.id, &task.context_id, steps) {
+                    for artifact in &task.artifacts {
+                        let text = self.output.full_artifact(artifact);
+                        self.has_progress |= !text.is_empty();
+                        push_text(text, steps);
+                    }
+                    self.on_status(&task.status, steps);
+                }
+            }
+            Update::StatusUpdate(update) => {
+                if self.accept_task_id(&update.task_id, &update.context_id, steps) {
+                    self.on_status(&update.status, steps);
+                }
+            }
+            Update::ArtifactUpdate(update) => {
+                if self.accept_task_id(&update.task_id, &update.context_id, steps) {
+                    let text = match update.append {
+                        true => self.output.artifact_chunk(&update.artifact),
+                        false => self.output.full_artifact(&update.artifact),
+                    };
+                    self.has_progress |= !text.is_empty();
+                    push_text(text, steps);
+                }
+            }
+        }
+    }
+
+    /// Learns what the task is called. What is said of another one is passed over.
+    fn accept_task_id(&mut self, id: &str, context: &str, steps: &mut Vec<Step>) -> bool {
+        if let Some(known) = &self.task {
+            return known == id;
+        }
+        if id.is_empty() {
+            self.push_line("not understood: a task without a name", steps);
+            return false;
+        }
+        self.task = Some(id.to_owned());
+        let mut line = format!("task {}", quote_name(id));
+        if !context.is_empty() {
+            line.push_str(&format!(", context {}", quote_name(context)));
+        }
+        self.has_progress = true;
+        self.push_line(&line, steps);
+        true
+    }
+
+    /// Takes in how the task stands.
+    fn on_status(&mut self, status: &Status, steps: &mut Vec<Step>) {
+        let text = status.message.as_ref().map(|message| parts_text(&message.parts));
+        let now = (status.state.clone(), text.unwrap_or_default());
+        // After a broken stream it is told again.
+        if self.status.as_ref() != Some(&now) {
+            self.has_progress = true;
+            self.push_status(&now.0, now.1.trim_end(), steps);
+            self.status = Some(now);
+        }
+        self.end = match status.state {
+            A2aState::Completed => Some(exit::DONE),
+            A2aState::Failed | A2aState::Rejected => Some(exit::FAILED),
+            A2aState::Canceled => Some(exit::CANCELED),
+            A2aState::Unspecified
+            | A2aState::Submitted
+            | A2aState::Working
+            | A2aState::InputRequired
+            | A2aState::AuthRequired
+            | A2aState::Unknown(_) => None,
+        };
+    }
+
+    fn push_status(&mut self, state: &A2aState, text: &str, steps: &mut Vec<Step>) {
+        let mut line = match (state, state.label()) {
+            (_, Some(word)) => word.to_owned(),
+            (A2aState::Unknown(name), None) => {
+                format!("unknown state {}", one_line(name, LINE_COLUMNS))
+            }
+            (_, None) => String::new(),
+        };
+        let is_short = !text.contains('\n') && text.chars().count() <= LINE_COLUMNS;
+        let asks = state.waits_for_user();
+        if !text.is_empty() && (is_short || asks) {
+            line.push_str(&format!(": {}", one_line(text, LINE_COLUMNS)));
+        } else if !text.is_empty() {
+            line.push(':');
+        }
+        if asks {
+            // In the same line, which is what a notice shows.
+            let task = quote_name(self.task.as_deref().unwrap_or_default());
+            line.push_str(&format!(" [siding a2a send {} --task {task} TEXT]", self.answer_to));
+        }
+        self.push_line(&line, steps);
+        if !text.is_empty() && !is_short {
+            let text = self.output.server_text(text);
+            push_text(text, steps);
+        }
+    }
+
+    fn on_cancel(&mut self, steps: &mut Vec<Step>) {
+        if self.is_canceling {
+            return;
+        }
+        self.is_canceling = true;
+        if self.task.is_none() {
+            let why =
+                "canceled before the server had named a task; it may have the message all the same";
+            self.push_line(why, steps);
+            self.end = Some(exit::LOST);
+            return;
+        }
+        self.push_line("asks the server to cancel it", steps);
+        self.push_request(ClientRequest::Cancel, Duration::ZERO, steps);
+    }
+
+    fn on_closed(&mut self, steps: &mut Vec<Step>) {
+        if self.task.is_none() {
+            self.push_line("the server has answered without a task and without a message", steps);
+            self.end = Some(exit::FAILED);
+        } else if self.is_canceling {
+            let state = self.status.as_ref().and_then(|(state, _)| state.label());
+            let state = state.unwrap_or("in a state that is not known");
+            self.push_line(&format!("asked to cancel; the server says it is {state}"), steps);
+            self.end = Some(exit::CANCELED);
+        } else {
+            self.retry(steps);
+        }
+    }
+
+    fn on_disconnected(&mut self, why: &str, reached: bool, steps: &mut Vec<Step>) {
+        let why = one_line(why, REASON_COLUMNS);
+        self.failures += 1;
+        if self.is_canceling {
+            self.push_line(&format!("could not ask the server to cancel it: {why}"), steps);
+            self.end = Some(exit::LOST);
+        } else if self.task.is_none() && reached {
+            self.push_line(
+                &format!("it is not known whether the message has arrived: {why}"),
+                steps,
+            );
+            self.end = Some(exit::LOST);
+        } else if self.failures > MAX_FAILURES {
+            let tries = self.failures;
+            self.push_line(&format!("lost: {tries} attempts in a row have failed: {why}"), steps);
+            self.end = Some(exit::LOST);
+        } else {
+            self.retry(steps);
+            // One line for one outage.
+            if self.failures == 1 {
+                let pause = format_duration(backoff(self.idle_requests));
+                self.push_line(&format!("no connection, again in {pause}: {why}"), steps);
+            }
+        }
+    }
+
+    fn on_refused(&mut self, error: &RpcError, steps: &mut Vec<Step>) {
+        let why = format!("{} ({})", one_line(&error.message, REASON_COLUMNS), error.code);
+        match (self.current_request, error.code) {
+            // It does not stream, or the task is over, or it keeps no stream of one that waits for somebody.
+            (
+                ClientRequest::Subscribe,
+                code::UNSUPPORTED_OPERATION | code::METHOD_NOT_FOUND | code::TASK_NOT_FOUND,
+            ) => {
+                self.supports_streaming = false;
+                self.push_request(ClientRequest::Get, Duration::ZERO, steps);
+            }
+            (ClientRequest::Send { .. }, _) => {
+                self.push_line(&format!("refused: {why}"), steps);
+                self.end = Some(exit::FAILED);
+            }
+            (ClientRequest::Cancel, _) => {
+                self.push_line(&format!("could not be canceled: {why}"), steps);
+                self.end = Some(exit::FAILED);
+            }
+            (ClientRequest::Get, code::TASK_NOT_FOUND) => {
+                self.push_line(
+                    &format!("the server does not know the task any more: {why}"),
+                    steps,
+                );
+                self.end = Some(exit::LOST);
+            }
+            (ClientRequest::Subscribe | ClientRequest::Get, _) => {
+                self.on_disconnected(&why, true, steps)
+            }
+        }
+    }
+
+    /// Asks again how the task stands, the later the longer nothing has changed.
+    fn retry(&mut self, steps: &mut Vec<Step>) {
+        self.idle_requests =
+            if std::mem::take(&mut self.has_progress) { 0 } else { self.idle_requests + 1 };
+        let ask = match (&self.task, self.supports_streaming) {
+            // The message itself has not arrived.
+            (None, stream) => ClientRequest::Send { stream },
+            (Some(_), true) => ClientRequest::Subscribe,
+            (Some(_), false) => ClientRequest::Get,
+        };
+        self.push_request(ask, backoff(self.idle_requests), steps);
+    }
+
+    fn push_request(&mut self, ask: ClientRequest, after: Duration, steps: &mut Vec<Step>) {
+        self.current_request = ask;
+        steps.push(Step::Request(ask, after));
+    }
+
+    fn push_line(&mut self, line: &str, steps: &mut Vec<Step>) {
+        let text = self.output.siding_line(line);
+        push_text(text, steps);
+    }
+}
+
+/// Has a text written, if there is one.
+fn push_text(text: String, steps: &mut Vec<Step>) {
+    if !text.is_empty() {
+        steps.push(Step::Write(text));
+    }
+}
+
+/// Returns how long to wait when so many requests have brought nothing new.
+fn backoff(quiet: usize) -> Duration {
+    Duration::from_millis(BACKOFF_MS[quiet.min(BACKOFF_MS.len() - 1)])
+}
+
+/// Returns a server's name for something as a person can type it: plain, or as a word that must be
+/// looked at first.
+fn quote_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
+    if name.len() <= MAX_TYPED_NAME_BYTES && !name.starts_with('-') && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("`{}`", one_line(name, MAX_TYPED_NAME_BYTES))
+}

@@ -1,0 +1,274 @@
+//! The tasks of a server: begun, found, ended. All of it is on record; nothing is remembered here.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+use siding_core::launch::IdleShim;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult};
+use siding_core::stop::{self, StopOptions};
+use siding_core::store::TaskDir;
+use siding_core::sys::{self, file};
+use siding_core::watch::TaskWatch;
+use siding_core::{notices, output};
+use siding_model::id::{SessionId, TaskId, TaskKind};
+use siding_model::journal::TaskState;
+use siding_model::notice::Coverage;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::settings::Settings;
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::text::one_line;
+use siding_tools::{SHIM_PROGRAM, ToolContext};
+
+use super::AgentProgram;
+use super::convert::{self, RESUME_FLAG};
+use super::prompt::{check_context_id, prompt_text};
+use super::transcript::TranscriptCursor;
+use crate::wire::{A2aState, Message, RpcError, Task, code};
+
+/// Bytes at the end of what an agent wrote in which its report is looked for.
+const REPORT_TAIL_BYTES: u64 = 4 << 20;
+/// How long a shim may take for a word, in milliseconds.
+const START_TIMEOUT_MS: u64 = 10_000;
+/// Columns of a name that is none.
+const ID_COLUMNS: usize = 100;
+
+/// The tasks of a server.
+pub(super) struct TaskStore {
+    tool_context: ToolContext,
+    agent: AgentProgram,
+    settings: Settings,
+    /// Tasks that may run at once.
+    max_running: usize,
+    /// Held while one begins: two must not go on with the same conversation.
+    start_lock: Mutex<()>,
+}
+
+impl TaskStore {
+    pub(super) const fn new(
+        tool_context: ToolContext,
+        agent: AgentProgram,
+        settings: Settings,
+        max_running: usize,
+    ) -> Self {
+        Self { tool_context, agent, settings, max_running, start_lock: Mutex::new(()) }
+    }
+
+    /// Begins a task for a message. What its agent does can be read from there on.
+    pub(super) fn start_task(
+        &self,
+        message: &Message,
+    ) -> Result<(TaskId, TranscriptCursor), RpcError> {
+        let text = prompt_text(message)?;
+        let given = |id: &Option<String>| id.clone().filter(|id| !id.is_empty());
+        if let Some(task) = given(&message.task_id) {
+            return Err(self.follow_up_error(&task, given(&message.context_id).as_deref())?);
+        }
+        let context = match given(&message.context_id) {
+            Some(given) => check_context_id(given)?,
+            None => format!("c-{:016x}", sys::random_u64().map_err(internal_error)?),
+        };
+        let _keeps_alive = self.start_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let states = self.list_states()?;
+        let running = states.iter().filter(|state| state.is_live()).count();
+        if running >= self.max_running {
+            let why = format!("{running} tasks run already, which is as many as may (--max-tasks)");
+            return Err(RpcError::new(code::INTERNAL_ERROR, why));
+        }
+        let of_context = |state: &&TaskState| state.spec.name.as_deref() == Some(&context);
+        let before = states.iter().filter(of_context).max_by_key(|state| state.started_wall);
+        if let Some(running) = before.filter(|state| state.is_live()) {
+            let id = running.spec.task_id;
+            let why = format!("task {id} of this conversation is not over; cancel it, or wait");
+            return Err(RpcError::new(code::UNSUPPORTED_OPERATION, why));
+        }
+        // An agent that could not even begin has left none.
+        let is_there = |conversation: &SessionId| {
+            TranscriptCursor::exists(&self.tool_context.root, conversation)
+        };
+        let conversation = before.and_then(convert::conversation_id).filter(is_there);
+        let progress = match &conversation {
+            Some(conversation) => TranscriptCursor::at_end(&self.tool_context.root, conversation),
+            None => TranscriptCursor::default(),
+        };
+        let spec = self.build_spec(text, context, conversation.as_ref()).map_err(internal_error)?;
+        self.launch(&spec)?;
+        Ok((spec.task_id, progress))
+    }
+
+    fn build_spec(
+        &self,
+        text: String,
+        context: String,
+        conversation: Option<&SessionId>,
+    ) -> Result<TaskSpec, run::RunError> {
+        let AgentProgram { program, args, cwd } = &self.agent;
+        let mut argv = vec![program.clone(), "agent".to_owned(), "--json".to_owned()];
+        argv.extend(args.iter().cloned());
+        if let Some(conversation) = conversation {
+            argv.extend([RESUME_FLAG.to_owned(), conversation.to_string()]);
+        }
+        // In one word, since it may begin with a dash.
+        argv.push(format!("--prompt={text}"));
+        let request = TaskRequest {
+            kind: TaskKind::LocalAgent,
+            command: TaskCommand::Argv { argv },
+            cwd: request::resolve_directory(Some(cwd.as_ref()))?,
+            session_id: self.tool_context.live_session()?,
+            name: Some(context),
+            stdin: StdinMode::Null,
+            placement: Placement::Background { why: BackgroundReason::Asked },
+            deadline: self.settings.max_elapsed.min(self.settings.max_elapsed_hard_cap),
+            // A server that is started anew takes it up.
+            keep: true,
+            monitor: None,
+            wait_for: Vec::new(),
+        };
+        request::task_spec(&self.tool_context.root, &self.settings, request)
+    }
+
+    /// Gives a task to a shim, and waits until it is on record.
+    fn launch(&self, spec: &TaskSpec) -> Result<(), RpcError> {
+        let root = &self.tool_context.root;
+        let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+        let launch = run::start_task(root, spec, &launch_env, IdleShim::start(SHIM_PROGRAM))
+            .map_err(internal_error)?;
+        let link = match launch {
+            LaunchResult::Started(link) => link,
+            LaunchResult::Duplicate(first) => {
+                return Err(internal_error(format!("the same runs already as {first}")));
+            }
+        };
+        let mut watch = TaskWatch::from_connection(root, SHIM_PROGRAM, spec.task_id, link);
+        while let Some(source) = watch.source() {
+            sys::poll::wait_readable(&[source], Some(START_TIMEOUT_MS)).map_err(internal_error)?;
+            let event =
+                run::recv_event(&mut watch).inspect_err(|_| run::clear_unrecorded(root, spec));
+            event.map_err(internal_error)?;
+            if watch.state().is_ok() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why a message to a task cannot be taken.
+    fn follow_up_error(&self, id: &str, context: Option<&str>) -> Result<RpcError, RpcError> {
+        let state = self.read_state(self.find_task(id)?)?.1;
+        let (id, context_id) = convert::task_and_context_ids(&state);
+        if context.is_some_and(|context| context != context_id) {
+            let why = format!("task {id} belongs to context `{context_id}`");
+            return Ok(RpcError::new(code::INVALID_PARAMS, why));
+        }
+        let why = match state.is_live() {
+            true => format!("task {id} takes no messages while it works"),
+            false => format!("task {id} is over; send to context `{context_id}` without a task"),
+        };
+        Ok(RpcError::new(code::UNSUPPORTED_OPERATION, why))
+    }
+
+    /// Finds a task of this server.
+    pub(super) fn find_task(&self, id: &str) -> Result<TaskId, RpcError> {
+        let missing = || {
+            let shown = one_line(id, ID_COLUMNS);
+            RpcError::new(code::TASK_NOT_FOUND, format!("there is no task `{shown}`"))
+        };
+        let found: TaskId = id.parse().map_err(|_| missing())?;
+        let dir = self.tool_context.root.task_dir(found).map_err(|_| missing())?;
+        let state = dir.read().map_err(|_| missing())?.state;
+        self.owns(&state).then_some(found).ok_or_else(missing)
+    }
+
+    fn owns(&self, state: &TaskState) -> bool {
+        state.spec.session_id == self.tool_context.session
+            && state.spec.task_id.kind() == TaskKind::LocalAgent
+    }
+
+    /// Reads how a task stands, after another shim was put in place if its own was killed.
+    pub(super) fn read_state(&self, id: TaskId) -> Result<(TaskDir, TaskState), RpcError> {
+        let snapshot = self.tool_context.snapshot(id).map_err(internal_error)?;
+        Ok((snapshot.dir, snapshot.state))
+    }
+
+    /// Reads how a task stands, as it is told.
+    pub(super) fn read_task(&self, id: TaskId) -> Result<Task, RpcError> {
+        let (dir, state) = self.read_state(id)?;
+        Ok(self.to_a2a_task(&dir, &state))
+    }
+
+    /// Returns how a task is told.
+    pub(super) fn to_a2a_task(&self, dir: &TaskDir, state: &TaskState) -> Task {
+        if state.is_live() {
+            return convert::to_a2a_task(state, "");
+        }
+        // Whoever asked for it is told here, and by no notice. It may be told again.
+        let session = &self.tool_context.session;
+        let _best_effort =
+            notices::ack_shown(&self.tool_context.root, state, session, Coverage::Status);
+        convert::to_a2a_task(state, &output_tail(dir).unwrap_or_default())
+    }
+
+    /// Returns what an agent has done since the last look.
+    pub(super) fn new_steps(
+        &self,
+        state: &TaskState,
+        progress: &mut TranscriptCursor,
+    ) -> Vec<String> {
+        let conversation = convert::conversation_id(state);
+        conversation
+            .map_or_else(Vec::new, |name| progress.read_steps(&self.tool_context.root, &name))
+    }
+
+    /// Returns where the transcript of a task ends now.
+    pub(super) fn transcript_end(&self, state: &TaskState) -> TranscriptCursor {
+        let conversation = convert::conversation_id(state);
+        conversation.map_or_else(TranscriptCursor::default, |name| {
+            TranscriptCursor::at_end(&self.tool_context.root, &name)
+        })
+    }
+
+    /// Ends a task with everything it has started.
+    pub(super) fn cancel(&self, id: TaskId) -> Result<Task, RpcError> {
+        let (_, state) = self.read_state(id)?;
+        let a2a_state = convert::to_a2a_state(&state);
+        if a2a_state.is_terminal() {
+            let word = A2aState::label(&a2a_state).unwrap_or_default();
+            let why = format!("task {id} is {word} already");
+            return Err(RpcError::new(code::NOT_CANCELABLE, why));
+        }
+        let options = StopOptions { requested_by: "a2a", grace: None, signal: None };
+        stop::stop(&self.tool_context.root, SHIM_PROGRAM, id, options).map_err(internal_error)?;
+        self.read_task(id)
+    }
+
+    /// Reads all tasks of this server. One that cannot be read is left out.
+    pub(super) fn list_states(&self) -> Result<Vec<TaskState>, RpcError> {
+        let root = &self.tool_context.root;
+        let ids = root.all_tasks().map_err(internal_error)?;
+        let agents = ids.into_iter().filter(|id| id.kind() == TaskKind::LocalAgent);
+        let read = |id| Some(root.task_dir(id).ok()?.read().ok()?.state);
+        Ok(agents.filter_map(read).filter(|state| self.owns(state)).collect())
+    }
+}
+
+/// Returns an error of this server as its client reads it.
+pub(super) fn internal_error(error: impl std::fmt::Display) -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, error.to_string())
+}
+
+/// Returns the end of what a task wrote.
+fn output_tail(dir: &TaskDir) -> std::io::Result<String> {
+    let fd: OwnedFd = output::open(dir)?;
+    let len = file::metadata(&fd)?.len;
+    let from = len.saturating_sub(REPORT_TAIL_BYTES);
+    let mut bytes = vec![0; usize::try_from(len - from).unwrap_or(0)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file::read_at(&fd, &mut bytes[filled..], from + filled as u64)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

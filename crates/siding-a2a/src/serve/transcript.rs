@@ -1,0 +1,93 @@
+//! What an agent does, read from its transcript as it grows.
+
+use std::io;
+
+use serde_json::Value;
+use siding_core::store::StateDir;
+use siding_core::sys::file;
+use siding_model::id::SessionId;
+
+/// The file of a conversation (docs/agent.md).
+const TRANSCRIPT_FILE_NAME: &str = "transcript.jsonl";
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// How far a transcript was read.
+#[derive(Debug, Default)]
+pub(super) struct TranscriptCursor {
+    offset: u64,
+}
+
+impl TranscriptCursor {
+    /// Whether there is a transcript to read.
+    pub(super) fn exists(root: &StateDir, conversation: &SessionId) -> bool {
+        open_transcript(root, conversation).is_ok()
+    }
+
+    /// Begins with what is not there yet.
+    pub(super) fn at_end(root: &StateDir, conversation: &SessionId) -> Self {
+        let len = open_transcript(root, conversation)
+            .and_then(|fd| file::metadata(&fd))
+            .map(|facts| facts.len);
+        Self { offset: len.unwrap_or(0) }
+    }
+
+    /// Returns what the agent has done since the last look, one text for each of its answers that is not
+    /// its last word. There is no transcript before an agent's first step.
+    pub(super) fn read_steps(&mut self, root: &StateDir, conversation: &SessionId) -> Vec<String> {
+        let mut piece = vec![0; READ_BYTES];
+        let read = open_transcript(root, conversation)
+            .and_then(|fd| file::read_at(&fd, &mut piece, self.offset))
+            .unwrap_or(0);
+        // A line that is being written is read when it is whole; one that never fits is passed over.
+        let complete = match piece[..read].iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => end + 1,
+            None if read == READ_BYTES => read,
+            None => 0,
+        };
+        self.offset += complete as u64;
+        String::from_utf8_lossy(&piece[..complete]).lines().filter_map(parse_step).collect()
+    }
+}
+
+fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std::os::fd::OwnedFd> {
+    let dir = root.session_dir(conversation.as_str(), false).map_err(io::Error::other)?;
+    file::open_at(&dir, TRANSCRIPT_FILE_NAME, file::OpenMode::Read)
+}
+
+/// Returns what a line of a transcript tells, if it is a model's answer that calls tools: its words, and
+/// the tools by name. An answer without calls is the agent's last word, which its end tells.
+fn parse_step(line: &str) -> Option<String> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    if line["entry"] != "answered" {
+        return None;
+    }
+    let said = line["said"].as_array()?;
+    let of = |kind: &'static str, field: &'static str| {
+        said.iter()
+            .filter(move |one| one["said"] == kind)
+            .filter_map(move |one| one[field].as_str())
+    };
+    let calls: Vec<String> = of("call", "name").map(|name| format!("> {name}")).collect();
+    if calls.is_empty() {
+        return None;
+    }
+    let lines: Vec<String> = of("text", "text").map(str::to_owned).chain(calls).collect();
+    Some(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_with_tool_calls_is_a_step() {
+        let line = r#"{"wall":1,"entry":"answered","said":[{"said":"text","text":"I look."},
+            {"said":"call","id":"c","name":"bash","input":{}}],"stop":"tool_use","usage":{}}"#;
+        assert_eq!(parse_step(line).as_deref(), Some("I look.\n> bash"));
+        let last = r#"{"entry":"answered","said":[{"said":"text","text":"Done."}]}"#;
+        assert_eq!(parse_step(last), None);
+        assert_eq!(parse_step(r#"{"entry":"asked"}"#), None);
+        assert_eq!(parse_step("{torn"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What is noted once an answer has been written to its client, and never before: a client that has
+//! gone, or does not want the answer any more, was told nothing.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use siding_tools::async_fd::run_blocking;
+use siding_tools::{DeliveryAck, ToolContext};
+
+/// How long a call waits for the answer of another to be written and noted.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The receipts of the answers of one connection that are on their way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingAcks {
+    pending: Arc<Mutex<HashMap<RequestId, Vec<DeliveryAck>>>>,
+    /// Held from before an answer is written until it is noted.
+    writing: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl PendingAcks {
+    /// Keeps what is to be noted when a request has its answer.
+    pub(crate) fn insert(&self, request: RequestId, acks: Vec<DeliveryAck>) {
+        self.lock().insert(request, acks);
+    }
+
+    /// Returns when whatever the client has read is noted: its next call may build on it. A client
+    /// that does not read is not waited for long.
+    pub(crate) async fn wait_settled(&self) {
+        let _best_effort =
+            tokio::time::timeout(SETTLE_TIMEOUT, self.writing.lock()).await.map(drop);
+    }
+
+    fn take_for_response(
+        &self,
+        message: &TxJsonRpcMessage<RoleServer>,
+    ) -> Option<Vec<DeliveryAck>> {
+        let JsonRpcMessage::Response(response) = message else { return None };
+        self.lock().remove(&response.id)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Vec<DeliveryAck>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that notes what its client has been told.
+#[derive(Debug)]
+pub(crate) struct AckingTransport<T> {
+    pub(crate) connection: T,
+    pub(crate) tool_context: Arc<ToolContext>,
+    pub(crate) pending_acks: PendingAcks,
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for AckingTransport<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let acks = self.pending_acks.take_for_response(&message);
+        let writing = Arc::clone(&self.pending_acks.writing);
+        let tool_context = Arc::clone(&self.tool_context);
+        let written = self.connection.send(message);
+        async move {
+            let Some(due) = acks else { return written.await };
+            let _keeps_alive = writing.lock().await;
+            written.await?;
+            run_blocking(|| tool_context.acknowledge(due));
+            Ok(())
+        }
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleServer>>> + Send {
+        self.connection.receive()
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.connection.close()
+    }
+}

@@ -1,0 +1,149 @@
+//! One call: whether it is still wanted, and telling how far it is.
+
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use siding_core::sys::clock;
+use siding_model::duration::format_duration;
+use siding_model::id::TaskId;
+use siding_model::process::MonotonicMs;
+use siding_model::task_view::TaskView;
+use siding_model::text::one_line;
+use siding_tools::text::{self, millis};
+use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext, async_fd};
+
+/// When the first progress is told, and the time between two. Clients give up after 30 to 60 s of
+/// silence (docs/mcp.md).
+const PROGRESS_FIRST_AND_INTERVAL: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_secs(5));
+/// How long a client is kept waiting that may give up whatever it is told: the TypeScript SDK and
+/// Codex do after 60 s, although the SDK of the latter puts a token for progress into every request.
+const MAX_WAIT_WITHOUT_PROGRESS: Duration = Duration::from_secs(50);
+/// Clients, as they name themselves, whose time begins anew whenever they are told of progress.
+const PROGRESS_AWARE_CLIENTS: [&str; 1] = ["claude-code"];
+/// Columns of the last line in a message.
+const LAST_LINE_COLUMNS: usize = 100;
+
+/// How long the SDK may take to close its end of a connection that has ended.
+const TRANSPORT_CLOSE_GRACE: Duration = Duration::from_millis(100);
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    pub(crate) context: RequestContext<RoleServer>,
+    token: Option<ProgressToken>,
+    /// Whether progress keeps the client from giving up.
+    progress_extends_timeout: bool,
+    started_at: MonotonicMs,
+    next_progress_at: MonotonicMs,
+}
+
+impl ToolCall {
+    pub(crate) fn new(context: RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        let is_patient = token.is_some()
+            && context
+                .client_info()
+                .is_some_and(|client| PROGRESS_AWARE_CLIENTS.contains(&client.name.as_str()));
+        let began = clock::monotonic_now();
+        Self {
+            context,
+            token,
+            progress_extends_timeout: is_patient,
+            started_at: began,
+            next_progress_at: began.plus_ms(millis(PROGRESS_FIRST_AND_INTERVAL.0)),
+        }
+    }
+}
+
+impl CallContext for ToolCall {
+    fn name(&self) -> &'static str {
+        "client"
+    }
+
+    fn accept_task(&self, _task: TaskId) -> bool {
+        true
+    }
+
+    fn limit_wait(&self, wanted: Duration) -> Duration {
+        if self.progress_extends_timeout { wanted } else { wanted.min(MAX_WAIT_WITHOUT_PROGRESS) }
+    }
+
+    fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {
+        let (cancelled, peer) = (self.context.ct.clone(), self.context.peer.clone());
+        async move {
+            cancelled.cancelled().await;
+            // The SDK says the same of a client that has left, and closes its end a moment later.
+            tokio::time::sleep(TRANSPORT_CLOSE_GRACE).await;
+            if peer.is_transport_closed() {
+                CancelReason::CallerGone
+            } else {
+                CancelReason::ResultUnwanted
+            }
+        }
+    }
+
+    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
+        // The protocol has no word for it.
+        std::future::pending()
+    }
+
+    async fn progress_due(&self) {
+        // Never when nobody asked for it.
+        if self.token.is_none() {
+            return std::future::pending().await;
+        }
+        async_fd::sleep_until(self.next_progress_at).await;
+    }
+
+    async fn report_progress(
+        &mut self,
+        tool_context: &ToolContext,
+        snapshot: Option<&TaskSnapshot>,
+        bound: Duration,
+    ) {
+        let now = clock::monotonic_now();
+        self.next_progress_at = now.plus_ms(millis(PROGRESS_FIRST_AND_INTERVAL.1));
+        let Some(token) = self.token.clone() else { return };
+        let waited_ms = now.ms_since(self.started_at);
+        let mut message = format!("waiting for {}", format_duration(whole_seconds(waited_ms)));
+        let mut total = bound.as_secs_f64();
+        if let Some(snapshot) = snapshot {
+            let view = async_fd::run_blocking(|| {
+                tool_context.view(snapshot, siding_core::view::ViewDetail::Brief)
+            });
+            message = format_status(&view, snapshot);
+            if let Some(usual) = view.expected_ms.filter(|usual| *usual > waited_ms) {
+                total = Duration::from_millis(usual).as_secs_f64();
+            }
+        }
+        let progress = Duration::from_millis(waited_ms).as_secs_f64();
+        let notification = ProgressNotificationParam::new(token, progress)
+            .with_total(total.max(progress))
+            .with_message(message);
+        // A client that has gone is found out by whoever reads from it.
+        let _peer_gone = self.context.peer.notify_progress(notification).await;
+    }
+}
+
+/// Returns `b-4k7q… running for 12s, usually 40s; last line: …`.
+fn format_status(view: &TaskView, snapshot: &TaskSnapshot) -> String {
+    let usual = view.expected_ms.map_or_else(String::new, |ms| {
+        format!(", usually {}", format_duration(Duration::from_millis(ms)))
+    });
+    let last = text::last_line(snapshot).map_or_else(String::new, |line| {
+        format!("; last line: {}", one_line(&line, LAST_LINE_COLUMNS))
+    });
+    let phase = view.phase.as_str();
+    format!(
+        "{} {phase} for {}{usual}{last}",
+        view.task_id,
+        format_duration(whole_seconds(view.elapsed_ms))
+    )
+}
+
+fn whole_seconds(ms: u64) -> Duration {
+    Duration::from_secs(ms / 1000)
+}

@@ -1,0 +1,182 @@
+//! The supervisor of a host: the small process that holds it, takes on the commands that it runs in
+//! a sandbox, and ends what it has left when it has ended.
+//!
+//! It sleeps until the host ends or its bell is rung. Where it is killed the host's next hook starts
+//! another; where the host is killed too, the reaper does its work.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use siding_core::cgroup;
+use siding_core::host::{self, HostFiles, SUPERVISOR_LOCK_FD, SUPERVISOR_NAME};
+use siding_core::launch::{SELF_EXE, STARTER_FD};
+use siding_core::reap;
+use siding_core::store::StateDir;
+use siding_core::sys::pidfd::PidFd;
+use siding_core::sys::procfs::TICKS_PER_SECOND;
+use siding_core::sys::{clock, descriptor, file, memory, poll, process};
+use siding_model::host::{BellByte, HostRecord, ScanSchedule};
+use siding_model::id::HostMark;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimMessage;
+
+use crate::clients::Client;
+use crate::failpoints;
+use crate::start::{StartError, failed_to};
+
+/// Exit code of a supervisor that was not started by siding.
+const USAGE_EXIT_CODE: u8 = 2;
+/// Bytes that are read from the bell at once, and how often before the rest is left for later.
+const BELL_READ_BYTES: usize = 4096;
+const MAX_BELL_READS: usize = 16;
+
+/// Runs this process as the supervisor of a host until that has ended. Returns the exit code of the
+/// process.
+#[must_use]
+pub fn main() -> u8 {
+    let mut arguments = std::env::args_os().skip(2);
+    let mark = arguments.next().and_then(|mark| mark.to_str()?.parse::<HostMark>().ok());
+    let path = arguments.next().map(PathBuf::from);
+    let starter = descriptor::take_inherited(STARTER_FD);
+    let lock = descriptor::take_inherited(SUPERVISOR_LOCK_FD);
+    let (Some(mark), Some(path), Ok(starter), Ok(lock)) = (mark, path, starter, lock) else {
+        eprintln!("siding: `__host` is started by siding itself; run `siding --help`");
+        return USAGE_EXIT_CODE;
+    };
+    let mut starter = Client::starter(starter);
+    match HostSupervisor::start(mark, &path, lock) {
+        Ok(supervisor) => {
+            starter.send_message(&ShimMessage::Done);
+            drop(starter);
+            supervisor.run();
+            0
+        }
+        Err(error) => {
+            starter.send_message(&error.to_message());
+            1
+        }
+    }
+}
+
+/// What a supervisor has.
+#[derive(Debug)]
+struct HostSupervisor {
+    root: StateDir,
+    files: HostFiles,
+    record: HostRecord,
+    host: PidFd,
+    bell: OwnedFd,
+    scan_schedule: ScanSchedule,
+    /// When the first command was heard of, in clock ticks since boot.
+    first_command_ticks: Option<u64>,
+    /// Before this moment the bell is not listened to.
+    bell_ignored_until: MonotonicMs,
+    /// Says that this host has a supervisor, as long as it is held.
+    _lock: OwnedFd,
+}
+
+impl HostSupervisor {
+    fn start(mark: HostMark, path: &Path, lock: OwnedFd) -> Result<Self, StartError> {
+        let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
+        process::set_name(SUPERVISOR_NAME);
+        // The directory it was started in may be unmounted or removed.
+        let _best_effort = std::env::set_current_dir("/");
+        // It must not end with the host, nor with a task.
+        host::drop_host_mark();
+        let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
+        failpoints::arm_from_state_directory(path);
+        let root = StateDir::open(path)
+            .map_err(|error| failed_to("open the state directory")(other(&error)))?;
+        let files = HostFiles::open(&root, mark)
+            .map_err(|error| failed_to("open the host's record")(other(&error)))?;
+        let record = files.record().map_err(failed_to("read the host's record"))?;
+        let bell = files.open_bell().map_err(failed_to("open the host's bell"))?;
+        let not_found = || failed_to("hold the host")(std::io::ErrorKind::NotFound.into());
+        let host = PidFd::open_if_alive(record.host)
+            .map_err(failed_to("hold the host"))?
+            .ok_or_else(not_found)?;
+        failpoints::stop_at(failpoints::HOST_RECORDED);
+        host::mark_host(record.host, mark).map_err(failed_to("mark the host (prlimit)"))?;
+        failpoints::stop_at(failpoints::HOST_MARKED);
+        let (looks, commands_since, deaf_until) = (ScanSchedule::default(), None, MonotonicMs(0));
+        let mut supervisor = Self {
+            root,
+            files,
+            record,
+            host,
+            bell,
+            scan_schedule: looks,
+            first_command_ticks: commands_since,
+            bell_ignored_until: deaf_until,
+            _lock: lock,
+        };
+        // Another may have been killed in the middle of its work.
+        supervisor.scan_schedule.record_bell(&[BellByte::Scan.to_byte()], clock::monotonic_now());
+        Ok(supervisor)
+    }
+
+    /// Watches until the host has ended, and ends what it has left.
+    fn run(mut self) {
+        memory::release_unused();
+        while !self.host.is_dead() {
+            self.wait_and_dispatch();
+        }
+        let Self { root, files, record, .. } = &self;
+        let steps =
+            reap::end_host(root, files, record, &|| failpoints::stop_at(failpoints::HOST_ENDING));
+        // What could not be ended is told to the next session, by the reaper.
+        if !steps.iter().any(reap::ReapStep::is_failure) {
+            let _best_effort = root.remove_host(files.mark);
+        }
+    }
+
+    /// Waits until something is due, and does it. The only place that blocks.
+    fn wait_and_dispatch(&mut self) {
+        let now = clock::monotonic_now();
+        let is_bell_ignored = now < self.bell_ignored_until;
+        let mut fds = vec![self.host.as_fd()];
+        if !is_bell_ignored {
+            fds.push(self.bell.as_fd());
+        }
+        let wake_at = self
+            .scan_schedule
+            .wake_at()
+            .into_iter()
+            .chain(is_bell_ignored.then_some(self.bell_ignored_until));
+        let timeout = wake_at.min().map(|at| at.ms_since(now));
+        let ready = poll::wait_readable(&fds, timeout).unwrap_or_default();
+        if !is_bell_ignored && ready.last() == Some(&true) {
+            self.read_bell();
+        }
+        if self.scan_schedule.is_due(clock::monotonic_now()) && !self.host.is_dead() {
+            self.claim_commands();
+        }
+    }
+
+    /// Reads what was rung. Whoever rings again at once is heard a moment later.
+    fn read_bell(&mut self) {
+        let mut bytes = [0; BELL_READ_BYTES];
+        let now = clock::monotonic_now();
+        for _ in 0..MAX_BELL_READS {
+            let count = file::read(&self.bell, &mut bytes).unwrap_or(0);
+            self.scan_schedule.record_bell(&bytes[..count], now);
+            if count < bytes.len() {
+                break;
+            }
+        }
+        self.bell_ignored_until = now.plus_ms(ScanSchedule::MIN_SCAN_INTERVAL_MS);
+        let ticks = clock::since_boot_ms() / (1_000 / TICKS_PER_SECOND);
+        self.first_command_ticks.get_or_insert(ticks);
+    }
+
+    fn claim_commands(&mut self) {
+        let Self { root, files, record, first_command_ticks: commands_since, .. } = self;
+        if !files.list_claims().is_empty() {
+            host::retry_claims(root, files, record, SELF_EXE);
+        }
+        let at = || failpoints::stop_at(failpoints::COMMAND_MARKED);
+        host::adopt_sandboxed_commands(root, files, record, *commands_since, (SELF_EXE, &at));
+        self.scan_schedule.record_scan(clock::monotonic_now());
+        memory::release_unused();
+    }
+}

@@ -1,0 +1,340 @@
+//! The meter: what the task uses, and whether that passes a limit.
+//!
+//! A task without limits is sampled when the shim is awake anyway and, in the background, at the
+//! intervals of its watchdogs, which grow while it is idle; what its
+//! processes had used when they ended the kernel tells for free. One with limits is looked at in time.
+//! A look lets go of all it needs but the numbers of the last one.
+
+use siding_core::cgroup::{GroupMemory, TaskGroup};
+use siding_core::probe::{self, UsageFields};
+use siding_core::sys::{clock, process, system_info};
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::limits::{
+    Breach, ConnectionLog, LimitTracker, Limits, OnLimit, PeakUsage, ProcessUsage, SampleSchedule,
+    Usage, Watchdog,
+};
+use siding_model::outcome::Placement;
+use siding_model::process::MonotonicMs;
+use siding_model::text;
+
+use crate::stall::TaskContext;
+
+/// Time between two looks at what costs more than the rest and is not limited, in milliseconds: the
+/// connections, for which the names of all descriptors are read, the number of descriptors, and the
+/// kernel's count of kills.
+const THOROUGH_CHECK_MS: u64 = 60_000;
+/// For how long a count of kills says something about a death of now, in milliseconds: two looks.
+const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
+/// One part in this many of the machine's memory is a process that the kernel ends for want of it:
+/// it takes the largest.
+const LARGE_PROCESS_DIVISOR: u64 = 4;
+/// Time to the next look of a watchdog from which on memory is given back, in milliseconds.
+const LONG_PAUSE_MS: u64 = 10_000;
+/// Columns of a process's name in a sentence.
+const NAME_COLUMNS: usize = 60;
+
+/// The meter and what it has seen.
+#[derive(Debug)]
+pub(crate) struct ResourceMonitor {
+    limits: Limits,
+    limit_tracker: LimitTracker,
+    /// Armed once the task is in the background or adopted.
+    watchdog: Option<Box<Watchdog>>,
+    connection_log: ConnectionLog,
+    pace: SampleSchedule,
+    peaks: PeakUsage,
+    /// When such a look was taken.
+    last_thorough_check: MonotonicMs,
+    /// The task's group, where it counts memory.
+    group: Option<TaskGroup>,
+    oom_kills: OomKillHistory,
+}
+
+/// Result of a look.
+#[derive(Debug, Default)]
+pub(crate) struct ResourceCheck {
+    /// Breaches to record.
+    pub(crate) breaches: Vec<Breach>,
+    /// Whether it was for the watchdog alone, and the next one is far away.
+    pub(crate) next_check_is_far: bool,
+}
+
+/// The kernel's count of kills for want of memory, at the look before the last and at the last, with
+/// their times: whoever it ends may take longer to die than there is between two looks.
+#[derive(Debug, Clone, Copy)]
+struct OomKillHistory([(MonotonicMs, Option<u64>); 2]);
+
+impl OomKillHistory {
+    const fn new(now: MonotonicMs, count: Option<u64>) -> Self {
+        Self([(now, count); 2])
+    }
+
+    const fn record_count(&mut self, now: MonotonicMs, count: Option<u64>) {
+        self.0 = [self.0[1], (now, count)];
+    }
+
+    /// Whether one of the kills was lately. Of a count that has moved since an old look nobody knows
+    /// when; then it takes `is_likely`.
+    fn has_recent_kill(
+        &self,
+        now: MonotonicMs,
+        count: Option<u64>,
+        is_likely: impl FnOnce() -> bool,
+    ) -> bool {
+        let lately = self.0.iter().find(|(at, _)| now.ms_since(*at) <= OOM_KILL_WINDOW_MS);
+        let (_, before) = lately.unwrap_or(&self.0[1]);
+        let moved = matches!((before, count), (Some(before), Some(count)) if count > *before);
+        moved && (lately.is_some() || is_likely())
+    }
+}
+
+impl ResourceMonitor {
+    /// Begins with a task that has written so much.
+    pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
+        let limits = state.spec.limits;
+        let group =
+            TaskGroup::from_task(state).filter(|group| GroupMemory::for_group(group).is_some());
+        Self {
+            limits,
+            limit_tracker: LimitTracker::new(limits, now, written, &state.breaches),
+            watchdog: None,
+            connection_log: ConnectionLog::default(),
+            pace: SampleSchedule::new(now),
+            peaks: PeakUsage::default(),
+            last_thorough_check: now,
+            oom_kills: OomKillHistory::new(now, oom_kills(group.as_ref())),
+            group,
+        }
+    }
+
+    /// Returns when to come back to [`Self::look`].
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
+        let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
+        let watchdog = self.watchdog.as_ref();
+        // Not before a look would be taken, or the shim would spin until then.
+        let for_watchdog =
+            watchdog.map(|watchdog| watchdog.next_sample_at().max(self.pace.earliest_sample_at()));
+        [for_limits, for_watchdog].into_iter().flatten().min().filter(|_| is_running(state))
+    }
+
+    /// Arms the watchdogs of a task in the background, or of an adopted one.
+    fn arm_watchdog(&mut self, state: &TaskState, now: MonotonicMs) {
+        let is_unattended =
+            state.lifecycle.placement() != Placement::Foreground || state.adopted.is_some();
+        if self.watchdog.is_none() && is_unattended && !state.spec.watch.is_none() {
+            let watchdog = Watchdog::new(state.spec.watch, now, &state.breaches);
+            self.watchdog = Some(Box::new(watchdog));
+        }
+    }
+
+    /// Looks, when it is time to or the shim is awake anyway. `seen` is what another look has just
+    /// found.
+    pub(crate) fn check(
+        &mut self,
+        context: &TaskContext<'_>,
+        seen: Option<Vec<ProcessUsage>>,
+        now: MonotonicMs,
+    ) -> ResourceCheck {
+        self.arm_watchdog(context.state, now);
+        if !self.pace.may_sample(now) || !is_running(context.state) {
+            return ResourceCheck::default();
+        }
+        let started_cpu_us = clock::thread_cpu_us();
+        let is_for_watchdog =
+            seen.is_none() && self.watchdog.as_ref().is_some_and(|one| one.next_sample_at() <= now);
+        let wanted = self.required_usage(now);
+        let mut processes = seen.unwrap_or_else(|| context.sample_usage(wanted));
+        let is_thorough = self.is_thorough_check_due(&processes, now);
+        if is_thorough {
+            self.last_thorough_check = now;
+            self.oom_kills.record_count(now, oom_kills(self.group.as_ref()));
+            if !wanted.fds {
+                probe::count_descriptors(&mut processes);
+            }
+        }
+        let connections = is_thorough || self.limits.needs_connections();
+        let usage = self.measure(context, processes, connections, now);
+        let name = |pid| text::one_line(&context.command_of(pid), NAME_COLUMNS);
+        let mut breaches = Vec::new();
+        if let Some(watchdog) = &mut self.watchdog {
+            breaches = watchdog.record_usage(&usage, &self.connection_log, &name);
+        }
+        let mut moves = false;
+        if !self.limits.is_none() {
+            let reading = self.limit_tracker.record_usage(usage, &self.connection_log, &name);
+            moves = reading.is_active;
+            breaches.extend(reading.breaches);
+        }
+        self.pace.record_sample(now, clock::thread_cpu_us().saturating_sub(started_cpu_us), moves);
+        let is_far = |watchdog: &Watchdog| watchdog.next_sample_at().ms_since(now) >= LONG_PAUSE_MS;
+        let next_check_is_far = is_for_watchdog
+            && self.limits.is_none()
+            && self.watchdog.as_deref().is_some_and(is_far);
+        ResourceCheck { breaches, next_check_is_far }
+    }
+
+    /// Looks for somebody who asks how much the task uses.
+    pub(crate) fn measure_now(&mut self, context: &TaskContext<'_>) -> PeakUsage {
+        let processes = context.sample_usage(UsageFields { runnable: false, fds: true });
+        let _recorded_anyway = self.measure(context, processes, true, clock::monotonic_now());
+        PeakUsage { sent: self.connection_log.top_remotes(), ..self.peaks.clone() }
+    }
+
+    /// Returns the most that was seen, once the task has ended.
+    pub(crate) fn final_peaks(&self) -> PeakUsage {
+        let ended = process::ended_children_usage();
+        // Who took over is not told what strangers had used: then nothing was seen, and not zero.
+        let seen = ended.resident_bytes > 0;
+        PeakUsage {
+            memory_bytes: self.peaks.memory_bytes.max(seen.then_some(ended.resident_bytes)),
+            cpu_ms: self.peaks.cpu_ms.max(seen.then_some(ended.cpu_ms)),
+            sent: self.connection_log.top_remotes(),
+            ..self.peaks.clone()
+        }
+    }
+
+    /// Whether the kernel has lately ended a process for want of memory: one of the task's group,
+    /// or of this machine where the group does not count.
+    pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
+        let count = oom_kills(self.group.as_ref());
+        self.oom_kills.has_recent_kill(now, count, || {
+            let largest = process::ended_children_usage().resident_bytes;
+            // The task's own kills are counted by its group, whenever they were.
+            self.group.is_some()
+                || system_info::total_memory()
+                    .is_some_and(|total| largest >= total / LARGE_PROCESS_DIVISOR)
+        })
+    }
+
+    /// Returns what is to be put on record when the kernel has ended the task at the limit that it
+    /// was told to hold.
+    pub(crate) fn memory_limit_kill(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
+        let Limits { memory: limit, on_limit, .. } = self.limits;
+        if limit == 0 || on_limit != OnLimit::Stop || !is_running(state) {
+            return None;
+        }
+        let killed = GroupMemory::for_group(self.group.as_ref()?)?.oom_kills()?;
+        let is_for_it = killed.at_own_limit && killed.processes > 0;
+        is_for_it.then(|| Breach::from_kernel_kill(now, limit, killed.processes))
+    }
+
+    fn measure(
+        &mut self,
+        context: &TaskContext<'_>,
+        processes: Vec<ProcessUsage>,
+        connections: bool,
+        now: MonotonicMs,
+    ) -> Usage {
+        let connections = connections
+            .then(|| probe::connections(&processes, |one| self.connection_log.contains(one)));
+        let mut usage = Usage {
+            at: now,
+            shared_once_bytes: None,
+            available_bytes: (self.limits.min_available > 0)
+                .then(system_info::available_memory)
+                .flatten(),
+            ended_cpu_ms: process::ended_children_usage().cpu_ms,
+            output_bytes: context.pump.bytes(),
+            connections: connections.flatten(),
+            written_bytes: None,
+            processes,
+        };
+        let spins =
+            |watchdog: &Watchdog| watchdog.suspects_spin(now, usage.cpu_ms(), usage.output_bytes);
+        if self.watchdog.as_deref().is_some_and(spins) {
+            usage.written_bytes =
+                probe::written_bytes(&usage.processes, !context.pump.sees_output());
+        }
+        usage.shared_once_bytes = self.shared_once(&usage);
+        if let Some(connections) = &usage.connections {
+            self.connection_log.record_sample(now, connections);
+        }
+        self.peaks.record_usage(&usage);
+        usage
+    }
+
+    /// Returns the memory of a look in which what is shared counts once, as far as that is needed
+    /// to hold it against the limit, or against what the machine lacks.
+    fn shared_once(&self, usage: &Usage) -> Option<u64> {
+        let (limit, resident) = (self.limits.memory, usage.resident_bytes());
+        // Far from the limit the group's number may have cache in it, which nobody uses.
+        let enough = limit - limit / 10;
+        let group = self.group.as_ref().filter(|_| limit > 0).and_then(GroupMemory::for_group);
+        let counted = group.and_then(|group| group.used_bytes(enough));
+        let least = self.limits.memory_blame_threshold(usage.available_bytes);
+        let may_make_up = least.is_some_and(|least| resident >= least);
+        match counted {
+            Some(bytes) if bytes >= enough => Some(bytes),
+            _ if may_make_up => Some(probe::proportional_memory(&usage.processes)),
+            Some(bytes) => Some(bytes.min(resident)),
+            None => (0 < limit && limit < resident)
+                .then(|| probe::proportional_memory(&usage.processes)),
+        }
+    }
+
+    /// Returns what a look of somebody else has to ask for, to be of use here.
+    pub(crate) fn required_usage(&self, now: MonotonicMs) -> UsageFields {
+        UsageFields {
+            runnable: self.limits.cpu_spin_ms > 0
+                || self.watchdog.as_deref().is_some_and(Watchdog::wants_runnable_time),
+            fds: !self.limits.is_none()
+                || self.peaks.fds.is_none()
+                || self.is_thorough_interval_over(now),
+        }
+    }
+
+    /// Whether connections, descriptors and the count of kills are due.
+    fn is_thorough_check_due(&self, processes: &[ProcessUsage], now: MonotonicMs) -> bool {
+        let Some(watchdog) = &self.watchdog else { return self.is_thorough_interval_over(now) };
+        let living: u64 = processes.iter().map(|one| one.cpu_ms).sum();
+        watchdog.is_thorough_sample_due(
+            now,
+            living.saturating_add(process::ended_children_usage().cpu_ms),
+        )
+    }
+
+    /// Whether it is time for what is not looked at each time.
+    const fn is_thorough_interval_over(&self, now: MonotonicMs) -> bool {
+        now.ms_since(self.last_thorough_check) >= THOROUGH_CHECK_MS
+    }
+}
+
+/// Returns how many processes the kernel has ended for want of memory: in the task's group where
+/// that counts, else on this machine.
+fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
+    match group {
+        Some(group) => Some(GroupMemory::for_group(group)?.oom_kills()?.processes),
+        None => system_info::oom_kills(),
+    }
+}
+
+/// Whether the task is one that may be stopped for what it uses: it has begun, and is not being
+/// stopped already.
+const fn is_running(state: &TaskState) -> bool {
+    matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_oom_kill_does_not_explain_a_new_death() {
+        let mut kills = OomKillHistory::new(MonotonicMs(0), Some(3));
+        assert!(!kills.has_recent_kill(MonotonicMs(1_000), Some(3), || true), "nobody was killed");
+        assert!(!kills.has_recent_kill(MonotonicMs(1_000), None, || true), "nobody counts");
+        assert!(kills.has_recent_kill(MonotonicMs(60_000), Some(4), || false));
+        // Nobody has looked for hours: somebody was killed in that time, and it was not this one.
+        let hours = MonotonicMs(4 * 3_600_000);
+        assert!(!kills.has_recent_kill(hours, Some(4), || false));
+        assert!(kills.has_recent_kill(hours, Some(4), || true), "unless it was large");
+        // A look just before: that count is compared with, and not the old one.
+        kills.record_count(hours, Some(4));
+        assert!(!kills.has_recent_kill(hours.plus_ms(10), Some(4), || true));
+        assert!(kills.has_recent_kill(hours.plus_ms(10), Some(5), || false));
+        // Who took a minute to die was killed before the last look.
+        kills.record_count(hours.plus_ms(60_000), Some(5));
+        assert!(kills.has_recent_kill(hours.plus_ms(61_000), Some(5), || false));
+    }
+}

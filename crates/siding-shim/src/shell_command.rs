@@ -1,0 +1,189 @@
+//! How a shell gets its command without the command standing in anybody's arguments.
+//!
+//! A command in argv would match `pkill -f` and be shown to every user of the machine. So the text
+//! lies in a file in memory that the shell inherits, and the shell's own argument is a constant.
+//! A bash also tells, at its end and into the same file, where it stood and how each stage of its
+//! last pipeline ended. `docs/adr/0002-command-text.md` has the alternatives.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use siding_core::sys::{descriptor, file};
+use siding_core::tree::COMMAND_FD_PREFIX;
+use siding_model::outcome::LeaderEnd;
+
+/// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
+/// (0–9, and bash's `{fd}` from 10 on), below 64, from where on the kernel would have to enlarge
+/// the descriptor table of every process of the task.
+const MIN_INHERITED_FD: i32 = 60;
+
+/// Moves a descriptor that the task inherits out of the way, as far as the limit allows.
+pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
+    // Room for the few that are moved.
+    const MAX_MOVED_FDS: i32 = 4;
+    let limit = i32::try_from(descriptor::open_limit()).unwrap_or(i32::MAX);
+    descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
+}
+
+/// Longest report that is read. A path is at most 4 KiB, and there may be two reports.
+const MAX_REPORT_BYTES: usize = 12 << 10;
+
+/// A command's text, and what its shell reports.
+#[derive(Debug)]
+pub(crate) struct ShellCommand {
+    fd: OwnedFd,
+    text_len: u64,
+}
+
+/// What a bash said at its end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShellReport {
+    pub(crate) final_cwd: Option<String>,
+    pub(crate) pipeline: Option<Vec<i32>>,
+}
+
+/// What is learned from a task's leader when it has ended.
+#[derive(Debug)]
+pub(crate) enum LeaderReporter {
+    /// Nothing but its end.
+    Silent,
+    /// A program took a shell's place: it cannot have changed the shell's directory.
+    Direct,
+    /// A shell tells.
+    Shell(ShellCommand),
+}
+
+impl LeaderReporter {
+    /// Returns what was reported by a leader that was started in `cwd` and has ended so.
+    pub(crate) fn report(&self, cwd: &str, end: &LeaderEnd) -> ShellReport {
+        match self {
+            Self::Shell(script) => script.report(),
+            Self::Direct if matches!(end, LeaderEnd::Exited { .. }) => {
+                ShellReport { final_cwd: Some(cwd.to_owned()), pipeline: None }
+            }
+            Self::Direct | Self::Silent => ShellReport::default(),
+        }
+    }
+}
+
+impl ShellCommand {
+    /// Puts the text where a shell can read it.
+    pub(crate) fn new(text: &str) -> io::Result<Self> {
+        let fd = move_high(descriptor::create_memfd("siding-command")?)?;
+        let mut remaining = text.as_bytes();
+        // Written by position of the descriptor, so that reports are appended behind the text.
+        while !remaining.is_empty() {
+            let count = file::write(&fd, remaining)?;
+            remaining = &remaining[count..];
+        }
+        Ok(Self { fd, text_len: text.len() as u64 })
+    }
+
+    /// Returns what the shell inherits.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Returns the arguments that make `shell` run the text. A shell that is not known gets the
+    /// text as an argument after all, since only `-c` is common to all.
+    pub(crate) fn argv(&self, shell: &str, text: &str) -> Vec<String> {
+        let fd = self.fd.as_raw_fd();
+        let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);
+        let command = match name {
+            "bash" => bash_command(fd, text.contains('|')),
+            "sh" | "dash" | "ash" | "ksh" | "mksh" | "zsh" => format!(". {COMMAND_FD_PREFIX}{fd}"),
+            "fish" => format!("source {COMMAND_FD_PREFIX}{fd}"),
+            _ => text.to_owned(),
+        };
+        vec![shell.to_owned(), "-c".to_owned(), command]
+    }
+
+    /// Returns what the shell reported, as far as it makes sense: the task could write anything.
+    pub(crate) fn report(&self) -> ShellReport {
+        let mut bytes = vec![0; MAX_REPORT_BYTES];
+        let count = file::read_at(&self.fd, &mut bytes, self.text_len).unwrap_or(0);
+        parse_report(&bytes[..count])
+    }
+}
+
+/// Returns the constant for bash. `eval` keeps bash's own error texts (`bash: line 1: …`) but
+/// hides the statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is
+/// used only when there can be a pipeline.
+fn bash_command(fd: i32, may_pipe: bool) -> String {
+    // The braces keep a `set -x` from tracing this, and a closed descriptor from complaining.
+    let report = |word: &str| {
+        format!(
+            r#"{{ builtin printf "%s\0" {word} "$?" "$PWD" "${{PIPESTATUS[@]}}" "" >&{fd}; }} 2>/dev/null"#
+        )
+    };
+    let exit = report("exit");
+    if may_pipe {
+        let end = report(r#"return"${#BASH_SOURCE[@]}""#);
+        format!("trap '{exit}' EXIT; trap '{end}' RETURN; . {COMMAND_FD_PREFIX}{fd}")
+    } else {
+        format!(r#"trap '{exit}' EXIT; eval "$(<{COMMAND_FD_PREFIX}{fd})""#)
+    }
+}
+
+/// Reads `WORD STATUS CWD STAGE… ""` records, each field ended by a zero byte.
+fn parse_report(bytes: &[u8]) -> ShellReport {
+    let mut fields = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    let mut whole_file = None;
+    let mut report = ShellReport::default();
+    while let Some(word) = fields.next() {
+        let (Some(_status), Some(cwd)) = (fields.next(), fields.next()) else { break };
+        let stages: Vec<i32> = fields
+            .by_ref()
+            .take_while(|field| !field.is_empty())
+            .filter_map(|field| field.parse().ok())
+            .collect();
+        match &*word {
+            // The command's text ran to its end, and its last pipeline is what this saw. Deeper
+            // ones are files that the command itself sourced.
+            "return0" => whole_file = Some(stages),
+            "exit" => {
+                report.final_cwd = cwd.starts_with('/').then(|| cwd.into_owned());
+                let last = whole_file.take().unwrap_or(stages);
+                report.pipeline = (last.len() > 1).then_some(last);
+            }
+            _ => {}
+        }
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pipeline_is_reported() {
+        let bytes = b"return0\x000\0/usr\x003\x000\0\0exit\x000\0/usr\x000\0\0";
+        let expected =
+            ShellReport { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
+        assert_eq!(parse_report(bytes), expected);
+    }
+
+    #[test]
+    fn a_single_command_is_no_pipeline() {
+        let report = parse_report(b"exit\x007\0/tmp\x007\0\0");
+        assert_eq!(report, ShellReport { final_cwd: Some("/tmp".to_owned()), pipeline: None });
+    }
+
+    #[test]
+    fn a_malformed_report_is_ignored() {
+        for bytes in [&b""[..], b"\0", b"exit", b"exit\x001", b"x\0y\0z\0", &[0xff; 100], &[0; 100]]
+        {
+            assert_eq!(parse_report(bytes), ShellReport::default());
+        }
+    }
+
+    #[test]
+    fn known_shells_do_not_get_the_text_as_an_argument() {
+        let script = ShellCommand::new("secret words").expect("memory");
+        for shell in ["bash", "/bin/sh", "dash", "/usr/bin/zsh", "fish"] {
+            assert!(!script.argv(shell, "secret words").join(" ").contains("secret"), "{shell}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Taking over from a shim that was killed.
+//!
+//! The lock came with the task's directory. The processes are found by their mark and their control
+//! group, the output goes on through the same FIFO, which the task kept alive itself, and the
+//! journal goes on where it stopped.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use siding_core::journal_file::{self, JournalFile};
+use siding_core::launch::{BatchTakeover, ShimCommand, ShimFds};
+use siding_core::proxy::PROXY_NAME;
+use siding_core::sys::pidfd::PidFd;
+use siding_core::sys::{clock, file, poll, procfs, unix_socket};
+use siding_core::tree::{COMMAND_FD_PREFIX, RateLimitedScan};
+use siding_core::{output, shim_client};
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
+use siding_model::outcome::LeaderEnd;
+use siding_model::process::ProcRef;
+use siding_model::protocol::ShimMessage;
+use siding_model::record::Record;
+use siding_model::spec::TaskCommand;
+
+use crate::adopted_output::AdoptedOutput;
+use crate::clients::{Client, Clients};
+use crate::deadline::DeadlineNotice;
+use crate::event_loop::TaskSet;
+use crate::journal_writer::JournalWriter;
+use crate::lease::Lease;
+use crate::line_monitor::LineMonitor;
+use crate::process_tree::{LeaderHandle, ProcessTree};
+use crate::proxy_handle::ProxyHandle;
+use crate::pump::Pump;
+use crate::readiness::ReadinessProbe;
+use crate::resource_monitor::ResourceMonitor;
+use crate::shell_command::LeaderReporter;
+use crate::splice_store;
+use crate::stall::StallWatch;
+use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
+use crate::task_supervisor::TaskSupervisor;
+use crate::tree_kill::TreeKill;
+
+/// How long the next of several errands may take, in milliseconds. The starter has them all at hand.
+const NEXT_COMMAND_WAIT_MS: u64 = 500;
+
+/// Takes over a task whose shim is dead.
+pub(crate) fn run(
+    id: TaskId,
+    ready: PreparedShim,
+    handed: ShimFds,
+    starter: OwnedFd,
+) -> Result<TaskSet, StartError> {
+    let mut starter = Client::starter(starter);
+    // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
+    starter.is_starter = false;
+    let result = Shim::for_task(id, ready).and_then(|shim| {
+        let supervisor =
+            take_over(shim.open_dirs(id, handed), None, |message| starter.send_message(&message))?;
+        Ok((shim, supervisor))
+    });
+    let (shim, mut supervisor) =
+        result.inspect_err(|error| starter.send_message(&error.to_message()))?;
+    supervisor.clients = Clients::new(starter);
+    resume_phase(&mut supervisor);
+    Ok(TaskSet::new(vec![supervisor], shim.signals))
+}
+
+/// Takes over tasks whose shims are dead and whose session is over: this one, and those that follow.
+///
+/// They are gathered first. That takes milliseconds, and a look that all of them need is then taken
+/// once.
+pub(crate) fn run_batch(
+    id: TaskId,
+    ready: PreparedShim,
+    handed: ShimFds,
+    starter: OwnedFd,
+) -> Result<TaskSet, StartError> {
+    let shim = Shim::for_task(id, ready)?;
+    let shared_scan = Rc::new(RateLimitedScan::default());
+    let mut supervisors = Vec::new();
+    let mut next = Some((id, handed));
+    while let Some((id, handed)) = next {
+        let notify = |message| {
+            let packet = serde_json::to_vec(&message).unwrap_or_default();
+            // Who does not wait for the answer reads the journal.
+            let _peer_gone = unix_socket::send(&starter, &packet, false);
+        };
+        shared_scan.add_task(id);
+        match take_over(shim.open_dirs(id, handed), Some(&shared_scan), notify) {
+            Ok(supervisor) => supervisors.push(supervisor),
+            Err(error) => notify(error.to_message()),
+        }
+        next = if supervisors.len() < BatchTakeover::MAX_BATCH_TASKS {
+            next_command(&starter)
+        } else {
+            None
+        };
+    }
+    drop(starter);
+    supervisors.iter_mut().for_each(resume_phase);
+    Ok(TaskSet::new(supervisors, shim.signals))
+}
+
+/// Waits a moment for the next of several errands. `None` when there are no more.
+fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
+    let ready = poll::wait_readable(&[starter.as_fd()], Some(NEXT_COMMAND_WAIT_MS)).ok()?;
+    match ready.contains(&true).then(|| ShimFds::receive(starter))? {
+        Ok(Some((ShimCommand::RescueAmong(id), handed))) => Some((id, handed)),
+        Ok(
+            Some((
+                ShimCommand::Start(_)
+                | ShimCommand::StartBehind(_)
+                | ShimCommand::Rescue(_)
+                | ShimCommand::Adopt(_),
+                _,
+            ))
+            | None,
+        )
+        | Err(_) => None,
+    }
+}
+
+/// Takes over a task, and tells when that is on record.
+fn take_over(
+    dirs: TaskDirs,
+    shared_scan: Option<&Rc<RateLimitedScan>>,
+    notify: impl FnOnce(ShimMessage),
+) -> Result<TaskSupervisor, StartError> {
+    let known = known_processes(&dirs.payload);
+    let dir = dirs.dir.as_fd();
+    let replayed = journal_file::read(dir)
+        .map_err(|error| failed_to("read the journal")(io::Error::other(error)))?;
+    let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
+    let mut state = replayed.state;
+    let pump = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
+    let runtime_dir = dirs.dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    let _already_removed = file::remove(runtime_dir, shim_client::SOCKET_NAME);
+    // Before the record: who reads there that this shim keeps the task must be able to reach it.
+    let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+        .map_err(failed_to("listen for callers"))?;
+    let leader = state.leader.filter(|_| state.leader_end.is_none());
+    let leader_result = leader.map_or(Ok(LeaderHandle::Finished), |leader| {
+        LeaderHandle::from_record(&dirs.root, &state, leader)
+    });
+    let leader_handle = leader_result.map_err(failed_to("hold its leader"))?;
+    let seq = state.next_seq;
+    let record = Record::Rescued { at: clock::monotonic_now(), shim: dirs.self_process };
+    state
+        .apply(record.clone())
+        .map_err(|why| failed_to("fold the journal")(io::Error::other(why)))?;
+    journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
+    notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
+    // Before the strays, which may take all descriptors but one.
+    let lease = Lease::acquire(&dirs.root, &state.spec);
+    let tree =
+        ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
+    let stall = StallWatch::new(&state, pump.bytes(), clock::monotonic_now());
+    let resource_monitor = ResourceMonitor::new(&state, pump.bytes(), clock::monotonic_now());
+    let readiness_probe =
+        ReadinessProbe::new(&state).map_err(failed_to("read what it waits for"))?;
+    Ok(TaskSupervisor {
+        root: dirs.root,
+        dir: dirs.dir,
+        state,
+        journal: JournalWriter::new(journal),
+        pump,
+        tree,
+        clients: Clients::default(),
+        listener,
+        lease,
+        reporter: LeaderReporter::Silent,
+        input: None,
+        // A proxy ends with its shim, and what it let through is not let through again.
+        proxy: ProxyHandle::default(),
+        tree_kill: TreeKill::default(),
+        stall,
+        resource_monitor,
+        readiness_probe,
+        deadline_notice: DeadlineNotice::default(),
+    })
+}
+
+/// Returns the processes that whoever started this shim has found. Without them it looks itself.
+fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
+    const MAX_LIST_BYTES: usize = 1 << 20;
+    file::read_to_end(memory.as_fd(), MAX_LIST_BYTES)
+        .and_then(|json| serde_json::from_slice(&json).map_err(io::Error::other))
+        .unwrap_or_default()
+}
+
+/// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
+fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
+    if let Some(adopted) = &state.adopted {
+        return Ok(Pump::Adopted(AdoptedOutput::resume(dir, adopted)));
+    }
+    let runtime_dir = dir.endpoint_dir()?;
+    let fifo = match file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
+    {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            file::create_fifo(runtime_dir, output::OUTPUT_FIFO)?;
+            file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
+        }
+        result => result,
+    }?;
+    let file = match file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::ReadWrite) {
+        // The first shim died before it made one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
+        }
+        result => result,
+    }?;
+    // A task may have put anything in the mark's place. Then it has those bytes twice, and is kept.
+    let _best_effort = splice_store::discard_stored(runtime_dir, &fifo, &file);
+    let mut pump = Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
+    pump.set_line_monitor(LineMonitor::resume(dir, state)?);
+    Ok(pump)
+}
+
+/// Goes on in the phase in which the journal stopped.
+fn resume_phase(supervisor: &mut TaskSupervisor) {
+    match supervisor.state.lifecycle.phase() {
+        Phase::Starting { .. } => find_leader(supervisor),
+        // The intent is on record; whether the signal went out is not.
+        Phase::Stopping { intent, .. } => {
+            let signal = intent.signal;
+            supervisor.tree_kill.signal(
+                &supervisor.tree,
+                &supervisor.root,
+                &supervisor.state,
+                signal,
+            );
+        }
+        Phase::Killing { .. } => supervisor.kill_tree(),
+        Phase::Running { .. } | Phase::Lingering { .. } | Phase::Ended { .. } => {}
+    }
+}
+
+/// Finds the leader of a task whose shim died between starting the command and saying so: the
+/// oldest process that leads a session of its own, as every leader does all its life. The proxy of the
+/// task does so too, and is older.
+fn find_leader(supervisor: &mut TaskSupervisor) {
+    let is_proxy = |pid| {
+        procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())
+    };
+    let leads = |one: &ProcRef| {
+        procfs::stat(one.pid).is_some_and(|stat| {
+            stat.session == one.pid && stat.start_ticks == one.start_ticks && !is_proxy(one.pid)
+        })
+    };
+    let members = supervisor.tree.members(&supervisor.root, &supervisor.state);
+    let is_empty = members.is_empty();
+    let leaders = members.into_iter().filter(leads);
+    if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
+        let held = match PidFd::open_if_present(leader) {
+            Ok(Some(held)) if runs_siding_text(supervisor, leader) => LeaderHandle::Held(held),
+            Ok(Some(held)) => LeaderHandle::Guessed(held),
+            Ok(None) => LeaderHandle::EndMissed,
+            // It may live. Without a leader the task is over when nothing of it is left.
+            Err(_) => return,
+        };
+        supervisor.tree.set_leader(held);
+        supervisor.handle_event(&TaskEvent::Spawned { leader: leader.into() });
+    } else if !is_empty {
+        let why = "its first shim was killed before it had noted who its leader is";
+        let end = LeaderEnd::Unknown { why: why.to_owned() };
+        let tree = TreeLiveness::Alive;
+        supervisor.handle_event(&TaskEvent::LeaderEnded {
+            end,
+            tree,
+            final_cwd: None,
+            pipeline: None,
+        });
+    }
+}
+
+/// Whether a session's leader is beyond doubt the task's: a shell with siding's own text. A shell
+/// cannot begin a session without executing something else. A program can, in a child that looks
+/// like itself, and what such a daemon ends with is not the command's end.
+fn runs_siding_text(supervisor: &TaskSupervisor, leader: ProcRef) -> bool {
+    const COMMAND_LINE_BYTES: usize = 4096;
+    matches!(supervisor.state.spec.command, TaskCommand::Shell { .. })
+        && procfs::command_line(leader.pid, COMMAND_LINE_BYTES)
+            .is_some_and(|line| line.contains(" -c ") && line.contains(COMMAND_FD_PREFIX))
+}

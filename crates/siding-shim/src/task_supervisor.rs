@@ -1,0 +1,492 @@
+//! The keeper of a task: finds out what happened, lets the model decide, and does it.
+//!
+//! Everything that changes the task goes through [`Keeper::happen`]: the model's step, the record,
+//! the callers, then the effects, in this order.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use siding_core::store::{StateDir, TaskDir};
+use siding_core::sys::clock;
+use siding_core::tree;
+use siding_model::duration;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{
+    LifecycleEffect, Phase, StopIntent, StopReason, TaskEvent, TreeLiveness,
+};
+use siding_model::limits::Breach;
+use siding_model::outcome::{BackgroundReason, LeaderEnd, Outcome};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::record::{CloseSummary, Record};
+use siding_model::signal::Signal;
+
+use crate::clients::{ClientEvent, Clients};
+use crate::deadline::DeadlineNotice;
+use crate::failpoints;
+use crate::journal_writer::JournalWriter;
+use crate::lease::Lease;
+use crate::process_tree::ProcessTree;
+use crate::proxy_handle::ProxyHandle;
+use crate::pump::Pump;
+use crate::readiness::ReadinessProbe;
+use crate::resource_monitor::ResourceMonitor;
+use crate::shell_command::{LeaderReporter, ShellReport};
+use crate::stall::{StallWatch, TaskContext};
+use crate::tree_kill::TreeKill;
+
+/// Everything a shim holds for a task.
+#[derive(Debug)]
+pub(crate) struct TaskSupervisor {
+    pub(crate) root: StateDir,
+    pub(crate) dir: TaskDir,
+    pub(crate) state: TaskState,
+    pub(crate) journal: JournalWriter,
+    pub(crate) pump: Pump,
+    pub(crate) tree: ProcessTree,
+    pub(crate) clients: Clients,
+    pub(crate) listener: OwnedFd,
+    pub(crate) lease: Lease,
+    /// Tells what is known of the leader beside its end.
+    pub(crate) reporter: LeaderReporter,
+    /// Keeps the task's input open until somebody closes it.
+    pub(crate) input: Option<OwnedFd>,
+    pub(crate) proxy: ProxyHandle,
+    pub(crate) tree_kill: TreeKill,
+    pub(crate) stall: StallWatch,
+    pub(crate) resource_monitor: ResourceMonitor,
+    pub(crate) readiness_probe: ReadinessProbe,
+    pub(crate) deadline_notice: DeadlineNotice,
+}
+
+/// How a turn of a keeper ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopStatus {
+    /// The task lives, or has ended and that is not on record yet.
+    Live,
+    /// The same, and memory was used that will not be needed soon.
+    LiveMemoryUsed,
+    /// The task has ended, and that is on record.
+    Finished,
+}
+
+impl TaskSupervisor {
+    /// Finds out what happened before this shim came. A rescuer may find that the deadline passed,
+    /// or the tree ended, while nobody kept the task.
+    #[inline(never)]
+    pub(crate) fn on_takeover(&mut self) {
+        if self.tree.is_discovered() {
+            self.check_tree();
+            // What it waits for may have been written already, and nothing may follow.
+            self.feed_readiness();
+        }
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn tick(&mut self) -> LoopStatus {
+        let mut used_memory = false;
+        self.journal.retry_if_due(clock::monotonic_now());
+        while self.state.is_live() {
+            let now = clock::monotonic_now();
+            if let Some(event) = self.state.lifecycle.due_event(now) {
+                self.handle_event(&event);
+                continue;
+            }
+            used_memory |= self.pump.release_if_quiet(now);
+            self.clients.resume_accepting(now);
+            self.record_due_lines(now);
+            if self.lease.has_expired(&self.root, &self.state.spec, now) {
+                self.request_stop("session", None, None);
+                continue;
+            }
+            if self.tree.wake_at().is_some_and(|at| now >= at) {
+                self.check_tree();
+                continue;
+            }
+            self.record_near_deadline(now);
+            self.poll_adopted_output(now);
+            used_memory |= self.check_readiness(now);
+            used_memory |= self.check_stall(now);
+            used_memory |= self.check_limits(now);
+            if self.state.is_live() {
+                return if used_memory { LoopStatus::LiveMemoryUsed } else { LoopStatus::Live };
+            }
+        }
+        // Whoever came later would make up another end.
+        if self.journal.retry_at().is_some() { LoopStatus::Live } else { LoopStatus::Finished }
+    }
+
+    /// Returns when the next turn is due, if nothing happens before.
+    pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
+        if !self.state.is_live() {
+            return self.journal.retry_at();
+        }
+        let wake_at = [
+            self.journal.retry_at(),
+            self.state.lifecycle.wake_at(),
+            self.deadline_notice_at(),
+            self.pump.wake_at(),
+            self.next_output_poll_at(),
+            self.lease.wake_at(),
+            self.next_line_at(),
+            self.stall.wake_at(&self.state),
+            self.resource_monitor.wake_at(&self.state),
+            self.tree.wake_at(),
+            self.readiness_probe.wake_at(&self.state),
+            self.clients.wake_at(),
+        ];
+        wake_at.into_iter().flatten().min()
+    }
+
+    /// Returns what to poll for this task.
+    pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        if !self.state.is_live() {
+            return Vec::new();
+        }
+        let mut sources: Vec<_> = self.accept_source().into_iter().collect();
+        sources.extend(self.pump.source());
+        sources.extend(self.lease.source());
+        sources.extend(self.readiness_probe.sources(&self.state));
+        sources.extend(self.proxy.source());
+        sources.extend(self.clients.sources());
+        sources.extend(self.tree.sources());
+        sources
+    }
+
+    /// Returns the listener while callers are let in.
+    fn accept_source(&self) -> Option<BorrowedFd<'_>> {
+        self.clients.wake_at().is_none().then(|| self.listener.as_fd())
+    }
+
+    /// Attends to what has become ready, one answer for each of [`Self::sources`], and to signals
+    /// to this shim, where there were any.
+    #[inline(never)]
+    pub(crate) fn dispatch_ready(&mut self, ready: &[bool], signals: Option<&[Signal]>) {
+        if !self.state.is_live() {
+            self.handle_signals(signals.unwrap_or_default());
+            return;
+        }
+        let (listener, ready) = ready.split_at(usize::from(self.accept_source().is_some()));
+        let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
+        let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
+        // Whatever has answered is taken in with the next turn.
+        let (_answered, ready) = ready.split_at(self.readiness_probe.sources(&self.state).count());
+        let (proxy, ready) = ready.split_at(usize::from(self.proxy.source().is_some()));
+        let (clients, members) = ready.split_at(self.clients.len());
+        if output.contains(&true) && self.pump.move_available(&self.dir) {
+            self.on_output();
+        }
+        if let Some(signals) = signals {
+            self.handle_signals(signals);
+        }
+        if members.contains(&true) && self.state.is_live() {
+            self.check_tree();
+        }
+        if owner.contains(&true) {
+            self.lease.on_owner_ended(&self.root, &self.state.spec);
+        }
+        if proxy.contains(&true) && self.state.is_live() {
+            let denied = self.proxy.take_denied(clock::monotonic_now());
+            self.record(denied);
+        }
+        for (index, _) in clients.iter().enumerate().filter(|(_, ready)| **ready) {
+            self.handle_client(index);
+        }
+        if self.clients.remove_disconnected() && self.state.is_live() {
+            // Whoever waited is gone: nobody waits, and the task goes on.
+            self.handle_event(&TaskEvent::Placed { why: BackgroundReason::User });
+        }
+        if listener.contains(&true) {
+            self.clients.accept(&self.listener);
+        }
+    }
+
+    /// Notes that the task has written, and tells those who follow.
+    pub(crate) fn on_output(&mut self) {
+        self.stall.on_output(clock::monotonic_now());
+        if let Some((from, error)) = self.pump.take_failure() {
+            let at = clock::monotonic_now();
+            self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
+        }
+        self.feed_readiness();
+        self.clients.notify_output_grown(self.pump.bytes());
+    }
+
+    /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
+    /// was asked to. Returns whether memory was used that will not be needed soon.
+    fn check_limits(&mut self, now: MonotonicMs) -> bool {
+        let seen = self.stall.take_usage();
+        let Self { root, dir, state, pump, tree, .. } = self;
+        let check =
+            self.resource_monitor.check(&TaskContext { root, dir, state, pump, tree }, seen, now);
+        check.breaches.into_iter().for_each(|breach| self.on_limit_passed(breach));
+        check.next_check_is_far
+    }
+
+    fn on_limit_passed(&mut self, breach: Breach) {
+        let (which, ends) = (breach.which, self.state.spec.limits.stops_at(&breach));
+        self.record(vec![Record::Limit(Box::new(breach))]);
+        if ends {
+            self.handle_event(&TaskEvent::LimitPassed { which });
+        }
+    }
+
+    fn handle_signals(&mut self, signals: &[Signal]) {
+        for signal in signals {
+            if [Signal::TERM, Signal::INT].contains(signal) {
+                // A shutdown, or a person who ends the shim: the task ends as if asked to, and what
+                // cannot be written of its end is not waited for any more.
+                if !self.request_stop("signal to its shim", None, None) && !self.state.is_live() {
+                    self.journal.discard_pending();
+                }
+            }
+        }
+        if self.state.is_live() {
+            self.check_tree();
+        }
+    }
+
+    /// Looks at the tree after something in it died.
+    fn check_tree(&mut self) {
+        self.release_excluded();
+        let status = self.tree.check(&self.root, &self.state);
+        // Before the end, which would else be a signal from nobody.
+        if let Some(breach) =
+            self.resource_monitor.memory_limit_kill(&self.state, clock::monotonic_now())
+        {
+            self.on_limit_passed(breach);
+        }
+        match status.leader {
+            Some(end) => self.on_leader_ended(end, status.tree),
+            None if status.tree == TreeLiveness::Empty => self.on_tree_empty(),
+            None => {}
+        }
+    }
+
+    fn on_leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
+        failpoints::stop_at("leader_ended");
+        // A kill that is not ours, while the kernel counted one for want of memory. Either alone
+        // proves nothing.
+        if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
+            && matches!(self.state.lifecycle.phase(), Phase::Running { .. })
+            && self.resource_monitor.saw_oom_kill(clock::monotonic_now())
+        {
+            *by = Some(LeaderEnd::OOM_SENDER.to_owned());
+        }
+        // What it wrote is in the FIFO now; what lingers may write for ever.
+        self.pump.drain();
+        let reporter = std::mem::replace(&mut self.reporter, LeaderReporter::Silent);
+        let ShellReport { final_cwd, pipeline } = reporter.report(&self.state.spec.cwd, &end);
+        self.handle_event(&TaskEvent::LeaderEnded { end, tree, final_cwd, pipeline });
+    }
+
+    fn on_tree_empty(&mut self) {
+        let known = self.state.leader_end.is_some();
+        if known {
+            self.handle_event(&TaskEvent::TreeEmpty);
+        } else {
+            // A rescue that never saw the leader: it was gone before.
+            let why = "its shim was killed, and it ended before another could take over";
+            self.handle_event(&TaskEvent::Vanished { why: why.to_owned() });
+        }
+    }
+
+    fn request_stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
+        self.handle_event(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
+    }
+
+    /// Lets an event have its effect. Returns whether it had one.
+    pub(crate) fn handle_event(&mut self, event: &TaskEvent) -> bool {
+        let at = clock::monotonic_now();
+        let (next, effects) = self.state.lifecycle.step(event, at);
+        if next == self.state.lifecycle {
+            return false;
+        }
+        let mut records = vec![Record::Event { at, event: event.clone() }];
+        if effects.contains(&LifecycleEffect::Close) {
+            records.push(Record::Closed(Box::new(self.closed_record(next.phase(), at))));
+            records.splice(..0, self.final_readiness(at));
+            records.splice(..0, self.take_remaining_lines(at));
+            records.splice(..0, self.proxy.take_denied(at));
+        }
+        self.record(records);
+        for effect in effects {
+            self.apply_effect(effect);
+        }
+        true
+    }
+
+    fn apply_effect(&mut self, effect: LifecycleEffect) {
+        match effect {
+            // Done before the others, with everything that belongs to it.
+            LifecycleEffect::Record | LifecycleEffect::Close => {}
+            LifecycleEffect::Signal(signal) => {
+                // On the disk before the first signal: a crash now must not turn a stop into a
+                // failure of the command.
+                self.journal.sync();
+                failpoints::stop_at("intent");
+                self.release_excluded();
+                self.tree_kill.signal(&self.tree, &self.root, &self.state, signal);
+                failpoints::stop_at("signalled");
+            }
+            LifecycleEffect::Kill => self.kill_tree(),
+        }
+    }
+
+    /// Kills everything and says what came of it.
+    pub(crate) fn kill_tree(&mut self) {
+        failpoints::stop_at("killing");
+        self.release_excluded();
+        let killed = self.tree_kill.kill(&mut self.tree, &self.root, &self.state);
+        if let Some(end) = killed.leader {
+            self.on_leader_ended(end, TreeLiveness::Alive);
+        }
+        failpoints::stop_at("swept");
+        self.handle_event(&TaskEvent::Swept { survivors: killed.survivors });
+    }
+
+    /// Writes records, takes them in, and tells the subscribers.
+    pub(crate) fn record(&mut self, records: Vec<Record>) {
+        let first = self.journal.write(&records);
+        for (seq, record) in (first..).zip(records) {
+            self.clients.publish(seq, &record);
+            // The step that made the record is the one that takes it in.
+            let _recorded_anyway = self.state.apply(record);
+        }
+    }
+
+    /// Gathers what is known at the end, and writes siding's own line when siding ended it.
+    fn closed_record(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
+        self.pump.drain();
+        let report = self.tree_kill.report();
+        if let Some(line) = self.format_stop_line(ended) {
+            self.pump.append_siding_line(&line);
+        }
+        let is_released = matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. });
+        let proof = match (self.tree_kill.gave_up(), self.tree.is_discovered()) {
+            _ if is_released => "none: it was released and goes on",
+            (true, _) => "none: not everything could be ended",
+            (false, true) => tree::proof_without_shim(&self.state),
+            (false, false) => "ECHILD",
+        };
+        CloseSummary {
+            wall: clock::unix_now(),
+            at,
+            report,
+            output: self.pump.totals(),
+            peaks: Some(self.resource_monitor.final_peaks()),
+            proof: proof.to_owned(),
+        }
+    }
+
+    /// Returns the line for the output of a task that did not end by itself.
+    fn format_stop_line(&self, ended: &Phase) -> Option<String> {
+        let (Phase::Stopping { intent, .. } | Phase::Killing { intent, .. }) =
+            self.state.lifecycle.phase()
+        else {
+            return None;
+        };
+        let Phase::Ended { .. } = ended else { return None };
+        let report = self.tree_kill.report().unwrap_or_default();
+        let survivors = match report.survivors.len() {
+            0 if report.unproven.is_some() => "; what is left could not be seen".to_owned(),
+            0 => String::new(),
+            count => format!("; {count} could not be ended, see `siding show`"),
+        };
+        let count = report.ended_total;
+        let noun = if count == 1 { "process" } else { "processes" };
+        Some(format!("{}; ended {count} {noun}{survivors}", format_cause(&self.state, intent)))
+    }
+
+    fn handle_client(&mut self, index: usize) {
+        match self.clients.recv_event(index) {
+            ClientEvent::Request(request) => self.handle_request(index, request),
+            ClientEvent::Malformed => {
+                let why = "not a request that this shim knows".to_owned();
+                self.clients.get(index).send_message(&ShimMessage::Refused { why });
+            }
+            ClientEvent::WouldBlock | ClientEvent::Disconnected => {}
+        }
+    }
+
+    fn handle_request(&mut self, index: usize, request: ShimRequest) {
+        let reply = match request {
+            ShimRequest::Ping => ShimMessage::Done,
+            ShimRequest::Subscribe { follow } => {
+                self.clients.get(index).subscribe(follow);
+                ShimMessage::Done
+            }
+            ShimRequest::Place { why } => {
+                self.handle_event(&TaskEvent::Placed { why });
+                ShimMessage::Done
+            }
+            ShimRequest::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
+            ShimRequest::Release { by } => self.release(by),
+            ShimRequest::InputWritten => {
+                self.on_input_written();
+                ShimMessage::Done
+            }
+            ShimRequest::CloseStdin => match self.input.take() {
+                Some(closed) => {
+                    drop(closed);
+                    // Whoever read it sees its end and goes on.
+                    self.on_input_written();
+                    ShimMessage::Done
+                }
+                None => ShimMessage::Refused {
+                    why: "its standard input is closed already, or was never a pipe".to_owned(),
+                },
+            },
+            ShimRequest::Why => {
+                self.clients.get(index).await_evidence();
+                let Self { root, dir, state, pump, tree, .. } = self;
+                self.stall.request_evidence(&TaskContext { root, dir, state, pump, tree });
+                return;
+            }
+            ShimRequest::Usage => {
+                let Self { root, dir, state, pump, tree, .. } = self;
+                let peaks = self.resource_monitor.measure_now(&TaskContext {
+                    root,
+                    dir,
+                    state,
+                    pump,
+                    tree,
+                });
+                self.clients.get(index).send_message(&ShimMessage::Usage { peaks });
+                ShimMessage::Done
+            }
+            ShimRequest::Stop { by, grace_ms, signal } => {
+                self.clients.get(index).await_end();
+                self.request_stop(&by, grace_ms, signal);
+                return;
+            }
+        };
+        self.clients.get(index).send_message(&reply);
+    }
+
+    /// Tells those who wait, makes the end durable and clears the stage, in this order: nobody
+    /// waits for a disk.
+    pub(crate) fn shutdown(mut self) {
+        failpoints::stop_at("ended");
+        self.clients.notify_ended();
+        failpoints::stop_at("told");
+        self.journal.sync();
+        self.journal.finish();
+        siding_core::recover::clear_ended(&self.root, &self.dir, &self.state);
+    }
+}
+
+fn format_cause(state: &TaskState, intent: &StopIntent) -> String {
+    match &intent.reason {
+        StopReason::Deadline { limit_ms } => format!(
+            "stopped at its deadline of {}",
+            duration::format_duration(std::time::Duration::from_millis(*limit_ms))
+        ),
+        StopReason::Stop { by } => format!("stopped by {by}"),
+        StopReason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
+        StopReason::Limit { which } => {
+            let recorded = state.breaches.iter().find(|breach| breach.which == *which);
+            let detail = recorded.map_or(which.flag_name(), |breach| breach.detail.as_str());
+            format!("stopped at its limit {detail}")
+        }
+    }
+}

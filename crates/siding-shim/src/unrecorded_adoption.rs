@@ -1,0 +1,89 @@
+//! Keeping an adopted process that cannot be put on record, on a full disk, say.
+//!
+//! Nobody else keeps it, so its deadline and the end of its session hold all the same. Nothing can be
+//! recorded first: the host's output file is the only place that tells of the end.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use siding_core::sys::{clock, poll};
+use siding_model::duration;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::TreeLiveness;
+use siding_model::process::MonotonicMs;
+
+use crate::adopt::PendingAdoption;
+use crate::adopted_output::AdoptedOutput;
+use crate::lease::Lease;
+use crate::process_tree::{LeaderHandle, ProcessTree};
+use crate::tree_kill::TreeKill;
+
+/// Time between two tries to put a process on record, in milliseconds. A full disk stays full for
+/// minutes.
+const RECORD_RETRY_MS: u64 = 2_000;
+
+/// Keeps the process until it may be tried again to put it on record. Returns whether there is still
+/// anything to keep.
+pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease) -> bool {
+    let spec = &pending.adoption.spec;
+    let deadline = pending.adoption.at.plus_ms(spec.deadline_ms);
+    let due =
+        [Some(clock::monotonic_now().plus_ms(RECORD_RETRY_MS)), Some(deadline), lease.wake_at()];
+    let until = due.into_iter().flatten().min().unwrap_or(deadline);
+    let leader = (!pending.leader.is_dead()).then(|| pending.leader.as_fd());
+    let owner = lease.source();
+    let fds: Vec<_> = leader.into_iter().chain(owner).collect();
+    let ready =
+        poll::wait_readable(&fds, Some(until.ms_since(clock::monotonic_now()))).unwrap_or_default();
+    let owner_ended = owner.is_some() && ready.last() == Some(&true);
+    if owner_ended {
+        lease.on_owner_ended(&pending.root, spec);
+    }
+    let now = clock::monotonic_now();
+    if now >= deadline {
+        let limit = duration::format_duration(Duration::from_millis(spec.deadline_ms));
+        stop_tree(pending, &format!("stopped at its deadline of {limit}"));
+    } else if lease.has_expired(&pending.root, spec, now) {
+        stop_tree(pending, "stopped by session");
+    }
+    !pending.leader.is_dead() || pending.has_other_processes()
+}
+
+/// Ends the whole tree, and says so in the host's file.
+fn stop_tree(pending: &PendingAdoption, cause: &str) {
+    let spec = &pending.adoption.spec;
+    let state = TaskState::new(pending.accepted_record());
+    let mut tree =
+        ProcessTree::discovered(&pending.root, &state, LeaderHandle::Finished, &[], None);
+    let mut tree_kill = TreeKill::default();
+    tree_kill.signal(&tree, &pending.root, &state, spec.signal);
+    let until = clock::monotonic_now().plus_ms(spec.grace_ms);
+    if !wait_empty_until(until, &mut tree, pending, &state) {
+        tree_kill.kill(&mut tree, &pending.root, &state);
+    }
+    let count = tree_kill.report().map_or(0, |report| report.ended_total);
+    let noun = if count == 1 { "process" } else { "processes" };
+    let text = format!("{cause}; ended {count} {noun}; the state directory took no record of it");
+    if let Some(mut output) = pending.host_output.as_ref().and_then(AdoptedOutput::from_host_file) {
+        output.append_siding_line(&text);
+    }
+}
+
+/// Whether nothing of the tree is left by then.
+fn wait_empty_until(
+    until: MonotonicMs,
+    tree: &mut ProcessTree,
+    pending: &PendingAdoption,
+    state: &TaskState,
+) -> bool {
+    loop {
+        if tree.check_now(&pending.root, state).tree == TreeLiveness::Empty {
+            return true;
+        }
+        let left = until.ms_since(clock::monotonic_now());
+        if left == 0 {
+            return false;
+        }
+        let _best_effort = poll::wait_readable(&tree.sources(), Some(left));
+    }
+}

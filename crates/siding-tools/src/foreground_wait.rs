@@ -1,0 +1,114 @@
+//! Waiting for a task that was begun, as a caller in the foreground does.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use siding_core::run::{self, ShimEvent};
+use siding_core::stop::{self, StopOptions};
+use siding_core::sys::clock;
+use siding_core::watch::TaskWatch;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
+use siding_model::signal::Signal;
+use siding_model::spec::TaskSpec;
+
+use crate::answer::ToolError;
+use crate::async_fd::{self, ReadableFds, run_blocking};
+use crate::call_context::{CallContext, CancelReason};
+use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
+use crate::text::millis;
+
+/// How long a shim may take to put a task into the background, in milliseconds.
+const PLACE_TIMEOUT_MS: u64 = 10_000;
+
+/// Waits until the command or its shell is over, or until `budget`, if there is one, has passed since
+/// it runs.
+///
+/// Who does not want the result any more interrupts the command, as an interrupt at a terminal
+/// does: it ran for this call alone. One that was put into the background is left alone, and so is
+/// that of a client that has left: its session decides. One that is to become ready is waited for
+/// until it is, and was meant to go on from the start.
+///
+/// Who sends it away has it in the background at once, as if its budget had passed.
+pub(crate) async fn wait_in_foreground<C: CallContext>(
+    context: &ToolContext,
+    call: &mut C,
+    watch: &mut TaskWatch<'_>,
+    spec: &TaskSpec,
+    budget: Option<Duration>,
+) -> Result<TaskSnapshot, ToolError> {
+    let placement = spec.placement;
+    let (why, keeps_running) = match spec.wait_for.is_empty() {
+        true => (BackgroundReason::Budget, false),
+        false => (BackgroundReason::Asked, true),
+    };
+    // Counted once it runs: who asked for the background learns of a command that does not exist.
+    let mut until: Option<MonotonicMs> = None;
+    let mut is_running = false;
+    let bound = budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
+    let mut cancelled = pin!(call.cancelled());
+    let mut sent_to_background = pin!(call.sent_to_background());
+    while let Some(source) = watch.source() {
+        let sources = ReadableFds::new(&[source]).map_err(wait_error)?;
+        let budget_expired = async {
+            match until {
+                Some(moment) => async_fd::sleep_until(moment).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ready = sources.readable() => {
+                ready.map_err(wait_error)?;
+                match run_blocking(|| run::recv_event(watch))? {
+                    ShimEvent::Finished(dir, story) => return Ok(TaskSnapshot { dir, state: story.state }),
+                    ShimEvent::Ready(dir, story) => {
+                        if placement == Placement::Foreground {
+                            run_blocking(|| watch.request(&ShimRequest::Place { why }, PLACE_TIMEOUT_MS))?;
+                        }
+                        return Ok(TaskSnapshot { dir, state: story.state });
+                    }
+                    ShimEvent::Running | ShimEvent::MayBeNewShim => {
+                        until = until.or_else(|| end_of_budget(budget));
+                        is_running = true;
+                    }
+                    ShimEvent::OutputGrown | ShimEvent::RequestDone | ShimEvent::Nothing => {}
+                }
+            }
+            () = budget_expired => {
+                if placement == Placement::Foreground {
+                    // The shim decides: when the end came first, this changes nothing.
+                    run_blocking(|| watch.request(&ShimRequest::Place { why }, PLACE_TIMEOUT_MS))?;
+                }
+                break;
+            }
+            () = &mut sent_to_background, if is_running => {
+                if placement == Placement::Foreground {
+                    run_blocking(|| watch.request(&ShimRequest::Place { why: BackgroundReason::User }, PLACE_TIMEOUT_MS))?;
+                }
+                break;
+            }
+            () = call.progress_due() => {
+                let snapshot = run_blocking(|| context.snapshot(watch.id())).ok();
+                call.report_progress(context, snapshot.as_ref(), bound).await;
+            }
+            gone = &mut cancelled => {
+                if placement == Placement::Foreground && !keeps_running && gone == CancelReason::ResultUnwanted {
+                    let how = StopOptions { requested_by: call.name(), grace: None, signal: Some(Signal::INT) };
+                    run_blocking(|| stop::stop(&context.root, SHIM_PROGRAM, watch.id(), how))?;
+                }
+                return Err(ToolError::Cancelled);
+            }
+        }
+    }
+    Ok(run_blocking(|| context.snapshot(watch.id()))?)
+}
+
+/// Returns when a budget that begins now is over; `None` for a wait until the end.
+fn end_of_budget(budget: Option<Duration>) -> Option<MonotonicMs> {
+    budget.map(|budget| clock::monotonic_now().plus_ms(millis(budget)))
+}
+
+fn wait_error(source: std::io::Error) -> ToolError {
+    ToolError::Io { doing: "wait", source }
+}

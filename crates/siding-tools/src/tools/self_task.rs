@@ -1,0 +1,103 @@
+//! Tasks that are this very program at other work, such as a subagent.
+
+use siding_core::launch::IdleShim;
+use siding_core::run::request::{self, TaskRequest};
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::settings;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::net::NetPolicy;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::spec::StdinMode;
+
+use super::run::{EARLY_FAILURE_WAIT, build_answer, settings_sources, wait_for_task};
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::{CallContext, limited_wait};
+use crate::context::{SHIM_PROGRAM, ToolContext};
+
+/// A task that is this program.
+#[derive(Debug)]
+pub struct SelfTask {
+    /// What kind of task it is.
+    pub kind: TaskKind,
+    /// A name for people.
+    pub name: String,
+    /// What it reads.
+    pub stdin: StdinMode,
+    /// Whether nothing but its start is waited for.
+    pub background: bool,
+    /// Seconds to wait before it goes on in the background.
+    pub budget: Option<f64>,
+    /// Deadline in seconds: how long it may live.
+    pub timeout: Option<f64>,
+}
+
+/// Begins one in this process's directory, and waits for it as `run` does for a command. `prepare` is given
+/// its id before there is anything of it, and returns the program's arguments; whatever else it returns is
+/// kept until the task is on record.
+///
+/// # Errors
+///
+/// [`Refusal`]; nothing runs then.
+pub async fn start_self_task<C: CallContext, P>(
+    context: &ToolContext,
+    call: &mut C,
+    self_task: SelfTask,
+    prepare: impl FnOnce(TaskId) -> Result<(Vec<String>, P), ToolError>,
+) -> Result<ToolAnswer, ToolError> {
+    let SelfTask { kind, name, stdin, background, budget, timeout } = self_task;
+    let (spec, link, budget, output_max) = run_blocking(|| {
+        let settings = settings::load(&settings_sources(budget, timeout)?)?;
+        if background && !settings.background_tasks {
+            return Err(ToolError::Arguments(
+                "background tasks are turned off here; say `background` false".to_owned(),
+            ));
+        }
+        let (placement, budget) = match background {
+            true => (
+                Placement::Background { why: BackgroundReason::Asked },
+                Some(settings.settle.max(EARLY_FAILURE_WAIT)),
+            ),
+            false => {
+                let wanted = context.budget(&settings, budget.is_some());
+                (Placement::Foreground, limited_wait(call, wanted))
+            }
+        };
+        let session_id = context.live_session().map_err(RunError::from)?;
+        let id = context.root.new_id(kind).map_err(RunError::Id)?;
+        let (arguments, _keeps_alive) = prepare(id)?;
+        if !call.accept_task(id) {
+            return Err(ToolError::Cancelled);
+        }
+        let request = TaskRequest {
+            kind,
+            command: request::self_command(arguments),
+            cwd: request::resolve_directory(None)?,
+            session_id,
+            name: Some(name),
+            stdin,
+            placement,
+            deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
+            keep: false,
+            monitor: None,
+            wait_for: Vec::new(),
+        };
+        let mut spec = request::task_spec_with_id(&context.root, &settings, request, id)?;
+        // This program needs what whoever calls it has. The policy is for commands, also for those that it
+        // runs.
+        spec.net = NetPolicy::Unrestricted;
+        // It is silent for as long as others take, and its deadline bounds that.
+        spec.stall_after_ms = 0;
+        let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
+        let launch =
+            run::start_task(&context.root, &spec, &launch_env, IdleShim::start(SHIM_PROGRAM))?;
+        let LaunchResult::Started(link) = launch else {
+            // Not where duplicates are allowed.
+            return Err(ToolError::Cancelled);
+        };
+        let output_max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
+        Ok::<_, ToolError>((spec, link, budget, output_max))
+    })?;
+    let snapshot = wait_for_task(context, call, &spec, link, budget).await?;
+    run_blocking(|| build_answer(context, snapshot, output_max))
+}
