@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::clock::readable;
+use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
 /// The command.
-pub(crate) const COMMAND: crate::Command = crate::Command {
+pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "bench",
     about: "measures speed and size, each figure beside a known command's",
     usage: "\
@@ -33,17 +33,17 @@ could not be measured ends with 1. As root two rows see more: `all-in` needs a m
 `crowd` becomes an ordinary user. State lies in the temporary directory (TMPDIR), so its file
 system is what is measured. Figures of a busy machine are worth little.
 ",
-    run: command,
+    run: run_bench,
 };
 
-fn command(arguments: &[String]) -> Result<ExitCode> {
+fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     let started = Instant::now();
     // One at a time: together they would share features, and the shipped program has none of the
     // tests' pause points.
-    build(&workspace, &["--package", "siding-cli"])?;
-    build(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
-    eprintln!("built in {}", readable(started.elapsed()));
+    build_release(&workspace, &["--package", "siding-cli"])?;
+    build_release(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
+    eprintln!("built in {}", format_duration(started.elapsed()));
     let directory = workspace.metadata.target_directory.join("release");
     let status = Command::new(directory.join("siding-bench"))
         .arg("--siding")
@@ -51,12 +51,12 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
         .args(arguments)
         .status()
         .context("could not start `siding-bench`")?;
-    eprintln!("took {} in all", readable(started.elapsed()));
+    eprintln!("took {} in all", format_duration(started.elapsed()));
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Builds a release program. Cargo talks on stderr, so that stdout is the table's alone.
-fn build(workspace: &Workspace, what: &[&str]) -> Result<()> {
+fn build_release(workspace: &Workspace, what: &[&str]) -> Result<()> {
     let arguments = [&["build", "--release", "--locked"], what].concat();
     eprintln!("  $ cargo {}", arguments.join(" "));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -12,11 +12,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::steps::{self, AfterFailure, Ending, Pace, Step};
+use crate::steps::{self, AfterFailure, RunOutcome, Step, StepTier};
 use crate::workspace::Workspace;
 
 /// The command.
-pub(crate) const COMMAND: crate::Command = crate::Command {
+pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "check",
     about: "runs what CI runs: format, lints, docs, rules of the workspace, licences, tests",
     usage: "\
@@ -29,7 +29,7 @@ Usage: cargo xtask check [--quick] [--keep-going] [STEP...]
 
 With CI=true a step that cannot be run here is a failure; otherwise it is left out, loudly.
 ",
-    run: command,
+    run: run_check,
 };
 
 /// Every step, the cheap ones first.
@@ -37,88 +37,88 @@ const STEPS: &[Step] = &[
     Step {
         name: "format",
         about: "every file is formatted by rustfmt",
-        pace: Pace::Quick,
-        run: toolchain::format,
+        tier: StepTier::Quick,
+        run: toolchain::check_format,
     },
     Step {
         name: "crates",
         about: "crates depend only on what ARCHITECTURE.md allows",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: crates::check,
     },
     Step {
         name: "source",
         about: "unsafe code and OS calls stay in siding-core/src/sys",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: source::check,
     },
     Step {
         name: "lock",
         about: "Cargo.lock stays under its ceiling",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: lock::check,
     },
     Step {
         name: "links",
         about: "links in the documents lead somewhere",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: links::check,
     },
     Step {
         name: "clippy",
         about: "no warning in any target, with all features and with the shipped ones",
-        pace: Pace::Quick,
-        run: toolchain::clippy,
+        tier: StepTier::Quick,
+        run: toolchain::run_clippy,
     },
     Step {
         name: "docs",
         about: "no warning in the documentation",
-        pace: Pace::Quick,
-        run: toolchain::docs,
+        tier: StepTier::Quick,
+        run: toolchain::build_docs,
     },
     Step {
         name: "deny",
         about: "licences, bans, sources and advisories of every dependency",
-        pace: Pace::Thorough,
+        tier: StepTier::Slow,
         run: deny::check,
     },
     Step {
         name: "tests",
         about: "every test of the workspace",
-        pace: Pace::Thorough,
-        run: toolchain::tests,
+        tier: StepTier::Slow,
+        run: toolchain::run_tests,
     },
 ];
 
-fn command(arguments: &[String]) -> Result<ExitCode> {
-    let request = Request::parse(arguments)?;
-    Ok(match request.carry_out(&Workspace::open()?) {
-        Ending::Passed | Ending::PassedInPart => ExitCode::SUCCESS,
-        Ending::Failed => ExitCode::FAILURE,
+fn run_check(arguments: &[String]) -> Result<ExitCode> {
+    let request = CheckRequest::parse(arguments)?;
+    Ok(match request.run(&Workspace::open()?) {
+        RunOutcome::Passed | RunOutcome::PassedWithSkips => ExitCode::SUCCESS,
+        RunOutcome::Failed => ExitCode::FAILURE,
     })
 }
 
 /// Runs every step up to the first failure.
-pub(crate) fn everything(workspace: &Workspace) -> Ending {
-    let request = Request { steps: STEPS.iter().collect(), after_failure: AfterFailure::Stop };
-    request.carry_out(workspace)
+pub(crate) fn run_all_steps(workspace: &Workspace) -> RunOutcome {
+    let request = CheckRequest { steps: STEPS.iter().collect(), after_failure: AfterFailure::Stop };
+    request.run(workspace)
 }
 
 /// What the command line asks for.
-struct Request {
+struct CheckRequest {
     steps: Vec<&'static Step>,
     after_failure: AfterFailure,
 }
 
-impl Request {
+impl CheckRequest {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let mut slowest = Pace::Thorough;
+        let mut slowest = StepTier::Slow;
         let mut after_failure = AfterFailure::Stop;
         let mut named = Vec::new();
         for argument in arguments {
             match argument.as_str() {
-                "--quick" => slowest = Pace::Quick,
-                "--keep-going" => after_failure = AfterFailure::GoOn,
+                "--quick" => slowest = StepTier::Quick,
+                "--keep-going" => after_failure = AfterFailure::Continue,
                 name => match STEPS.iter().find(|step| step.name == name) {
                     Some(step) => named.push(step),
                     None => bail!("no step or option `{name}`; see `cargo xtask check --help`"),
@@ -126,14 +126,14 @@ impl Request {
             }
         }
         let everything =
-            STEPS.iter().filter(|step| slowest == Pace::Thorough || step.pace == Pace::Quick);
+            STEPS.iter().filter(|step| slowest == StepTier::Slow || step.tier == StepTier::Quick);
         Ok(Self {
             steps: if named.is_empty() { everything.collect() } else { named },
             after_failure,
         })
     }
 
-    fn carry_out(&self, workspace: &Workspace) -> Ending {
+    fn run(&self, workspace: &Workspace) -> RunOutcome {
         steps::run(&self.steps, workspace, self.after_failure)
     }
 }
@@ -142,25 +142,25 @@ impl Request {
 mod tests {
     use super::*;
 
-    fn names(arguments: &[&str]) -> Vec<&'static str> {
+    fn step_names(arguments: &[&str]) -> Vec<&'static str> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let request = Request::parse(&arguments).unwrap();
+        let request = CheckRequest::parse(&arguments).unwrap();
         request.steps.iter().map(|step| step.name).collect()
     }
 
     #[test]
-    fn quick_leaves_out_exactly_the_slow_steps() {
+    fn quick_skips_exactly_the_slow_steps() {
         assert_eq!(
-            names(&["--quick"]),
+            step_names(&["--quick"]),
             ["format", "crates", "source", "lock", "links", "clippy", "docs"]
         );
-        assert_eq!(names(&[]).len(), STEPS.len());
+        assert_eq!(step_names(&[]).len(), STEPS.len());
     }
 
     #[test]
     fn named_steps_run_alone_and_in_the_order_given() {
-        assert_eq!(names(&["links", "--keep-going", "deny"]), ["links", "deny"]);
-        assert!(Request::parse(&["--fast".to_owned()]).is_err());
+        assert_eq!(step_names(&["links", "--keep-going", "deny"]), ["links", "deny"]);
+        assert!(CheckRequest::parse(&["--fast".to_owned()]).is_err());
     }
 
     #[test]

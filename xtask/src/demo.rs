@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::clock::readable;
+use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
 /// The command.
-pub(crate) const COMMAND: crate::Command = crate::Command {
+pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "demo",
     about: "builds the program and shows it at work on real commands",
     usage: "\
@@ -26,21 +26,21 @@ its output, ends a tree of processes that tries to escape, and lets siding's own
 model from a file. Works as root and as an ordinary user, and leaves nothing behind but the target
 directory.
 ",
-    run: command,
+    run: run_demo,
 };
 
 /// The profile that is built: a release program takes about twice as long.
-const PROFILE: &str = "demo";
+const CARGO_PROFILE: &str = "demo";
 /// Time after which `siding run` returns.
-const BUDGET: Duration = Duration::from_secs(3);
+const RUN_BUDGET: Duration = Duration::from_secs(3);
 /// What it may take beyond that on a machine that is busy with the very command it waits for.
-const LATE: Duration = Duration::from_secs(5);
+const BUDGET_SLACK: Duration = Duration::from_secs(5);
 /// Exit code of `siding run` for a command that goes on in the background.
-const STILL_RUNNING: i32 = 75;
+const EXIT_STILL_RUNNING: i32 = 75;
 /// How long processes may take to appear, or to be gone from `/proc`.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn command(arguments: &[String]) -> Result<ExitCode> {
+fn run_demo(arguments: &[String]) -> Result<ExitCode> {
     if !arguments.is_empty() {
         bail!("takes no arguments");
     }
@@ -48,18 +48,20 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     println!("Builds siding. The first time takes about five minutes on two cores.");
     let building = Instant::now();
-    workspace.cargo(&["build", "--profile", PROFILE, "--locked", "-p", "siding-cli"]).run()?;
-    println!("  built in {}", readable(building.elapsed()));
-    let program = workspace.metadata.target_directory.join(PROFILE).join("siding");
-    let stage = Stage::build(program.clone(), workspace.root.clone())?;
-    slow_command(&stage)?;
-    escaping_tree(&stage)?;
-    agent(&stage)?;
-    stage.clear()?;
+    workspace
+        .cargo(&["build", "--profile", CARGO_PROFILE, "--locked", "-p", "siding-cli"])
+        .run()?;
+    println!("  built in {}", format_duration(building.elapsed()));
+    let program = workspace.metadata.target_directory.join(CARGO_PROFILE).join("siding");
+    let stage = DemoSandbox::create(program.clone(), workspace.root.clone())?;
+    demo_slow_command(&stage)?;
+    demo_escaping_tree(&stage)?;
+    demo_agent(&stage)?;
+    stage.remove()?;
     println!();
-    println!("That was all of it, in {}. Type next:", readable(started.elapsed()));
+    println!("That was all of it, in {}. Type next:", format_duration(started.elapsed()));
     println!();
-    println!("  alias siding={}", short(&workspace, &program));
+    println!("  alias siding={}", typeable_path(&workspace, &program));
     println!("  siding run --budget 5s -- 'sleep 8; echo done'");
     println!("  siding --help");
     println!("  cargo xtask test      runs every test");
@@ -70,7 +72,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
 }
 
 /// Returns the path as it can be typed here.
-fn short(workspace: &Workspace, path: &Path) -> String {
+fn typeable_path(workspace: &Workspace, path: &Path) -> String {
     let here = std::env::current_dir().is_ok_and(|here| here == workspace.root);
     if here {
         format!("./{}", workspace.relative(path).display())
@@ -80,9 +82,9 @@ fn short(workspace: &Workspace, path: &Path) -> String {
 }
 
 /// A slow command goes on in the background at its budget, and is followed to its end.
-fn slow_command(stage: &Stage) -> Result<()> {
-    say("A slow command: siding waits 3 seconds for it, then lets it go on by itself.");
-    let target = stage.dir.join("target");
+fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
+    print_heading("A slow command: siding waits 3 seconds for it, then lets it go on by itself.");
+    let target = stage.temp_dir.join("target");
     let target = target.to_string_lossy();
     let started = Instant::now();
     // One job at a time, or else a fast machine has done it before the budget is over.
@@ -102,71 +104,75 @@ fn slow_command(stage: &Stage) -> Result<()> {
         "--target-dir",
         &target,
     ];
-    let status = stage.live(&check)?;
+    let status = stage.run_streaming(&check)?;
     let took = started.elapsed();
-    println!("(exit code {}, after {})", code(status), readable(took));
+    println!("(exit code {}, after {})", format_exit_code(status), format_duration(took));
     ensure!(
-        status.code() == Some(STILL_RUNNING),
-        "it should have ended with {STILL_RUNNING}: the command goes on"
+        status.code() == Some(EXIT_STILL_RUNNING),
+        "it should have ended with {EXIT_STILL_RUNNING}: the command goes on"
     );
     ensure!(
-        took >= BUDGET && took < BUDGET + LATE,
+        took >= RUN_BUDGET && took < RUN_BUDGET + BUDGET_SLACK,
         "it should have returned at its budget of {}",
-        readable(BUDGET)
+        format_duration(RUN_BUDGET)
     );
 
-    say("It is the same process; nothing was started again. What runs:");
-    let listed = stage.quiet(&["ps", "--running", "--json"])?;
+    print_heading("It is the same process; nothing was started again. What runs:");
+    let listed = stage.run_captured(&["ps", "--running", "--json"])?;
     let listed: Value = serde_json::from_str(&listed).context("unreadable list of tasks")?;
     let id = listed[0]["task_id"].as_str().context("no task is listed")?.to_owned();
-    let shown = stage.shown(&["ps"])?;
+    let shown = stage.run_and_show(&["ps"])?;
     ensure!(shown.contains(&id), "the task is not listed");
 
-    say("Waiting costs nothing, and returns the moment it ends:");
+    print_heading("Waiting costs nothing, and returns the moment it ends:");
     let waiting = Instant::now();
-    let shown = stage.shown(&["wait", &id])?;
-    println!("(after {})", readable(waiting.elapsed()));
+    let shown = stage.run_and_show(&["wait", &id])?;
+    println!("(after {})", format_duration(waiting.elapsed()));
     ensure!(shown.contains(&id), "the notice does not name the task");
 
-    say("Everything it wrote was kept. The end of it:");
-    let shown = stage.shown(&["output", &id, "--tail", "4"])?;
+    print_heading("Everything it wrote was kept. The end of it:");
+    let shown = stage.run_and_show(&["output", &id, "--tail", "4"])?;
     ensure!(shown.contains("Finished"), "the output is not all there");
     Ok(())
 }
 
 /// A tree that leaves its session, its parent and its environment is ended all the same.
-fn escaping_tree(stage: &Stage) -> Result<()> {
-    say("A command whose processes try to get away: one into a session of its own, one\n\
-         that has no parent and no environment either.");
+fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
+    print_heading(
+        "A command whose processes try to get away: one into a session of its own, one\n\
+         that has no parent and no environment either.",
+    );
     // Seconds that nobody else sleeps, to know the processes by.
     let own = std::process::id();
-    let marks = [1, 2, 3].map(|number| format!("{number}{own}"));
-    let [session, orphan, plain] = &marks;
+    let sleep_args = [1, 2, 3].map(|number| format!("{number}{own}"));
+    let [session, orphan, plain] = &sleep_args;
     let text = format!("setsid sleep {session} & (env -i setsid sleep {orphan} &); sleep {plain}");
-    let shown = stage.shown(&["run", "--background", "--", &text])?;
+    let shown = stage.run_and_show(&["run", "--background", "--", &text])?;
     let id = shown.split_whitespace().next().context("no id was printed")?.to_owned();
-    let sleepers = wait_for_sleepers(&marks, 3)?;
+    let sleepers = wait_for_sleepers(&sleep_args, 3)?;
     println!();
     println!("What /proc says:");
     for (pid, text) in &sleepers {
         println!("  {pid:>7}  {text}");
     }
 
-    say("One word ends all of it, and proves it:");
-    let report = stage.shown(&["stop", &id])?;
+    print_heading("One word ends all of it, and proves it:");
+    let report = stage.run_and_show(&["stop", &id])?;
     for (pid, text) in &sleepers {
         ensure!(report.contains(&pid.to_string()), "the report does not name {pid} ({text})");
     }
-    let left = wait_for_sleepers(&marks, 0)?;
+    let remaining = wait_for_sleepers(&sleep_args, 0)?;
     println!();
-    println!("What /proc says: {} of {} are left.", left.len(), sleepers.len());
+    println!("What /proc says: {} of {} are left.", remaining.len(), sleepers.len());
     Ok(())
 }
 
 /// siding's own agent ends its turn while a command runs, and is woken by its end.
-fn agent(stage: &Stage) -> Result<()> {
-    say("siding's own agent. Its model is a file, so it needs no key; everything else is real.");
-    let (script, prompt) = match find_program("pip") {
+fn demo_agent(stage: &DemoSandbox) -> Result<()> {
+    print_heading(
+        "siding's own agent. Its model is a file, so it needs no key; everything else is real.",
+    );
+    let (script, prompt) = match is_on_path("pip") {
         true => (
             "script:docs/agent/pip.toml",
             "Run pip list in the background and find all Python files in this directory",
@@ -176,22 +182,22 @@ fn agent(stage: &Stage) -> Result<()> {
             "List the installed packages, and find TOML files meanwhile",
         ),
     };
-    let status = stage.live(&["agent", "--model", script, "-p", prompt])?;
-    ensure!(status.success(), "it should be done, and ended with {}", code(status));
+    let status = stage.run_streaming(&["agent", "--model", script, "-p", prompt])?;
+    ensure!(status.success(), "it should be done, and ended with {}", format_exit_code(status));
     Ok(())
 }
 
 /// Whether a program of this name can be executed by it alone.
-fn find_program(name: &str) -> bool {
+fn is_on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
 /// Waits until so many processes sleep as marked, and returns them.
-fn wait_for_sleepers(marks: &[String], count: usize) -> Result<Vec<(u32, String)>> {
-    let until = Instant::now() + PATIENCE;
+fn wait_for_sleepers(sleep_args: &[String], count: usize) -> Result<Vec<(u32, String)>> {
+    let until = Instant::now() + PROCESS_TIMEOUT;
     loop {
-        let found = sleepers(marks)?;
+        let found = find_sleepers(sleep_args)?;
         if found.len() == count {
             return Ok(found);
         }
@@ -205,7 +211,7 @@ fn wait_for_sleepers(marks: &[String], count: usize) -> Result<Vec<(u32, String)
 }
 
 /// Returns every process whose command line is `sleep MARK`.
-fn sleepers(marks: &[String]) -> Result<Vec<(u32, String)>> {
+fn find_sleepers(sleep_args: &[String]) -> Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("could not list `/proc`")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -216,7 +222,7 @@ fn sleepers(marks: &[String]) -> Result<Vec<(u32, String)>> {
         let words: Vec<_> = words.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
         if let [program, argument, ..] = words.as_slice()
             && program.ends_with("sleep")
-            && marks.iter().any(|mark| mark == argument)
+            && sleep_args.iter().any(|mark| mark == argument)
         {
             found.push((pid, format!("{program} {argument}")));
         }
@@ -225,35 +231,35 @@ fn sleepers(marks: &[String]) -> Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-fn say(text: &str) {
+fn print_heading(text: &str) {
     println!("\n{text}\n");
 }
 
-fn code(status: ExitStatus) -> String {
+fn format_exit_code(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| code.to_string())
 }
 
 /// A state directory of our own, and the program. Whatever was started is ended when it is dropped.
-struct Stage {
-    siding: PathBuf,
-    dir: PathBuf,
+struct DemoSandbox {
+    program: PathBuf,
+    temp_dir: PathBuf,
     /// Where commands run.
     root: PathBuf,
 }
 
-impl Stage {
-    fn build(siding: PathBuf, root: PathBuf) -> Result<Self> {
+impl DemoSandbox {
+    fn create(siding: PathBuf, root: PathBuf) -> Result<Self> {
         let dir = std::env::temp_dir().join(format!("siding-demo-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("could not create `{}`", dir.display()))?;
-        Ok(Self { siding, dir, root })
+        Ok(Self { program: siding, temp_dir: dir, root })
     }
 
     /// Returns a call of the program, after printing it as a person would type it.
-    fn call(&self, words: &[&str]) -> Command {
-        let mut call = Command::new(&self.siding);
+    fn siding_command(&self, words: &[&str]) -> Command {
+        let mut call = Command::new(&self.program);
         call.args(words)
             .current_dir(&self.root)
-            .env("SIDING_STATE_DIR", self.dir.join("state"))
+            .env("SIDING_STATE_DIR", self.temp_dir.join("state"))
             .stdin(Stdio::null())
             // Cargo's progress is for terminals.
             .env("CARGO_TERM_PROGRESS_WHEN", "never");
@@ -261,10 +267,10 @@ impl Stage {
     }
 
     /// Shows a call and lets what it prints appear as it comes.
-    fn live(&self, words: &[&str]) -> Result<ExitStatus> {
-        println!("{}", typed(words));
+    fn run_streaming(&self, words: &[&str]) -> Result<ExitStatus> {
+        println!("{}", format_command_line(words));
         // Both into one stream, so that a file has them in their order too.
-        self.call(words)
+        self.siding_command(words)
             .stdout(std::io::stdout())
             .stderr(std::io::stdout())
             .status()
@@ -272,51 +278,55 @@ impl Stage {
     }
 
     /// Shows a call, then what it printed, and returns that. It must succeed.
-    fn shown(&self, words: &[&str]) -> Result<String> {
-        println!("{}", typed(words));
-        let printed = self.quiet(words)?;
+    fn run_and_show(&self, words: &[&str]) -> Result<String> {
+        println!("{}", format_command_line(words));
+        let printed = self.run_captured(words)?;
         print!("{printed}");
         Ok(printed)
     }
 
     /// Returns what a call printed. It must succeed.
-    fn quiet(&self, words: &[&str]) -> Result<String> {
-        let output = self.call(words).output().context("could not start siding")?;
+    fn run_captured(&self, words: &[&str]) -> Result<String> {
+        let output = self.siding_command(words).output().context("could not start siding")?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed.push_str(&String::from_utf8_lossy(&output.stderr));
         if !output.status.success() {
-            bail!("`siding {}` ended with {}: {printed}", words.join(" "), code(output.status));
+            bail!(
+                "`siding {}` ended with {}: {printed}",
+                words.join(" "),
+                format_exit_code(output.status)
+            );
         }
         Ok(printed)
     }
 
     /// Makes sure that nothing runs any more, and removes everything.
-    fn clear(self) -> Result<()> {
-        let listed = self.quiet(&["ps", "--running", "--json"])?;
+    fn remove(self) -> Result<()> {
+        let listed = self.run_captured(&["ps", "--running", "--json"])?;
         ensure!(listed.trim() == "[]", "tasks are left: {listed}");
-        fs::remove_dir_all(&self.dir)
-            .with_context(|| format!("could not remove `{}`", self.dir.display()))
+        fs::remove_dir_all(&self.temp_dir)
+            .with_context(|| format!("could not remove `{}`", self.temp_dir.display()))
     }
 }
 
-impl Drop for Stage {
+impl Drop for DemoSandbox {
     fn drop(&mut self) {
-        if self.dir.exists() {
-            let _may_be_what_failed = self.quiet(&["stop", "--all", "--grace", "0s"]);
-            let _told_already = fs::remove_dir_all(&self.dir);
+        if self.temp_dir.exists() {
+            let _best_effort = self.run_captured(&["stop", "--all", "--grace", "0s"]);
+            let _best_effort = fs::remove_dir_all(&self.temp_dir);
         }
     }
 }
 
 /// Returns the call as a person would type it, in lines of at most 80 columns where words allow.
-fn typed(words: &[&str]) -> String {
-    const WIDTH: usize = 78;
+fn format_command_line(words: &[&str]) -> String {
+    const MAX_LINE_COLUMNS: usize = 78;
     let mut text = String::from("$ siding");
     let mut column = text.len();
     for word in words {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
         let word = if word.chars().all(plain) { (*word).to_owned() } else { format!("'{word}'") };
-        if column + 1 + word.len() > WIDTH {
+        if column + 1 + word.len() > MAX_LINE_COLUMNS {
             text.push_str(" \\\n   ");
             column = 3;
         }
@@ -332,12 +342,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_call_is_broken_between_words() {
+    fn a_long_command_line_wraps_between_words() {
         let long = "x".repeat(60);
         assert_eq!(
-            typed(&["run", "--budget", "3s", &long]),
+            format_command_line(&["run", "--budget", "3s", &long]),
             format!("$ siding run --budget 3s \\\n    {long}")
         );
-        assert_eq!(typed(&["run", "a b"]), "$ siding run 'a b'");
+        assert_eq!(format_command_line(&["run", "a b"]), "$ siding run 'a b'");
     }
 }

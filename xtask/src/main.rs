@@ -6,8 +6,8 @@
 
 mod bench;
 mod check;
-mod clock;
 mod demo;
+mod duration;
 mod metadata;
 mod steps;
 mod test;
@@ -16,7 +16,7 @@ mod workspace;
 use std::process::ExitCode;
 
 /// One `cargo xtask` command.
-struct Command {
+struct XtaskCommand {
     /// The word that selects it.
     name: &'static str,
     /// One line for the list of commands.
@@ -28,20 +28,20 @@ struct Command {
 }
 
 /// Every command, in the order of the help text.
-const COMMANDS: &[Command] = &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND];
+const COMMANDS: &[XtaskCommand] = &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((name, rest)) = arguments.split_first() else {
-        eprint!("{}", help());
+        eprint!("{}", help_text());
         return ExitCode::from(2);
     };
     if is_help(name) {
-        print!("{}", help());
+        print!("{}", help_text());
         return ExitCode::SUCCESS;
     }
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        eprint!("no command `{name}`\n\n{}", help());
+        eprint!("no command `{name}`\n\n{}", help_text());
         return ExitCode::from(2);
     };
     if rest.iter().any(|argument| is_help(argument)) {
@@ -58,7 +58,7 @@ fn is_help(argument: &str) -> bool {
     matches!(argument, "help" | "--help" | "-h")
 }
 
-fn help() -> String {
+fn help_text() -> String {
     let mut text = String::from("Usage: cargo xtask COMMAND [ARGUMENTS]\n\n");
     for command in COMMANDS {
         text.push_str(&format!("  {:<8}{}\n", command.name, command.about));

@@ -15,7 +15,7 @@ pub(crate) struct Metadata {
     /// Names of all packages, by package id.
     names: BTreeMap<String, String>,
     /// Normal dependencies (no build, no development ones), by package id, on Linux.
-    normal: BTreeMap<String, Vec<String>>,
+    normal_dependencies: BTreeMap<String, Vec<String>>,
 }
 
 /// One package of this workspace.
@@ -26,9 +26,9 @@ pub(crate) struct Member {
     /// The directory of its `Cargo.toml`.
     pub(crate) directory: PathBuf,
     /// Names of the packages its `Cargo.toml` asks for, whatever the kind of dependency.
-    pub(crate) direct: Vec<String>,
+    pub(crate) direct_dependencies: Vec<String>,
     /// The root files of its library, programs and build script.
-    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) root_files: Vec<PathBuf>,
 }
 
 impl Metadata {
@@ -36,35 +36,35 @@ impl Metadata {
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(json).context("unreadable cargo metadata")?;
         let members: Vec<&str> =
-            list(&value, "workspace_members")?.iter().filter_map(Value::as_str).collect();
+            list_field(&value, "workspace_members")?.iter().filter_map(Value::as_str).collect();
         let mut parsed = Self {
-            target_directory: PathBuf::from(text(&value, "target_directory")?),
+            target_directory: PathBuf::from(string_field(&value, "target_directory")?),
             members: BTreeMap::new(),
             names: BTreeMap::new(),
-            normal: BTreeMap::new(),
+            normal_dependencies: BTreeMap::new(),
         };
-        for package in list(&value, "packages")? {
-            let (id, name) = (text(package, "id")?, text(package, "name")?);
+        for package in list_field(&value, "packages")? {
+            let (id, name) = (string_field(package, "id")?, string_field(package, "name")?);
             parsed.names.insert(id.to_owned(), name.to_owned());
             if members.contains(&id) {
                 parsed.members.insert(name.to_owned(), Member::parse(package)?);
             }
         }
-        for node in list(&value["resolve"], "nodes")? {
+        for node in list_field(&value["resolve"], "nodes")? {
             let mut normal = Vec::new();
-            for dependency in list(node, "deps")? {
-                if list(dependency, "dep_kinds")?.iter().any(|kind| kind["kind"].is_null()) {
-                    normal.push(text(dependency, "pkg")?.to_owned());
+            for dependency in list_field(node, "deps")? {
+                if list_field(dependency, "dep_kinds")?.iter().any(|kind| kind["kind"].is_null()) {
+                    normal.push(string_field(dependency, "pkg")?.to_owned());
                 }
             }
-            parsed.normal.insert(text(node, "id")?.to_owned(), normal);
+            parsed.normal_dependencies.insert(string_field(node, "id")?.to_owned(), normal);
         }
         Ok(parsed)
     }
 
     /// Returns how `from` comes to be built with `wanted`, as a chain of names from the one to the
     /// other, or `None` if it does not.
-    pub(crate) fn chain(&self, from: &Member, wanted: &str) -> Option<Vec<&str>> {
+    pub(crate) fn dependency_chain(&self, from: &Member, wanted: &str) -> Option<Vec<&str>> {
         // Breadth first, so that the chain shown is a shortest one.
         let mut came_from: BTreeMap<&str, Option<&str>> =
             BTreeMap::from([(from.id.as_str(), None)]);
@@ -80,7 +80,7 @@ impl Metadata {
                 chain.reverse();
                 return Some(chain);
             }
-            for next in self.normal.get(id).into_iter().flatten() {
+            for next in self.normal_dependencies.get(id).into_iter().flatten() {
                 if !came_from.contains_key(next.as_str()) {
                     came_from.insert(next, Some(id));
                     queue.push_back(next);
@@ -93,42 +93,42 @@ impl Metadata {
 
 impl Member {
     fn parse(package: &Value) -> Result<Self> {
-        let mut directory = PathBuf::from(text(package, "manifest_path")?);
+        let mut directory = PathBuf::from(string_field(package, "manifest_path")?);
         directory.pop();
         let mut direct = Vec::new();
-        for dependency in list(package, "dependencies")? {
-            direct.push(text(dependency, "name")?.to_owned());
+        for dependency in list_field(package, "dependencies")? {
+            direct.push(string_field(dependency, "name")?.to_owned());
         }
         let mut roots = Vec::new();
-        for target in list(package, "targets")? {
-            let product = list(target, "kind")?.iter().filter_map(Value::as_str);
+        for target in list_field(package, "targets")? {
+            let product = list_field(target, "kind")?.iter().filter_map(Value::as_str);
             if product
                 .into_iter()
                 .any(|kind| matches!(kind, "lib" | "bin" | "proc-macro" | "custom-build"))
             {
-                roots.push(PathBuf::from(text(target, "src_path")?));
+                roots.push(PathBuf::from(string_field(target, "src_path")?));
             }
         }
         Ok(Self {
-            id: text(package, "id")?.to_owned(),
-            version: text(package, "version")?.to_owned(),
+            id: string_field(package, "id")?.to_owned(),
+            version: string_field(package, "version")?.to_owned(),
             directory,
-            direct,
-            roots,
+            direct_dependencies: direct,
+            root_files: roots,
         })
     }
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> Result<&'v Vec<Value>> {
+fn list_field<'v>(value: &'v Value, key: &str) -> Result<&'v Vec<Value>> {
     value[key].as_array().with_context(|| format!("cargo metadata without a list `{key}`"))
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
+fn string_field<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
     value[key].as_str().with_context(|| format!("cargo metadata without a text `{key}`"))
 }
 
 #[cfg(test)]
-pub(crate) mod sample {
+pub(crate) mod fixtures {
     //! Made-up workspaces for tests.
 
     use serde_json::{Value, json};
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_chain_names_every_link_and_ignores_development_dependencies() {
-        let metadata = sample::metadata(&[
+        let metadata = fixtures::metadata(&[
             ("siding-model", &[("jiff", "normal"), ("proptest", "dev")]),
             ("jiff", &[("clock", "normal")]),
             ("clock", &[("libc", "normal"), ("jiff", "normal")]),
@@ -195,15 +195,15 @@ mod tests {
         ]);
         let model = &metadata.members["siding-model"];
         assert_eq!(
-            metadata.chain(model, "libc").unwrap(),
+            metadata.dependency_chain(model, "libc").unwrap(),
             ["siding-model", "jiff", "clock", "libc"]
         );
-        assert_eq!(metadata.chain(model, "rustix"), None);
-        assert_eq!(model.direct, ["jiff", "proptest"]);
+        assert_eq!(metadata.dependency_chain(model, "rustix"), None);
+        assert_eq!(model.direct_dependencies, ["jiff", "proptest"]);
     }
 
     #[test]
-    fn something_else_than_metadata_is_refused() {
+    fn input_that_is_not_metadata_is_refused() {
         assert!(Metadata::parse(b"{}").is_err());
         assert!(Metadata::parse(b"not json").is_err());
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::clock::readable;
+use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
 /// One thing that must hold.
@@ -17,29 +17,29 @@ pub(crate) struct Step {
     /// What it looks at, in one line.
     pub(crate) about: &'static str,
     /// Whether `--quick` includes it.
-    pub(crate) pace: Pace,
+    pub(crate) tier: StepTier,
     /// Does it. An error means that the step failed.
-    pub(crate) run: fn(&Workspace) -> Result<Finding>,
+    pub(crate) run: fn(&Workspace) -> Result<StepOutcome>,
 }
 
 /// Whether a step is worth running after every edit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum StepTier {
     /// Part of `--quick`.
     Quick,
     /// Left out by `--quick`.
-    Thorough,
+    Slow,
 }
 
 /// How a step ended that did not fail.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Finding {
+pub(crate) enum StepOutcome {
     /// All is well.
     Passed,
     /// All is well, and the reader should know this.
-    Noted(String),
+    PassedWithNote(String),
     /// It could not be run here, for this reason. Never happens under CI: there it is a failure.
-    LeftOut(String),
+    Skipped(String),
 }
 
 /// What to do after a failure.
@@ -48,29 +48,33 @@ pub(crate) enum AfterFailure {
     /// Leave the remaining steps unrun.
     Stop,
     /// Run them all the same.
-    GoOn,
+    Continue,
 }
 
 /// How a whole run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum RunOutcome {
     /// Every step passed.
     Passed,
     /// No step failed, but some could not be run here.
-    PassedInPart,
+    PassedWithSkips,
     /// A step failed.
     Failed,
 }
 
 /// The record of one step.
-struct Entry {
+struct StepRecord {
     name: &'static str,
-    result: Result<Finding>,
+    result: Result<StepOutcome>,
     took: Duration,
 }
 
 /// Runs the steps, prints a table, and returns how that ended.
-pub(crate) fn run(steps: &[&Step], workspace: &Workspace, after_failure: AfterFailure) -> Ending {
+pub(crate) fn run(
+    steps: &[&Step],
+    workspace: &Workspace,
+    after_failure: AfterFailure,
+) -> RunOutcome {
     let started = Instant::now();
     let mut entries = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -78,59 +82,60 @@ pub(crate) fn run(steps: &[&Step], workspace: &Workspace, after_failure: AfterFa
         let began = Instant::now();
         let result = (step.run)(workspace);
         let took = began.elapsed();
-        println!("  {}", verdict(step.name, &result, took));
+        println!("  {}", format_step_line(step.name, &result, took));
         let failed = result.is_err();
-        entries.push(Entry { name: step.name, result, took });
+        entries.push(StepRecord { name: step.name, result, took });
         if failed && after_failure == AfterFailure::Stop {
             break;
         }
     }
     let unrun: Vec<&str> = steps[entries.len()..].iter().map(|step| step.name).collect();
-    print!("\n{}", table(&entries, &unrun, started.elapsed()));
-    ending(&entries)
+    print!("\n{}", format_table(&entries, &unrun, started.elapsed()));
+    run_outcome(&entries)
 }
 
-fn ending(entries: &[Entry]) -> Ending {
-    let mut ending = Ending::Passed;
+fn run_outcome(entries: &[StepRecord]) -> RunOutcome {
+    let mut outcome = RunOutcome::Passed;
     for entry in entries {
         match entry.result {
-            Err(_) => return Ending::Failed,
-            Ok(Finding::LeftOut(_)) => ending = Ending::PassedInPart,
-            Ok(Finding::Passed | Finding::Noted(_)) => {}
+            Err(_) => return RunOutcome::Failed,
+            Ok(StepOutcome::Skipped(_)) => outcome = RunOutcome::PassedWithSkips,
+            Ok(StepOutcome::Passed | StepOutcome::PassedWithNote(_)) => {}
         }
     }
-    ending
+    outcome
 }
 
 /// Returns the line printed right after a step.
-fn verdict(name: &str, result: &Result<Finding>, took: Duration) -> String {
-    let took = readable(took);
+fn format_step_line(name: &str, result: &Result<StepOutcome>, took: Duration) -> String {
+    let took = format_duration(took);
     match result {
-        Ok(Finding::Passed) => format!("{name}: ok ({took})"),
-        Ok(Finding::Noted(note)) => format!("{name}: ok ({took}); note: {note}"),
-        Ok(Finding::LeftOut(why)) => format!("{name}: LEFT OUT: {why}"),
+        Ok(StepOutcome::Passed) => format!("{name}: ok ({took})"),
+        Ok(StepOutcome::PassedWithNote(note)) => format!("{name}: ok ({took}); note: {note}"),
+        Ok(StepOutcome::Skipped(why)) => format!("{name}: LEFT OUT: {why}"),
         Err(error) => format!("{name}: FAILED ({took}): {error:#}"),
     }
 }
 
 /// Returns the summary printed at the end.
-fn table(entries: &[Entry], unrun: &[&str], total: Duration) -> String {
+fn format_table(entries: &[StepRecord], unrun: &[&str], total: Duration) -> String {
     let mut text = format!("{:<11}{:<9}{:>12}\n", "step", "result", "time");
     for entry in entries {
         let (result, note) = match &entry.result {
-            Ok(Finding::Passed) => ("ok", ""),
-            Ok(Finding::Noted(note)) => ("ok", note.as_str()),
-            Ok(Finding::LeftOut(why)) => ("LEFT OUT", why.as_str()),
+            Ok(StepOutcome::Passed) => ("ok", ""),
+            Ok(StepOutcome::PassedWithNote(note)) => ("ok", note.as_str()),
+            Ok(StepOutcome::Skipped(why)) => ("LEFT OUT", why.as_str()),
             Err(_) => ("FAILED", "see above"),
         };
-        let row = format!("{:<11}{result:<9}{:>12}  {note}", entry.name, readable(entry.took));
+        let row =
+            format!("{:<11}{result:<9}{:>12}  {note}", entry.name, format_duration(entry.took));
         text.push_str(row.trim_end());
         text.push('\n');
     }
     for name in unrun {
-        let _infallible = writeln!(text, "{name:<11}not run");
+        let _writing_to_string = writeln!(text, "{name:<11}not run");
     }
-    let _infallible = writeln!(text, "{:<20}{:>12}", "total", readable(total));
+    let _writing_to_string = writeln!(text, "{:<20}{:>12}", "total", format_duration(total));
     text
 }
 
@@ -138,20 +143,20 @@ fn table(entries: &[Entry], unrun: &[&str], total: Duration) -> String {
 mod tests {
     use super::*;
 
-    fn entry(name: &'static str, result: Result<Finding>) -> Entry {
-        Entry { name, result, took: Duration::from_millis(1_500) }
+    fn entry(name: &'static str, result: Result<StepOutcome>) -> StepRecord {
+        StepRecord { name, result, took: Duration::from_millis(1_500) }
     }
 
     #[test]
-    fn the_table_shows_every_kind_of_end() {
+    fn the_table_shows_every_outcome() {
         let entries = [
-            entry("format", Ok(Finding::Passed)),
-            entry("deny", Ok(Finding::Noted("no advisories".to_owned()))),
-            entry("clippy", Ok(Finding::LeftOut("no clippy".to_owned()))),
+            entry("format", Ok(StepOutcome::Passed)),
+            entry("deny", Ok(StepOutcome::PassedWithNote("no advisories".to_owned()))),
+            entry("clippy", Ok(StepOutcome::Skipped("no clippy".to_owned()))),
             entry("links", Err(anyhow::anyhow!("two dead links"))),
         ];
         assert_eq!(
-            table(&entries, &["tests"], Duration::from_secs(61)),
+            format_table(&entries, &["tests"], Duration::from_secs(61)),
             "\
 step       result           time
 format     ok              1.5 s
@@ -165,20 +170,20 @@ total                 1 min 01 s
     }
 
     #[test]
-    fn a_step_left_out_is_no_full_pass_and_a_failure_is_none() {
-        let mut entries = vec![entry("format", Ok(Finding::Passed))];
-        assert_eq!(ending(&entries), Ending::Passed);
-        entries.push(entry("clippy", Ok(Finding::LeftOut(String::new()))));
-        assert_eq!(ending(&entries), Ending::PassedInPart);
+    fn a_skipped_step_prevents_a_full_pass_and_a_failure_fails() {
+        let mut entries = vec![entry("format", Ok(StepOutcome::Passed))];
+        assert_eq!(run_outcome(&entries), RunOutcome::Passed);
+        entries.push(entry("clippy", Ok(StepOutcome::Skipped(String::new()))));
+        assert_eq!(run_outcome(&entries), RunOutcome::PassedWithSkips);
         entries.insert(0, entry("links", Err(anyhow::anyhow!("dead"))));
-        assert_eq!(ending(&entries), Ending::Failed);
+        assert_eq!(run_outcome(&entries), RunOutcome::Failed);
     }
 
     #[test]
-    fn a_failure_is_told_with_its_cause() {
+    fn a_failure_is_printed_with_its_cause() {
         let error = anyhow::anyhow!("file is gone").context("could not read the lock");
         assert_eq!(
-            verdict("lock", &Err(error), Duration::ZERO),
+            format_step_line("lock", &Err(error), Duration::ZERO),
             "lock: FAILED (0.0 s): could not read the lock: file is gone"
         );
     }

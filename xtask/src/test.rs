@@ -6,12 +6,12 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::check;
-use crate::clock::readable;
-use crate::steps::Ending;
+use crate::duration::format_duration;
+use crate::steps::RunOutcome;
 use crate::workspace::Workspace;
 
 /// The command.
-pub(crate) const COMMAND: crate::Command = crate::Command {
+pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "test",
     about: "tests everything on a fresh machine, installing what that needs",
     usage: "\
@@ -21,10 +21,10 @@ Runs every step of `cargo xtask check`. Needs a Rust toolchain and a C linker; b
 into the target directory when it is not there. Works as root and as an ordinary user, and
 touches nothing outside the target directory, the temporary directory and cargo's own caches.
 ",
-    run: command,
+    run: run_test,
 };
 
-fn command(arguments: &[String]) -> Result<ExitCode> {
+fn run_test(arguments: &[String]) -> Result<ExitCode> {
     if !arguments.is_empty() {
         bail!("takes no arguments; `cargo xtask check` has some");
     }
@@ -32,18 +32,18 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     println!("Testing siding: format, lints, documents, rules of the workspace, licences, tests.");
     println!("On 2 cores a first run takes about 10 minutes (4 of them build cargo-deny, once),");
     println!("a later one about 5. Everything that is built stays in the target directory.");
-    let ending = check::everything(&Workspace::open()?);
-    let took = readable(started.elapsed());
-    Ok(match ending {
-        Ending::Passed => {
+    let outcome = check::run_all_steps(&Workspace::open()?);
+    let took = format_duration(started.elapsed());
+    Ok(match outcome {
+        RunOutcome::Passed => {
             println!("siding passed all of its tests in {took}");
             ExitCode::SUCCESS
         }
-        Ending::PassedInPart => {
+        RunOutcome::PassedWithSkips => {
             println!("siding passed its tests in {took}, but for the steps LEFT OUT above");
             ExitCode::SUCCESS
         }
-        Ending::Failed => {
+        RunOutcome::Failed => {
             println!("siding FAILED its tests after {took}");
             ExitCode::FAILURE
         }

@@ -15,13 +15,13 @@ pub(crate) struct Workspace {
     /// What `cargo metadata` says about it.
     pub(crate) metadata: Metadata,
     /// Whether `CI` is set: then nothing may be left out.
-    pub(crate) ci: bool,
+    pub(crate) is_ci: bool,
     /// The cargo that started this program, so that one toolchain is used throughout.
     cargo: OsString,
 }
 
 /// What is looked at: a package that only another system needs is not built into siding.
-const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Workspace {
     /// Finds the workspace this program was built in and asks cargo about it.
@@ -33,7 +33,7 @@ impl Workspace {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let answer = Command::new(&cargo)
             .args(["metadata", "--format-version", "1", "--locked"])
-            .args(["--filter-platform", PLATFORM])
+            .args(["--filter-platform", TARGET_TRIPLE])
             .current_dir(&root)
             .stderr(Stdio::inherit())
             .output()
@@ -43,7 +43,7 @@ impl Workspace {
         }
         Ok(Self {
             metadata: Metadata::parse(&answer.stdout)?,
-            ci: std::env::var("CI")
+            is_ci: std::env::var("CI")
                 .is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false")),
             root,
             cargo,
@@ -51,16 +51,20 @@ impl Workspace {
     }
 
     /// Returns a call of cargo at the root.
-    pub(crate) fn cargo(&self, arguments: &[&str]) -> Call {
-        self.program(&self.cargo, arguments).shown_as("cargo")
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> PreparedCommand {
+        self.command(&self.cargo, arguments).with_display_name("cargo")
     }
 
     /// Returns a call of any program at the root.
-    pub(crate) fn program(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Call {
+    pub(crate) fn command(
+        &self,
+        program: impl AsRef<OsStr>,
+        arguments: &[&str],
+    ) -> PreparedCommand {
         let mut command = Command::new(&program);
         command.args(arguments).current_dir(&self.root);
-        Call {
-            shown: program.as_ref().to_string_lossy().into_owned(),
+        PreparedCommand {
+            display_name: program.as_ref().to_string_lossy().into_owned(),
             arguments: arguments.join(" "),
             command,
         }
@@ -78,16 +82,16 @@ impl Workspace {
 }
 
 /// A program about to be run.
-pub(crate) struct Call {
+pub(crate) struct PreparedCommand {
     /// Its name as a person would type it.
-    shown: String,
+    display_name: String,
     arguments: String,
     command: Command,
 }
 
-impl Call {
-    fn shown_as(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.shown);
+impl PreparedCommand {
+    fn with_display_name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.display_name);
         self
     }
 
@@ -99,26 +103,26 @@ impl Call {
 
     /// Prints the command line and runs it, its output going where ours goes.
     pub(crate) fn run(mut self) -> Result<()> {
-        println!("  $ {} {}", self.shown, self.arguments);
+        println!("  $ {} {}", self.display_name, self.arguments);
         let status = self
             .command
             .stdin(Stdio::null())
             .status()
-            .with_context(|| format!("could not start `{}`", self.shown))?;
+            .with_context(|| format!("could not start `{}`", self.display_name))?;
         if !status.success() {
-            bail!("`{} {}` ended with {status}", self.shown, self.arguments);
+            bail!("`{} {}` ended with {status}", self.display_name, self.arguments);
         }
         Ok(())
     }
 
     /// Runs it and returns what it wrote to stdout, or `None` if it could not start or failed.
-    pub(crate) fn answer(mut self) -> Option<String> {
+    pub(crate) fn read_stdout(mut self) -> Option<String> {
         let output = self.command.stdin(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Returns whether it starts and succeeds, its output thrown away.
     pub(crate) fn succeeds_silently(self) -> bool {
-        self.answer().is_some()
+        self.read_stdout().is_some()
     }
 }

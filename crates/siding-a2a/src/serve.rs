@@ -21,7 +21,7 @@ use siding_core::run::RunError;
 use siding_core::session::{self, SessionError};
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
-use siding_http::{Door, DoorError, DoorOptions, Kind};
+use siding_http::{HttpServer, ServerError, ServerKind, ServerOptions};
 use siding_model::advice::Dialect;
 use siding_model::id::SessionId;
 use siding_model::settings::Settings;
@@ -33,7 +33,8 @@ use tasks::TaskStore;
 /// The variable that may hold the token.
 pub const TOKEN_VARIABLE: &str = "SIDING_A2A_TOKEN";
 /// Its token's file, and where the token may come from.
-const TOKEN_KIND: Kind = Kind { name: "a2a", variable: TOKEN_VARIABLE };
+const TOKEN_KIND: ServerKind =
+    ServerKind { token_file_prefix: "a2a", token_variable: TOKEN_VARIABLE };
 /// What the name of a server's session begins with; its port follows, so that the next server there
 /// knows its tasks.
 const SESSION_NAME_PREFIX: &str = "a2a-";
@@ -73,7 +74,7 @@ pub struct AgentProgram {
 pub enum ServeError {
     /// Nobody can be let in.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Door(#[from] ServerError),
     /// No session can be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -103,11 +104,11 @@ pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Resul
         .build()
         .map_err(io("start"))?;
     let result = runtime.block_on(async {
-        let door = Door::open(&DoorOptions {
+        let door = HttpServer::bind(&ServerOptions {
             kind: TOKEN_KIND,
             address: options.address,
-            remote: options.remote,
-            hosts: options.hosts,
+            allow_remote: options.remote,
+            allowed_hosts: options.hosts,
         })
         .await?;
         let address = door.address();
@@ -120,10 +121,10 @@ pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Resul
         session::open(&root, &session, owner.pid)?;
         let tool_context = ToolContext::new(root, session, Some(owner), Dialect::Commands);
         say(&format!("A2A at http://{address}, session {}", tool_context.session));
-        say(&door.told());
+        say(&door.token_line());
         let tasks =
             TaskStore::new(tool_context, options.agent, options.settings, options.max_running);
-        let server = Arc::new(A2aServer { tasks: Arc::new(tasks), lock: door.lock() });
+        let server = Arc::new(A2aServer { tasks: Arc::new(tasks), lock: door.policy() });
         let answer = move |request| Arc::clone(&server).handle(request);
         Ok(door.serve(answer).await?)
     });

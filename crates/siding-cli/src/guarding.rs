@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use siding_core::settings::{self, Environment};
-use siding_guard::{Finding, Judgement, Layer, Rules, Source};
+use siding_guard::{Finding, GuardReport, Layer, RuleSource, Rules};
 use siding_model::settings::Origin;
 use siding_model::text::one_line;
 
@@ -30,8 +30,8 @@ pub(crate) fn rules() -> Result<Rules, Failure> {
     }
     let mut rules = Rules::builtin();
     for file in found.files {
-        let source = Source { layer: layer(&file.origin), path: Some(file.path) };
-        rules.lay(&file.text, source).map_err(|error| {
+        let source = RuleSource { layer: layer(&file.origin), path: Some(file.path) };
+        rules.add_layer(&file.text, source).map_err(|error| {
             Failure::new(error).with_hint("`siding guard test FILE` tells all about a rule file")
         })?;
     }
@@ -56,7 +56,7 @@ const fn layer(origin: &Origin) -> Layer {
 }
 
 /// Returns what is strictest, in words for the agent and the person.
-pub(crate) fn reason(judgement: &Judgement) -> String {
+pub(crate) fn reason(judgement: &GuardReport) -> String {
     let mut text = String::new();
     let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;
     for finding in judgement.findings.iter().filter(strictest) {

@@ -1,7 +1,7 @@
 //! What earlier runs tell. Whatever is wrong with the history, nothing else fails.
 
 use siding_core::store::StateDir;
-use siding_history::{Done, Filter, History, HistoryError};
+use siding_history::{Filter, History, HistoryError, HistoryOutcome};
 use siding_model::history::{Expectation, Run};
 use siding_model::task_view::TaskView;
 
@@ -39,7 +39,7 @@ pub(crate) fn expectation(root: &StateDir, command: &str, cwd: &str) -> Option<E
 /// Takes in what has ended, before some of it is removed.
 pub(crate) fn keep(root: &StateDir) {
     if let Err(error) =
-        siding_history::with(root, |history| history.ingest(root, usize::MAX)).map(told)
+        siding_history::with_history(root, |history| history.ingest(root, usize::MAX)).map(told)
     {
         render::say(&format!("what has ended is not remembered: {error}"));
     }
@@ -55,7 +55,7 @@ pub(crate) fn ask<T>(
         history.ingest(root, usize::MAX)?;
         question(history)
     };
-    siding_history::with(root, answer).map(told).or_else(|error| {
+    siding_history::with_history(root, answer).map(told).or_else(|error| {
         render::say(&format!("{error}; only tasks that are still kept are counted"));
         History::in_memory().and_then(|mut history| answer(&mut history)).map_err(Failure::new)
     })
@@ -71,12 +71,12 @@ fn on_the_way<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
 ) -> Option<T> {
-    siding_history::in_passing(root, question).map(told)
+    siding_history::query_best_effort(root, question).map(told)
 }
 
 /// Tells once that a damaged file was moved, which loses what the journals hold no more.
-fn told<T>(done: Done<T>) -> T {
-    if let Some((path, why)) = done.set_aside {
+fn told<T>(done: HistoryOutcome<T>) -> T {
+    if let Some((path, why)) = done.quarantined {
         let path = path.display();
         render::say(&format!("{why}; moved to `{path}`, and begun anew with what is still kept"));
     }

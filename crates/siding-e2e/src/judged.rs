@@ -1,6 +1,6 @@
 //! Real commands, sorted by whether a person should see them before they run.
 
-use siding_guard::{How, Rules, Verdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, Rules, judge};
 
 use crate::corpus::unescaped;
 
@@ -13,14 +13,14 @@ pub struct Sample {
     /// The text.
     pub text: String,
     /// How it is about to run.
-    pub how: How,
+    pub how: ExecMode,
 }
 
 impl Sample {
     /// Whether the guard asks about it or denies it.
     #[must_use]
     pub fn is_stopped(&self, rules: &Rules) -> bool {
-        judge(&self.text, rules, self.how).verdict != Verdict::Allow
+        judge(&self.text, rules, self.how).verdict != GuardVerdict::Allow
     }
 }
 
@@ -39,8 +39,8 @@ pub fn harmless() -> Vec<Sample> {
 fn samples(corpus: &str) -> Vec<Sample> {
     let lines = corpus.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let sample = |line: &str| match line.strip_prefix("[bg] ") {
-        Some(text) => Sample { text: unescaped(text), how: How::Background },
-        None => Sample { text: unescaped(line), how: How::Foreground },
+        Some(text) => Sample { text: unescaped(text), how: ExecMode::Background },
+        None => Sample { text: unescaped(line), how: ExecMode::Foreground },
     };
     lines.map(sample).collect()
 }
@@ -67,7 +67,7 @@ mod tests {
     fn no_command_stands_there_twice() {
         for samples in [dangerous(), harmless()] {
             let mut texts: Vec<_> =
-                samples.iter().map(|one| (&one.text, one.how == How::Background)).collect();
+                samples.iter().map(|one| (&one.text, one.how == ExecMode::Background)).collect();
             texts.sort_unstable();
             for pair in texts.windows(2) {
                 assert_ne!(pair[0], pair[1]);
@@ -106,11 +106,11 @@ mod tests {
             "echo $(",
             "a=(b",
         ];
-        samples.extend(broken.map(|text| Sample { text: text.into(), how: How::Foreground }));
+        samples.extend(broken.map(|text| Sample { text: text.into(), how: ExecMode::Foreground }));
         let mut differ = vec![];
         for sample in samples {
             let judgement = judge(&sample.text, &rules, sample.how);
-            let is_clean = judgement.parse == siding_guard::Parse::Clean;
+            let is_clean = judgement.parse == siding_guard::ParseCompleteness::Clean;
             if is_clean != bash_takes(&sample.text) {
                 differ.push((sample.text, is_clean));
             }

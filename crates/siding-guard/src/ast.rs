@@ -23,14 +23,14 @@ pub struct Span {
 impl Span {
     /// Returns the part of a text that it covers, as far as there is one.
     #[must_use]
-    pub fn of(self, text: &str) -> &str {
+    pub fn slice(self, text: &str) -> &str {
         let end = text.floor_char_boundary(self.end.min(text.len()));
         let start = text.floor_char_boundary(self.start.min(end));
         &text[start..end]
     }
 
     /// Returns the smallest place that covers both.
-    pub(crate) fn to(self, other: Self) -> Self {
+    pub(crate) fn join(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 }
@@ -41,7 +41,7 @@ pub(crate) struct Statement {
     pub(crate) node: Node,
     pub(crate) redirects: Vec<Redirect>,
     /// It ends in `&`.
-    pub(crate) is_sent_away: bool,
+    pub(crate) is_background: bool,
     pub(crate) span: Span,
 }
 
@@ -65,20 +65,20 @@ pub(crate) enum Node {
     /// A definition.
     Function { name: Option<String>, body: Rc<Statement> },
     /// `[[ … ]]`, `(( … ))`: nothing but words is in it.
-    Words(Vec<Word>),
+    Expression(Vec<Word>),
     /// `break`, `exit`, `return`, `continue`.
-    Leave(Vec<Word>),
+    Jump(Vec<Word>),
 }
 
 /// What a group does to those in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKind {
     /// They run in this shell.
-    Here,
+    CurrentShell,
     /// They run in a shell of their own.
     Subshell,
     /// They run beside this shell.
-    Beside,
+    Coprocess,
 }
 
 /// A loop.
@@ -115,18 +115,18 @@ pub(crate) struct Assignment {
     pub(crate) elements: Option<Vec<Word>>,
     /// Words in its subscript.
     pub(crate) words: Vec<Word>,
-    pub(crate) appends: bool,
+    pub(crate) is_append: bool,
 }
 
 /// A redirection.
 #[derive(Debug)]
 pub(crate) enum Redirect {
     /// `>`, `>>`, `&>` and `<>`.
-    Writes { to: Word, appends: bool },
+    Writes { to: Word, is_append: bool },
     /// `<`.
     Reads(Word),
     /// A heredoc or a herestring on standard input.
-    Given(Word),
+    Heredoc(Word),
     /// `2>&1` and what only has words to look into.
     Other(Word),
 }
@@ -144,35 +144,35 @@ pub(crate) struct Word {
 #[derive(Debug)]
 pub(crate) enum Piece {
     /// Characters, quotes and backslashes taken out.
-    Text { text: String, at: Option<usize> },
+    Text { text: String, offset: Option<usize> },
     /// `$NAME`, `${NAME:-…}`, `${NAME:?…}`, and without a name `${…:+…}`.
     Variable { name: String, default: Option<Word>, is_required: bool, is_quoted: bool },
     /// `$(…)`, `` `…` `` and `${ …; }`.
-    Output { body: Vec<Statement>, is_quoted: bool },
+    CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
-    Process { body: Vec<Statement> },
+    ProcessSubstitution { body: Vec<Statement> },
     /// The same as a text that is still to be read: what the parser passes over.
-    Later { text: String, origin: Origin },
+    Unparsed { text: String, origin: Origin },
     /// What only the running shell knows, and the words in it; a number where it is arithmetic.
-    Unknown { words: Vec<Word>, is_number: bool },
+    Unknown { words: Vec<Word>, is_arithmetic: bool },
 }
 
 impl Word {
     /// Whether there may be commands in it.
-    pub(crate) fn has_commands(&self) -> bool {
+    pub(crate) fn may_run_commands(&self) -> bool {
         self.pieces.iter().any(|piece| {
             !matches!(piece, Piece::Text { .. } | Piece::Variable { default: None, .. })
         })
     }
 
     /// Returns the word as the shell makes it, when that is known before anything runs.
-    pub(crate) fn fixed(&self) -> Option<String> {
+    pub(crate) fn static_text(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
             Piece::Text { text, .. } => Some(whole + text),
             Piece::Variable { .. }
-            | Piece::Output { .. }
-            | Piece::Process { .. }
-            | Piece::Later { .. }
+            | Piece::CommandSubstitution { .. }
+            | Piece::ProcessSubstitution { .. }
+            | Piece::Unparsed { .. }
             | Piece::Unknown { .. } => None,
         })
     }

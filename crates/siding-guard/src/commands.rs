@@ -13,42 +13,42 @@ use crate::parse::{Origin, parse};
 /// inside of words, such as `$(…)`.
 #[must_use]
 pub fn simple_commands(text: &str) -> Option<Vec<SimpleCommand>> {
-    let parsed = parse(text, Origin::At(0));
-    if !parsed.faults.is_empty() {
+    let parsed = parse(text, Origin::Verbatim(0));
+    if !parsed.errors.is_empty() {
         return None;
     }
     let mut found = vec![];
-    sequence(&parsed.statements, &mut found);
+    collect_commands(&parsed.statements, &mut found);
     Some(found)
 }
 
-fn sequence(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
-    for one in statements.iter().filter(|statement| !statement.is_sent_away) {
+fn collect_commands(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
+    for one in statements.iter().filter(|statement| !statement.is_background) {
         match &one.node {
             Node::Simple { words, .. } if !words.is_empty() => {
-                found.push(SimpleCommand { words: words.iter().map(Word::fixed).collect() });
+                found.push(SimpleCommand { words: words.iter().map(Word::static_text).collect() });
             }
-            Node::Pipeline(parts) | Node::Chain(parts) => sequence(parts, found),
-            Node::Group { body, kind: GroupKind::Here | GroupKind::Subshell } => {
-                sequence(body, found);
+            Node::Pipeline(parts) | Node::Chain(parts) => collect_commands(parts, found),
+            Node::Group { body, kind: GroupKind::CurrentShell | GroupKind::Subshell } => {
+                collect_commands(body, found);
             }
             Node::Branches { always, maybe, .. } => {
-                sequence(always, found);
+                collect_commands(always, found);
                 for branch in maybe {
-                    sequence(branch, found);
+                    collect_commands(branch, found);
                 }
             }
             Node::Loop(each) => {
-                sequence(&each.condition, found);
-                sequence(&each.body, found);
+                collect_commands(&each.condition, found);
+                collect_commands(&each.body, found);
             }
             // A coprocess runs beside the shell.
-            Node::Group { kind: GroupKind::Beside, .. }
+            Node::Group { kind: GroupKind::Coprocess, .. }
             | Node::Simple { .. }
             | Node::Declaration { .. }
             | Node::Function { .. }
-            | Node::Words(_)
-            | Node::Leave(_) => {}
+            | Node::Expression(_)
+            | Node::Jump(_) => {}
         }
     }
 }
@@ -58,10 +58,10 @@ mod tests {
     use siding_model::history::known_slow_words;
 
     use super::*;
-    use crate::parse::TEXT_MAX;
+    use crate::parse::MAX_SCRIPT_BYTES;
 
     /// The commands as lines, a word that only the running shell knows as `?`.
-    fn lines(text: &str) -> Vec<String> {
+    fn command_lines(text: &str) -> Vec<String> {
         let commands = simple_commands(text).unwrap_or_else(|| panic!("`{text}` parses"));
         let line = |command: &SimpleCommand| {
             let words = command.words.iter().map(|word| word.as_deref().unwrap_or("?"));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_what_the_shell_makes_of_them() {
+    fn words_are_unquoted_as_the_shell_does() {
         for (text, expected) in [
             ("cargo build", &["cargo|build"][..]),
             ("A=1 B=2 make -j2 >log 2>&1", &["make|-j2"]),
@@ -89,39 +89,39 @@ mod tests {
             ("case x in a) make;; esac", &["make"]),
             ("# make\necho x", &["echo|x"]),
         ] {
-            assert_eq!(lines(text), expected, "{text}");
+            assert_eq!(command_lines(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_nobody_waits_for_is_left_out() {
+    fn background_and_nested_commands_are_left_out() {
         for text in ["make &", "f() { make; }", "coproc make", "cat <<'E'\nmake\nE"] {
-            assert!(!lines(text).iter().any(|line| line.starts_with("make")), "{text}");
+            assert!(!command_lines(text).iter().any(|line| line.starts_with("make")), "{text}");
         }
-        assert_eq!(lines("make & ninja"), ["ninja"]);
-        assert_eq!(lines("echo \"$(make)\""), ["echo|?"]);
+        assert_eq!(command_lines("make & ninja"), ["ninja"]);
+        assert_eq!(command_lines("echo \"$(make)\""), ["echo|?"]);
     }
 
     #[test]
-    fn a_text_that_does_not_parse_is_not_guessed_at() {
+    fn unparsable_or_oversized_text_returns_none() {
         for text in ["make 'never closed", "if make", "make )", "fi"] {
             assert_eq!(simple_commands(text), None, "{text}");
         }
-        assert_eq!(simple_commands(&format!("make {}", "x".repeat(TEXT_MAX))), None);
+        assert_eq!(simple_commands(&format!("make {}", "x".repeat(MAX_SCRIPT_BYTES))), None);
         assert_eq!(simple_commands(""), Some(Vec::new()));
     }
 
     /// Deep nesting is where parsers overflow their stack.
     #[test]
-    fn a_text_that_nests_without_end_is_survived() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         for (open, close) in [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("`", "`"), ("if ", "")] {
             let deep = format!("{}make{}", open.repeat(9_000), close.repeat(9_000));
-            let _any_answer = simple_commands(&deep);
+            let _best_effort = simple_commands(&deep);
         }
     }
 
     #[test]
-    fn texts_about_tests_are_no_tests() {
+    fn commands_that_only_mention_tests_are_not_slow() {
         for (text, expected) in [
             ("cat latest.txt", None),
             ("git commit -m \"tests\"", None),

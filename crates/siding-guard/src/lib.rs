@@ -13,14 +13,18 @@
 mod ast;
 mod commands;
 mod parse;
+mod resolve;
 mod rules;
-mod unwrap;
+mod task_words;
 mod verdict;
-mod words;
 
 pub use ast::Span;
 pub use commands::simple_commands;
-pub use parse::TEXT_MAX;
-pub use rules::{Examples, Failed, Layer, Rule, RuleError, RuleWarning, Rules, Source, Tried};
-pub use verdict::{Finding, How, Judgement, Parse, Verdict, judge, seen_calls};
-pub use words::words_of;
+pub use parse::MAX_SCRIPT_BYTES;
+pub use rules::{
+    ExampleResults, Examples, FailedExample, Layer, Rule, RuleError, RuleSource, RuleWarning, Rules,
+};
+pub use task_words::parse_task_command;
+pub use verdict::{
+    ExecMode, Finding, GuardReport, GuardVerdict, ParseCompleteness, judge, resolve_commands,
+};

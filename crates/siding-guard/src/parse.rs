@@ -4,8 +4,8 @@
 //! the commands in `${ …; }`, in escaped backticks, and the end of an unclosed `${`.
 
 mod commands;
+mod fragments;
 mod origin;
-mod parts;
 mod words;
 
 use shuck_parser::parser::{ParseStatus, Parser};
@@ -14,22 +14,22 @@ use crate::ast::{Span, Statement};
 pub(crate) use origin::Origin;
 
 /// Bytes of a text that is parsed at most: a megabyte takes a tenth of a second.
-pub const TEXT_MAX: usize = 64 << 10;
+pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
 /// Arithmetic expressions in a text at most. The parser bounds how deep everything else nests, but
 /// a thousand `$((` in one another overflow a stack of 2 MiB in a build without optimisation.
-const ARITHMETIC_MAX: usize = 256;
+const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 
 /// Brackets of one kind that may be open at once. The parser stops at 100 levels by itself, but
 /// takes minutes for thousands of `a[`.
-const OPEN_MAX: i32 = 250;
+const MAX_OPEN_BRACKETS: i32 = 250;
 
 /// Marks that join commands, at most: a chain nests as deep as it is long, and giving it up again
 /// needs that much stack.
-const LINKS_MAX: usize = 600;
+const MAX_CONTROL_OPERATORS: usize = 600;
 
 /// Words such as `time` in a row at most: the parser calls itself for each, without a bound.
-const PREFIXES_MAX: usize = 16;
+const MAX_PREFIX_WORDS: usize = 16;
 
 /// What a text says.
 #[derive(Debug, Default)]
@@ -37,63 +37,67 @@ pub(crate) struct Parsed {
     /// Its commands, in their order; of a text that does not parse those that were understood.
     pub(crate) statements: Vec<Statement>,
     /// What was not understood. None for a text that bash would take.
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) errors: Vec<ParseError>,
 }
 
 /// Something that was not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ParseError {
     pub(crate) span: Span,
-    pub(crate) what: String,
+    pub(crate) message: String,
 }
 
 /// Reads a text that stands at `origin`. Texts longer than [`TEXT_MAX`] are not read.
 pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
-    let whole = || origin.place(0, text.len());
-    if text.len() > TEXT_MAX {
-        let what = format!("the text is longer than {} KiB, the most that is read", TEXT_MAX >> 10);
-        parsed.faults.push(Fault { span: whole(), what });
+    let text_span = || origin.span(0, text.len());
+    if text.len() > MAX_SCRIPT_BYTES {
+        let what = format!(
+            "the text is longer than {} KiB, the most that is read",
+            MAX_SCRIPT_BYTES >> 10
+        );
+        parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
-    if text.matches("((").count() + text.matches("$[").count() > ARITHMETIC_MAX {
-        let what = format!("more than {ARITHMETIC_MAX} arithmetic expressions in one text");
-        parsed.faults.push(Fault { span: whole(), what });
+    if text.matches("((").count() + text.matches("$[").count() > MAX_ARITHMETIC_EXPRESSIONS {
+        let what =
+            format!("more than {MAX_ARITHMETIC_EXPRESSIONS} arithmetic expressions in one text");
+        parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
     if is_too_deep(text) {
-        let what = format!("more than {OPEN_MAX} brackets are open at once");
-        parsed.faults.push(Fault { span: whole(), what });
+        let what = format!("more than {MAX_OPEN_BRACKETS} brackets are open at once");
+        parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
-    if text.matches(['|', '&']).count() > LINKS_MAX {
-        let what = format!("more than {LINKS_MAX} of `|` and `&` in one text");
-        parsed.faults.push(Fault { span: whole(), what });
+    if text.matches(['|', '&']).count() > MAX_CONTROL_OPERATORS {
+        let what = format!("more than {MAX_CONTROL_OPERATORS} of `|` and `&` in one text");
+        parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
-    if prefixes(text) > PREFIXES_MAX {
-        let what = format!("more than {PREFIXES_MAX} of `time` and `!` in a row");
-        parsed.faults.push(Fault { span: whole(), what });
+    if longest_prefix_run(text) > MAX_PREFIX_WORDS {
+        let what = format!("more than {MAX_PREFIX_WORDS} of `time` and `!` in a row");
+        parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
     let result = Parser::new(text).parse();
-    let mut reader = Reader { text, origin, faults: vec![] };
+    let mut reader = AstConverter { text, origin, errors: vec![] };
     if result.status != ParseStatus::Clean {
-        let named = result
-            .diagnostics
-            .iter()
-            .map(|found| Fault { span: reader.span(found.span), what: found.message.clone() });
-        reader.faults = named.take(FAULTS_MAX).collect();
-        if reader.faults.is_empty() {
+        let named = result.diagnostics.iter().map(|found| ParseError {
+            span: reader.span(found.span),
+            message: found.message.clone(),
+        });
+        reader.errors = named.take(MAX_REPORTED_ERRORS).collect();
+        if reader.errors.is_empty() {
             let what = result
                 .terminal_error
                 .as_ref()
                 .map_or_else(|| "it does not parse".to_owned(), ToString::to_string);
-            reader.faults.push(Fault { span: whole(), what });
+            reader.errors.push(ParseError { span: text_span(), message: what });
         }
     }
-    parsed.statements = reader.sequence(&result.file.body);
-    parsed.faults = reader.faults;
+    parsed.statements = reader.statements(&result.file.body);
+    parsed.errors = reader.errors;
     parsed
 }
 
@@ -111,7 +115,7 @@ fn is_too_deep(text: &str) -> bool {
             _ => continue,
         };
         open[kind] = (open[kind] + change).max(0);
-        if open[kind] > OPEN_MAX {
+        if open[kind] > MAX_OPEN_BRACKETS {
             return true;
         }
     }
@@ -120,7 +124,7 @@ fn is_too_deep(text: &str) -> bool {
 
 /// Returns the longest row of words that stand before a command and change only how it is waited
 /// for.
-fn prefixes(text: &str) -> usize {
+fn longest_prefix_run(text: &str) -> usize {
     let (mut longest, mut row) = (0, 0);
     for word in text.split([' ', '\t', '\n', '\\', ';']).filter(|word| !word.is_empty()) {
         let is_prefix = matches!(word, "time" | "!" | "-p" | "--" | "coproc");
@@ -131,21 +135,21 @@ fn prefixes(text: &str) -> usize {
 }
 
 /// Faults of one text that are told at most.
-const FAULTS_MAX: usize = 3;
+const MAX_REPORTED_ERRORS: usize = 3;
 
 /// Turns what the parser returned into our own shapes.
-struct Reader<'t> {
+struct AstConverter<'t> {
     text: &'t str,
     origin: Origin,
-    faults: Vec<Fault>,
+    errors: Vec<ParseError>,
 }
 
-impl Reader<'_> {
+impl AstConverter<'_> {
     fn span(&self, span: shuck_ast::Span) -> Span {
-        self.origin.place(span.start.offset(), span.end.offset())
+        self.origin.span(span.start.offset(), span.end.offset())
     }
 
-    fn fault(&mut self, span: Span, what: &str) {
-        self.faults.push(Fault { span, what: what.to_owned() });
+    fn report_error(&mut self, span: Span, what: &str) {
+        self.errors.push(ParseError { span, message: what.to_owned() });
     }
 }

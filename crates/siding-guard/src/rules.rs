@@ -21,9 +21,9 @@ mod operands;
 mod sql;
 
 pub use error::{RuleError, RuleWarning};
-pub use examples::{Failed, Tried};
+pub use examples::{ExampleResults, FailedExample};
 pub use file::{Examples, Rule};
-pub use layers::{Layer, Rules, Source};
+pub use layers::{Layer, RuleSource, Rules};
 
-pub(crate) use matcher::{Matcher, concerns};
-pub(crate) use operands::Looked;
+pub(crate) use matcher::{Matcher, can_match};
+pub(crate) use operands::MatchInput;

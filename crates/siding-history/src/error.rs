@@ -60,7 +60,7 @@ pub enum HistoryError {
 
 impl HistoryError {
     /// Returns what an error of the database means for the file.
-    pub(crate) fn of(path: &Path, error: &rusqlite::Error) -> Self {
+    pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let (path, why) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },

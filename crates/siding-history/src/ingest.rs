@@ -15,15 +15,15 @@ use crate::database::History;
 use crate::error::HistoryError;
 
 /// Runs that are remembered of one command in one directory. A median of more is no better.
-pub const RUNS_MAX: u32 = 50;
+pub const MAX_RUNS_PER_COMMAND: u32 = 50;
 /// Commands that are remembered; beyond, those that have not run for the longest time go.
-pub const COMMANDS_MAX: u32 = 2_000;
+pub const MAX_COMMANDS: u32 = 2_000;
 /// How long a command is remembered that runs no more.
-pub const COMMAND_AGE_MAX: Duration = Duration::from_secs(180 * 24 * 60 * 60);
+pub const MAX_COMMAND_AGE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 
 /// Ingested tasks that are gone are forgotten when there are this many, so that looking alone
 /// writes nothing.
-const GONE_MIN: usize = 256;
+const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
     /// Takes in the ended tasks that are not in it yet, at most `most` of them, the newest.
@@ -35,31 +35,31 @@ impl History {
     /// # Errors
     ///
     /// [`HistoryError`]; then nothing was taken in.
-    pub fn ingest(&mut self, root: &StateDir, most: usize) -> Result<usize, HistoryError> {
+    pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
-        let ingested = self.ingested()?;
+        let ingested = self.ingested_tasks()?;
         let mut new: Vec<TaskId> = tasks.difference(&ingested).copied().collect();
         if !new.is_empty() {
             let live: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
             new.retain(|id| !live.contains(id));
         }
-        let new = listing::most_recent(root, new, most);
-        let mut gone: Vec<TaskId> = ingested.difference(&tasks).copied().collect();
-        if gone.len() < GONE_MIN {
-            gone.clear();
+        let new = listing::most_recent(root, new, limit);
+        let mut removed: Vec<TaskId> = ingested.difference(&tasks).copied().collect();
+        if removed.len() < FORGET_BATCH_TASKS {
+            removed.clear();
         }
-        if new.is_empty() && gone.is_empty() {
+        if new.is_empty() && removed.is_empty() {
             return Ok(0);
         }
         let read = |id: &TaskId| Run::from_state(&root.task_dir(*id).ok()?.read().ok()?.state);
         let runs: Vec<Run> =
             new.iter().filter_map(|id| read(id).filter(|run| run.task_id == *id)).collect();
-        self.remember(&runs, &gone)?;
+        self.record_runs(&runs, &removed)?;
         Ok(runs.len())
     }
 
-    fn ingested(&self) -> Result<HashSet<TaskId>, HistoryError> {
-        let failed = Self::failed(&self.path);
+    fn ingested_tasks(&self) -> Result<HashSet<TaskId>, HistoryError> {
+        let failed = Self::error_mapper(&self.path);
         let mut statement = self.database.prepare("SELECT task FROM ingested").map_err(&failed)?;
         let mut rows = statement.query(()).map_err(&failed)?;
         let mut ids = HashSet::new();
@@ -71,22 +71,26 @@ impl History {
     }
 
     /// Writes runs, forgets tasks that are gone, and keeps to the bounds.
-    pub(crate) fn remember(&mut self, runs: &[Run], gone: &[TaskId]) -> Result<(), HistoryError> {
-        let failed = Self::failed(&self.path);
+    pub(crate) fn record_runs(
+        &mut self,
+        runs: &[Run],
+        removed: &[TaskId],
+    ) -> Result<(), HistoryError> {
+        let failed = Self::error_mapper(&self.path);
         let transaction = self
             .database
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(&failed)?;
-        write(&transaction, runs)
-            .and_then(|commands| bound(&transaction, &commands, clock::unix_now()))
-            .and_then(|()| forget(&transaction, gone))
+        insert_runs(&transaction, runs)
+            .and_then(|commands| enforce_limits(&transaction, &commands, clock::unix_now()))
+            .and_then(|()| forget_tasks(&transaction, removed))
             .and_then(|()| transaction.commit())
             .map_err(&failed)
     }
 }
 
 /// Writes runs, and returns the commands they are of.
-fn write(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
+fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
     let mut command = database.prepare(
         "INSERT INTO commands (command, cwd, last_ended) VALUES (?1, ?2, ?3)
          ON CONFLICT DO UPDATE SET last_ended = max(last_ended, excluded.last_ended)
@@ -114,20 +118,24 @@ fn write(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>>
 }
 
 /// Removes the oldest runs of these commands, and the commands that have not run for long.
-fn bound(database: &Connection, commands: &BTreeSet<i64>, now: UnixMs) -> rusqlite::Result<()> {
+fn enforce_limits(
+    database: &Connection,
+    commands: &BTreeSet<i64>,
+    now: UnixMs,
+) -> rusqlite::Result<()> {
     let mut runs = database.prepare(
         "DELETE FROM runs WHERE task IN
          (SELECT task FROM runs WHERE command = ?1 ORDER BY ended DESC, task LIMIT -1 OFFSET ?2)",
     )?;
     for id in commands {
-        runs.execute(params![id, RUNS_MAX])?;
+        runs.execute(params![id, MAX_RUNS_PER_COMMAND])?;
     }
-    let age = i64::try_from(COMMAND_AGE_MAX.as_millis()).unwrap_or(i64::MAX);
+    let age = i64::try_from(MAX_COMMAND_AGE.as_millis()).unwrap_or(i64::MAX);
     database.execute("DELETE FROM commands WHERE last_ended < ?1", [now.0.saturating_sub(age)])?;
     let oldest: Option<i64> = database
         .query_row(
             "SELECT last_ended FROM commands ORDER BY last_ended DESC LIMIT 1 OFFSET ?1",
-            [COMMANDS_MAX],
+            [MAX_COMMANDS],
             |row| row.get(0),
         )
         .optional()?;
@@ -137,9 +145,9 @@ fn bound(database: &Connection, commands: &BTreeSet<i64>, now: UnixMs) -> rusqli
     Ok(())
 }
 
-fn forget(database: &Connection, gone: &[TaskId]) -> rusqlite::Result<()> {
+fn forget_tasks(database: &Connection, removed: &[TaskId]) -> rusqlite::Result<()> {
     let mut delete = database.prepare("DELETE FROM ingested WHERE task = ?1")?;
-    for id in gone {
+    for id in removed {
         delete.execute([id.to_string()])?;
     }
     Ok(())

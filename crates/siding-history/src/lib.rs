@@ -7,16 +7,16 @@
 
 #![forbid(unsafe_code)]
 
-mod ask;
 mod database;
 mod error;
 mod ingest;
+mod query;
 mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use ask::Filter;
-pub use database::{Done, FILE, History, in_passing, with};
+pub use database::{DATABASE_FILE_NAME, History, HistoryOutcome, query_best_effort, with_history};
 pub use error::HistoryError;
-pub use ingest::{COMMAND_AGE_MAX, COMMANDS_MAX, RUNS_MAX};
+pub use ingest::{MAX_COMMAND_AGE, MAX_COMMANDS, MAX_RUNS_PER_COMMAND};
+pub use query::Filter;
 pub use schema::FORMAT;

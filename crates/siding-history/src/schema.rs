@@ -9,7 +9,7 @@ pub const FORMAT: i64 = 1;
 /// `commands`: a normalised text in a directory. `runs`: what is remembered of each run; `outcome`
 /// as in `--json`, `ran_ms` and `peak_memory` may be null. `ingested`: tasks whose journal was
 /// read and is still there, so that it is not read again.
-const TABLES: &str = "
+const CREATE_TABLES_SQL: &str = "
 CREATE TABLE commands (
     id INTEGER PRIMARY KEY,
     command TEXT NOT NULL,
@@ -32,44 +32,44 @@ CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FileFormat {
     /// Of this format, or of none and now of this one.
-    Ours,
+    Current,
     /// Of a newer format.
     Newer(i64),
     /// Somebody else's database.
-    Foreign,
+    Unrecognized,
 }
 
 /// Makes the tables in an empty database, and says what a database is that is not empty.
-pub(crate) fn prepare(database: &mut Connection) -> rusqlite::Result<Found> {
-    match version(database)? {
-        FORMAT => return Ok(Found::Ours),
+pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<FileFormat> {
+    match format_version(database)? {
+        FORMAT => return Ok(FileFormat::Current),
         0 => {}
-        found @ 1.. => return Ok(Found::Newer(found)),
-        ..0 => return Ok(Found::Foreign),
+        found @ 1.. => return Ok(FileFormat::Newer(found)),
+        ..0 => return Ok(FileFormat::Unrecognized),
     }
-    if tables(database)? > 0 {
+    if count_tables(database)? > 0 {
         // Somebody else may just have made them.
-        let is_ours = version(database)? == FORMAT;
-        return Ok(if is_ours { Found::Ours } else { Found::Foreign });
+        let is_ours = format_version(database)? == FORMAT;
+        return Ok(if is_ours { FileFormat::Current } else { FileFormat::Unrecognized });
     }
     // Readers never wait for a writer, nor a writer for them. Stays set in the file.
     database.query_row("PRAGMA journal_mode = WAL", (), |_| Ok(()))?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if tables(&transaction)? > 0 {
-        return Ok(Found::Ours);
+    if count_tables(&transaction)? > 0 {
+        return Ok(FileFormat::Current);
     }
-    transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(CREATE_TABLES_SQL)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()?;
-    Ok(Found::Ours)
+    Ok(FileFormat::Current)
 }
 
-fn tables(database: &Connection) -> rusqlite::Result<i64> {
+fn count_tables(database: &Connection) -> rusqlite::Result<i64> {
     database.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
 }
 
-fn version(database: &Connection) -> rusqlite::Result<i64> {
+fn format_version(database: &Connection) -> rusqlite::Result<i64> {
     database.query_row("PRAGMA user_version", (), |row| row.get(0))
 }

@@ -18,41 +18,43 @@ use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::*;
 
-const GONE: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
-const ALL: usize = usize::MAX;
+const EXITED_PROCESS: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
+const NO_LIMIT: usize = usize::MAX;
 
-struct Place {
+struct TestState {
     _temporary: tempfile::TempDir,
     root: StateDir,
 }
 
-impl Place {
+impl TestState {
     fn new() -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let root = StateDir::open(&temporary.path().join("state")).unwrap();
         Self { _temporary: temporary, root }
     }
 
-    fn file(&self) -> PathBuf {
-        self.root.path().join(FILE)
+    fn database_path(&self) -> PathBuf {
+        self.root.path().join(DATABASE_FILE_NAME)
     }
 
     /// Records a task with these events, each with its moment. The last one ends it, unless it is
     /// to stay alive.
-    fn task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
+    fn add_task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).unwrap();
         let accepted = AcceptedTask {
             format: BASE_FORMAT,
             boot: BootId("an earlier one".to_owned()),
             at: MonotonicMs(0),
             wall: clock::unix_now(),
-            shim: GONE,
+            shim: EXITED_PROCESS,
             cgroup: None,
             adopted: None,
-            spec: spec(id, command),
+            spec: task_spec(id, command),
         };
-        let spawned =
-            Record::Event { at: MonotonicMs(0), event: TaskEvent::Spawned { leader: GONE.into() } };
+        let spawned = Record::Event {
+            at: MonotonicMs(0),
+            event: TaskEvent::Spawned { leader: EXITED_PROCESS.into() },
+        };
         let mut records = vec![Record::Accepted(Box::new(accepted)), spawned];
         let events = events.iter().cloned();
         records.extend(events.map(|(at, event)| Record::Event { at: MonotonicMs(at), event }));
@@ -61,30 +63,30 @@ impl Place {
         id
     }
 
-    fn exited(&self, command: &str, ms: u64, code: u8) -> TaskId {
-        self.task(command, &[(ms, leader_ended(code, TreeLiveness::Empty))])
+    fn add_exited_task(&self, command: &str, ms: u64, code: u8) -> TaskId {
+        self.add_task(command, &[(ms, leader_ended(code, TreeLiveness::Empty))])
     }
 
-    fn with<T>(&self, work: impl Fn(&mut History) -> Result<T, HistoryError>) -> T {
-        let done = with(&self.root, work).unwrap();
-        assert!(done.set_aside.is_none(), "{:?}", done.set_aside);
+    fn with_history<T>(&self, work: impl Fn(&mut History) -> Result<T, HistoryError>) -> T {
+        let done = with_history(&self.root, work).unwrap();
+        assert!(done.quarantined.is_none(), "{:?}", done.quarantined);
         done.value
     }
 
     fn ingest(&self) -> usize {
-        self.with(|history| history.ingest(&self.root, ALL))
+        self.with_history(|history| history.ingest(&self.root, NO_LIMIT))
     }
 
     fn median(&self, command: &str) -> Option<Quantile> {
-        let found = self.with(|history| history.expectation(command, "/w"));
+        let found = self.with_history(|history| history.expectation(command, "/w"));
         found.map(|found| found.median)
     }
 
     fn runs(&self) -> Vec<Run> {
-        self.with(|history| history.runs(&Filter::default(), ALL))
+        self.with_history(|history| history.runs(&Filter::default(), NO_LIMIT))
     }
 
-    fn set_aside(&self) -> Vec<String> {
+    fn quarantined_files(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.root.path().join("aside")).unwrap();
         names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
@@ -95,7 +97,7 @@ fn leader_ended(code: u8, tree: TreeLiveness) -> TaskEvent {
     TaskEvent::LeaderEnded { end, tree, final_cwd: None, pipeline: None }
 }
 
-fn spec(task_id: TaskId, text: &str) -> TaskSpec {
+fn task_spec(task_id: TaskId, text: &str) -> TaskSpec {
     TaskSpec {
         task_id,
         session_id: "cli".parse().unwrap(),
@@ -127,40 +129,40 @@ fn spec(task_id: TaskId, text: &str) -> TaskSpec {
 }
 
 #[test]
-fn each_ended_task_is_taken_in_once() {
-    let place = Place::new();
+fn each_ended_task_is_ingested_once() {
+    let state = TestState::new();
     for (ms, text) in [(10, "make  test"), (20, " make test"), (900, "make\ttest")] {
-        place.exited(text, ms, 0);
+        state.add_exited_task(text, ms, 0);
     }
-    place.task("make test", &[]);
-    assert_eq!(place.ingest(), 3, "what runs is not taken in");
-    assert_eq!(place.median("make test"), Some(Quantile::Exact(20)));
-    assert_eq!(place.median("make"), None, "another command");
-    assert_eq!(place.ingest(), 0);
-    assert_eq!(place.runs().len(), 3);
-    place.exited("make test", 30, 1);
-    assert_eq!(place.ingest(), 1);
-    assert_eq!(place.runs().len(), 4);
+    state.add_task("make test", &[]);
+    assert_eq!(state.ingest(), 3, "what runs is not taken in");
+    assert_eq!(state.median("make test"), Some(Quantile::Exact(20)));
+    assert_eq!(state.median("make"), None, "another command");
+    assert_eq!(state.ingest(), 0);
+    assert_eq!(state.runs().len(), 3);
+    state.add_exited_task("make test", 30, 1);
+    assert_eq!(state.ingest(), 1);
+    assert_eq!(state.runs().len(), 4);
 }
 
 #[test]
-fn many_at_once_take_each_task_in_once() {
-    let place = Place::new();
+fn concurrent_ingestion_records_each_task_once() {
+    let state = TestState::new();
     for ms in 0..40 {
-        place.exited("make", ms, 0);
+        state.add_exited_task("make", ms, 0);
     }
-    let root = &place.root;
-    let taken = || with(root, |history| history.ingest(root, ALL)).unwrap().value;
+    let root = &state.root;
+    let taken = || with_history(root, |history| history.ingest(root, NO_LIMIT)).unwrap().value;
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..6).map(|_| scope.spawn(taken)).collect();
         assert!(all.into_iter().map(|one| one.join().unwrap()).max() <= Some(40));
     });
-    assert_eq!(place.runs().len(), 40);
+    assert_eq!(state.runs().len(), 40);
 }
 
 #[test]
-fn only_an_exit_of_its_own_is_a_whole_length() {
-    let place = Place::new();
+fn only_an_exit_gives_a_complete_duration() {
+    let state = TestState::new();
     let stop = TaskEvent::StopAsked { by: "user".to_owned(), grace_ms: None, signal: None };
     let killed = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
     let end = TaskEvent::LeaderEnded {
@@ -178,11 +180,11 @@ fn only_an_exit_of_its_own_is_a_whole_length() {
         ("lingers", vec![(40, lingering), (1_000, over), (1_000, TaskEvent::TreeEmpty)]),
         ("lost", vec![(40, vanished)]),
     ] {
-        place.task(command, &events);
+        state.add_task(command, &events);
     }
-    place.ingest();
+    state.ingest();
     let length = |command: &str| {
-        let runs = place.runs();
+        let runs = state.runs();
         let run = runs.iter().find(|run| run.command == command).unwrap();
         (run.ran_ms, run.length(), run.outcome.clone())
     };
@@ -200,27 +202,31 @@ fn only_an_exit_of_its_own_is_a_whole_length() {
 
 /// What retention removes stays remembered, and is not remembered twice.
 #[test]
-fn a_removed_task_stays_remembered() {
-    let place = Place::new();
-    let ids: Vec<_> = (0..300).map(|ms| place.exited("make", ms, 0)).collect();
-    assert_eq!(place.ingest(), 300);
-    assert_eq!(place.runs().len(), usize::try_from(RUNS_MAX).unwrap(), "the newest of one command");
+fn runs_of_removed_tasks_are_kept() {
+    let state = TestState::new();
+    let ids: Vec<_> = (0..300).map(|ms| state.add_exited_task("make", ms, 0)).collect();
+    assert_eq!(state.ingest(), 300);
+    assert_eq!(
+        state.runs().len(),
+        usize::try_from(MAX_RUNS_PER_COMMAND).unwrap(),
+        "the newest of one command"
+    );
     for id in &ids {
-        let locked = place.root.task_dir(*id).unwrap().try_lock().unwrap().unwrap();
-        place.root.remove_task(&locked).unwrap();
+        let locked = state.root.task_dir(*id).unwrap().try_lock().unwrap().unwrap();
+        state.root.remove_task(&locked).unwrap();
     }
-    assert_eq!(place.ingest(), 0);
-    assert!(place.median("make").is_some());
-    let left: i64 = Connection::open(place.file())
+    assert_eq!(state.ingest(), 0);
+    assert!(state.median("make").is_some());
+    let left: i64 = Connection::open(state.database_path())
         .unwrap()
         .query_row("SELECT count(*) FROM ingested", (), |row| row.get(0))
         .unwrap();
     assert_eq!(left, 0, "tasks that are gone need not be known");
 }
 
-fn run(place: &Place, command: String, ended: UnixMs) -> Run {
+fn make_run(state: &TestState, command: String, ended: UnixMs) -> Run {
     Run {
-        task_id: place.root.new_id(TaskKind::LocalBash).unwrap(),
+        task_id: state.root.new_id(TaskKind::LocalBash).unwrap(),
         command,
         cwd: "/w".to_owned(),
         ended,
@@ -231,44 +237,44 @@ fn run(place: &Place, command: String, ended: UnixMs) -> Run {
 }
 
 #[test]
-fn commands_that_run_no_more_are_forgotten() {
-    let place = Place::new();
+fn old_and_surplus_commands_are_forgotten() {
+    let state = TestState::new();
     let now = clock::unix_now();
-    let many = i64::from(COMMANDS_MAX) + 10;
+    let many = i64::from(MAX_COMMANDS) + 10;
     let runs: Vec<_> =
-        (0..many).map(|age| run(&place, format!("c{age}"), now.plus_ms(-age))).collect();
-    place.with(|history| history.remember(&runs, &[]));
-    let kept = place.runs();
-    assert_eq!(kept.len(), usize::try_from(COMMANDS_MAX).unwrap());
+        (0..many).map(|age| make_run(&state, format!("c{age}"), now.plus_ms(-age))).collect();
+    state.with_history(|history| history.record_runs(&runs, &[]));
+    let kept = state.runs();
+    assert_eq!(kept.len(), usize::try_from(MAX_COMMANDS).unwrap());
     assert_eq!((kept[0].command.as_str(), kept[0].peak_memory), ("c0", Some(7)));
     assert!(!kept.iter().any(|run| run.command == format!("c{}", many - 1)), "the oldest went");
     let day = 24 * 60 * 60 * 1000;
-    let old = [run(&place, "old".to_owned(), now.plus_ms(-181 * day))];
-    place.with(|history| history.remember(&old, &[]));
-    assert!(!place.runs().iter().any(|run| run.command == "old"));
+    let old = [make_run(&state, "old".to_owned(), now.plus_ms(-181 * day))];
+    state.with_history(|history| history.record_runs(&old, &[]));
+    assert!(!state.runs().iter().any(|run| run.command == "old"));
 }
 
 #[test]
-fn the_newest_come_first_when_not_all_are_wanted() {
-    let place = Place::new();
+fn ingestion_stops_at_its_limit_and_resumes() {
+    let state = TestState::new();
     for ms in 0..5 {
-        place.exited("make", ms, 0);
+        state.add_exited_task("make", ms, 0);
     }
-    assert_eq!(place.with(|history| history.ingest(&place.root, 2)), 2);
-    assert_eq!(place.with(|history| history.ingest(&place.root, 2)), 2);
-    assert_eq!(place.with(|history| history.ingest(&place.root, 2)), 1);
+    assert_eq!(state.with_history(|history| history.ingest(&state.root, 2)), 2);
+    assert_eq!(state.with_history(|history| history.ingest(&state.root, 2)), 2);
+    assert_eq!(state.with_history(|history| history.ingest(&state.root, 2)), 1);
 }
 
 #[test]
-fn a_filter_takes_whole_words() {
-    let place = Place::new();
+fn a_filter_matches_whole_words() {
+    let state = TestState::new();
     for text in ["make", "make test", "maker", "make\ntest"] {
-        place.exited(text, 1, 0);
+        state.add_exited_task(text, 1, 0);
     }
-    place.ingest();
+    state.ingest();
     let found = |filter: Filter| {
-        let mut found: Vec<_> = place
-            .with(|history| history.runs(&filter, ALL))
+        let mut found: Vec<_> = state
+            .with_history(|history| history.runs(&filter, NO_LIMIT))
             .into_iter()
             .map(|run| run.command)
             .collect();
@@ -279,18 +285,18 @@ fn a_filter_takes_whole_words() {
     assert_eq!(found(Filter::new(Some("make test"), Some("/w/"))), ["make test"]);
     assert_eq!(found(Filter::new(None, Some("/elsewhere"))), [""; 0]);
     assert_eq!(found(Filter::new(Some("m%"), None)), [""; 0]);
-    let summaries = place.with(|history| history.summaries(&Filter::default()));
+    let summaries = state.with_history(|history| history.summaries(&Filter::default()));
     assert_eq!(summaries.len(), 4);
 }
 
 #[test]
-fn nobody_else_can_read_it() {
-    let place = Place::new();
-    place.exited("make", 1, 0);
-    let modes = place.with(|history| {
-        history.ingest(&place.root, ALL)?;
+fn the_database_is_readable_by_its_owner_only() {
+    let state = TestState::new();
+    state.add_exited_task("make", 1, 0);
+    let modes = state.with_history(|history| {
+        history.ingest(&state.root, NO_LIMIT)?;
         let mode = |beside: &str| {
-            let path = format!("{}{beside}", place.file().display());
+            let path = format!("{}{beside}", state.database_path().display());
             std::fs::metadata(path).unwrap().permissions().mode() & 0o777
         };
         Ok([mode(""), mode("-wal"), mode("-shm")])
@@ -300,112 +306,118 @@ fn nobody_else_can_read_it() {
 
 /// A file that is not ours is moved away, not overwritten, and a new one takes its place.
 #[test]
-fn a_damaged_file_is_set_aside() {
-    type Damage = fn(&Place);
+fn a_damaged_file_is_quarantined_and_rebuilt() {
+    type Damage = fn(&TestState);
     let damages: [(&str, Damage); 5] = [
-        ("not a database", |place| std::fs::write(place.file(), "no database\n").unwrap()),
-        ("zeros", |place| std::fs::write(place.file(), vec![0; 8192]).unwrap()),
-        ("cut", |place| {
-            let bytes = std::fs::read(place.file()).unwrap();
-            std::fs::write(place.file(), &bytes[..bytes.len() / 2]).unwrap();
+        ("not a database", |state| std::fs::write(state.database_path(), "no database\n").unwrap()),
+        ("zeros", |state| std::fs::write(state.database_path(), vec![0; 8192]).unwrap()),
+        ("cut", |state| {
+            let bytes = std::fs::read(state.database_path()).unwrap();
+            std::fs::write(state.database_path(), &bytes[..bytes.len() / 2]).unwrap();
         }),
-        ("other tables", |place| {
-            std::fs::remove_file(place.file()).unwrap();
-            let other = Connection::open(place.file()).unwrap();
+        ("other tables", |state| {
+            std::fs::remove_file(state.database_path()).unwrap();
+            let other = Connection::open(state.database_path()).unwrap();
             other.execute_batch("CREATE TABLE mine (a)").unwrap();
         }),
-        ("a table is missing", |place| {
-            let own = Connection::open(place.file()).unwrap();
+        ("a table is missing", |state| {
+            let own = Connection::open(state.database_path()).unwrap();
             own.execute_batch("DROP TABLE ingested").unwrap();
         }),
     ];
     for (what, damage) in damages {
-        let place = Place::new();
+        let state = TestState::new();
         for ms in 0..3 {
-            place.exited("make", ms, 0);
+            state.add_exited_task("make", ms, 0);
         }
-        place.ingest();
-        damage(&place);
-        let before = std::fs::read(place.file()).unwrap();
-        let done = with(&place.root, |history| history.ingest(&place.root, ALL)).unwrap();
+        state.ingest();
+        damage(&state);
+        let before = std::fs::read(state.database_path()).unwrap();
+        let done =
+            with_history(&state.root, |history| history.ingest(&state.root, NO_LIMIT)).unwrap();
         assert_eq!(done.value, 3, "{what}: all is in the journals");
-        let (path, why) = done.set_aside.unwrap_or_else(|| panic!("{what}: nothing was said"));
+        let (path, why) = done.quarantined.unwrap_or_else(|| panic!("{what}: nothing was said"));
         assert!(matches!(why, HistoryError::Damaged { .. }), "{what}: {why}");
         assert!(std::fs::read(path).unwrap() == before, "{what}: it was changed");
-        assert!(place.median("make").is_some(), "{what}");
+        assert!(state.median("make").is_some(), "{what}");
     }
 }
 
 #[test]
-fn a_newer_file_is_left_alone() {
-    let place = Place::new();
-    place.ingest();
-    let newer = Connection::open(place.file()).unwrap();
-    newer.pragma_update(None, "user_version", FORMAT_AFTER).unwrap();
+fn a_newer_format_is_refused_and_left_unchanged() {
+    let state = TestState::new();
+    state.ingest();
+    let newer = Connection::open(state.database_path()).unwrap();
+    newer.pragma_update(None, "user_version", NEWER_FORMAT).unwrap();
     drop(newer);
-    let before = std::fs::read(place.file()).unwrap();
-    let error = with(&place.root, |history| history.ingest(&place.root, ALL)).unwrap_err();
-    assert!(matches!(error, HistoryError::TooNew { found: FORMAT_AFTER, .. }), "{error}");
+    let before = std::fs::read(state.database_path()).unwrap();
+    let error =
+        with_history(&state.root, |history| history.ingest(&state.root, NO_LIMIT)).unwrap_err();
+    assert!(matches!(error, HistoryError::TooNew { found: NEWER_FORMAT, .. }), "{error}");
     assert!(error.to_string().contains("upgrade siding"), "{error}");
-    assert!(std::fs::read(place.file()).unwrap() == before, "it was changed");
-    assert_eq!(place.set_aside(), [""; 0]);
+    assert!(std::fs::read(state.database_path()).unwrap() == before, "it was changed");
+    assert_eq!(state.quarantined_files(), [""; 0]);
 }
 
-const FORMAT_AFTER: i64 = super::FORMAT + 1;
+const NEWER_FORMAT: i64 = super::FORMAT + 1;
 
 #[test]
-fn what_cannot_be_opened_is_said_and_left() {
-    let place = Place::new();
-    std::fs::create_dir(place.file()).unwrap();
-    let error = with(&place.root, |history| history.ingest(&place.root, ALL)).unwrap_err();
+fn an_unusable_file_is_reported() {
+    let state = TestState::new();
+    std::fs::create_dir(state.database_path()).unwrap();
+    let error =
+        with_history(&state.root, |history| history.ingest(&state.root, NO_LIMIT)).unwrap_err();
     assert!(matches!(error, HistoryError::Unusable { .. }), "{error:?}");
     assert!(error.to_string().contains("history.db"), "{error}");
     let mut memory = History::in_memory().unwrap();
-    place.exited("make", 1, 0);
-    assert_eq!(memory.ingest(&place.root, ALL).unwrap(), 1);
+    state.add_exited_task("make", 1, 0);
+    assert_eq!(memory.ingest(&state.root, NO_LIMIT).unwrap(), 1);
 }
 
 /// A row that only a newer siding understands hides no other.
 #[test]
-fn a_row_that_says_nothing_is_passed_over() {
-    let place = Place::new();
-    let ids: Vec<_> = (0..2).map(|ms| place.exited("make", ms, 0)).collect();
-    place.ingest();
-    let other = Connection::open(place.file()).unwrap();
+fn an_unreadable_row_is_skipped() {
+    let state = TestState::new();
+    let ids: Vec<_> = (0..2).map(|ms| state.add_exited_task("make", ms, 0)).collect();
+    state.ingest();
+    let other = Connection::open(state.database_path()).unwrap();
     let outcome = r#"{"kind":"dreamt"}"#;
     let sql = "UPDATE runs SET outcome = ?1 WHERE task = ?2";
     other.execute(sql, [outcome, &ids[0].to_string()]).unwrap();
     drop(other);
-    assert_eq!(place.runs().len(), 1);
+    assert_eq!(state.runs().len(), 1);
 }
 
 #[test]
-fn the_end_on_the_wall_is_when_it_was_closed() {
-    let place = Place::new();
-    let id = place.root.new_id(TaskKind::LocalBash).unwrap();
+fn a_run_ends_at_the_time_of_its_closing_record() {
+    let state = TestState::new();
+    let id = state.root.new_id(TaskKind::LocalBash).unwrap();
     let accepted = AcceptedTask {
         format: BASE_FORMAT,
         boot: BootId("an earlier one".to_owned()),
         at: MonotonicMs(0),
         wall: UnixMs(clock::unix_now().0 - 5_000),
-        shim: GONE,
+        shim: EXITED_PROCESS,
         cgroup: None,
         adopted: None,
-        spec: spec(id, "make"),
+        spec: task_spec(id, "make"),
     };
     let closed =
         CloseSummary { wall: UnixMs(clock::unix_now().0 - 1_000), ..CloseSummary::default() };
     let wall = closed.wall;
-    let dir = place.root.create_task(id).unwrap();
+    let dir = state.root.create_task(id).unwrap();
     JournalFile::create(&dir)
         .unwrap()
         .append(&[
             Record::Accepted(Box::new(accepted)),
-            Record::Event { at: MonotonicMs(0), event: TaskEvent::Spawned { leader: GONE.into() } },
+            Record::Event {
+                at: MonotonicMs(0),
+                event: TaskEvent::Spawned { leader: EXITED_PROCESS.into() },
+            },
             Record::Event { at: MonotonicMs(9), event: leader_ended(0, TreeLiveness::Empty) },
             Record::Closed(Box::new(closed)),
         ])
         .unwrap();
-    place.ingest();
-    assert_eq!(place.runs()[0].ended, wall);
+    state.ingest();
+    assert_eq!(state.runs()[0].ended, wall);
 }

@@ -10,10 +10,10 @@ use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 
 /// Time for a connection, TLS included. A server that is there takes a second at most.
-pub const CONNECT: Duration = Duration::from_secs(30);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is spoken over TLS, the better first.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Why nobody can be asked.
 #[derive(Debug, thiserror::Error)]
@@ -37,18 +37,18 @@ pub enum ClientError {
 /// # Errors
 ///
 /// [`ClientError`] when the machine has no certificates.
-pub fn builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
+pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
     let mut tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(ClientError::Tls)?
-        .with_root_certificates(roots(url)?)
+        .with_root_certificates(load_root_certificates(url)?)
         .with_no_client_auth();
-    tls.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    tls.alpn_protocols = ALPN_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("siding/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::none())
         .tls_backend_preconfigured(tls);
-    if is_here(url) {
+    if is_loopback_url(url) {
         builder = builder.no_proxy();
     }
     Ok(builder)
@@ -56,14 +56,14 @@ pub fn builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
 
 /// Whether the server is on this machine.
 #[must_use]
-pub fn is_here(url: &Url) -> bool {
+pub fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Returns whom this machine trusts; nobody where there is no TLS to be spoken.
-fn roots(url: &Url) -> Result<RootCertStore, ClientError> {
+fn load_root_certificates(url: &Url) -> Result<RootCertStore, ClientError> {
     let mut roots = RootCertStore::empty();
     if url.scheme() == "https" {
         let found = rustls_native_certs::load_native_certs().certs;
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_known_by_its_names() {
-        let is = |url: &str| is_here(&Url::parse(url).expect("a URL"));
+    fn loopback_names_and_addresses_are_recognized() {
+        let is = |url: &str| is_loopback_url(&Url::parse(url).expect("a URL"));
         assert!(is("http://localhost:1/") && is("http://127.8.9.1") && is("http://[::1]:8"));
         assert!(!is("http://10.0.0.1") && !is("http://localhost.example"));
     }

@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+mod allowed_hosts;
 pub mod client;
-mod door;
-mod names;
+mod server;
 mod token;
 
-pub use door::{Body, Door, DoorError, DoorOptions, Kind, Lock, refusal};
+pub use server::{
+    AccessPolicy, HttpServer, ResponseBody, ServerError, ServerKind, ServerOptions, text_response,
+};

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use siding_core::sys;
 
-use crate::door::{DoorError, Kind};
+use crate::server::{ServerError, ServerKind};
 
 /// Least characters of one that is given.
-const LEAST: usize = 16;
+const MIN_TOKEN_CHARS: usize = 16;
 /// Before it, in the header.
-const SCHEME: &[u8] = b"Bearer ";
+const BEARER_PREFIX: &[u8] = b"Bearer ";
 
 /// The token, and the file that holds a generated one while the server runs.
 pub(crate) struct Token {
@@ -24,27 +24,27 @@ pub(crate) struct Token {
 
 impl Token {
     /// Takes the token of the environment, or makes one for the server at `port`.
-    pub(crate) fn new(kind: Kind, port: u16) -> Result<Self, DoorError> {
-        let variable = kind.variable;
+    pub(crate) fn new(kind: ServerKind, port: u16) -> Result<Self, ServerError> {
+        let variable = kind.token_variable;
         if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
             let length = text.chars().count();
-            if length < LEAST {
-                return Err(DoorError::WeakToken { variable, length, least: LEAST });
+            if length < MIN_TOKEN_CHARS {
+                return Err(ServerError::WeakToken { variable, length, least: MIN_TOKEN_CHARS });
             }
             return Ok(Self { text, variable: Some(variable), file: None });
         }
-        let random = || sys::random_u64().map_err(DoorError::io("make a token"));
+        let random = || sys::random_u64().map_err(ServerError::io_error("make a token"));
         let text = format!("{:016x}{:016x}", random()?, random()?);
-        let name = format!("{}-{port}.token", kind.name);
-        let file = directory().map(|directory| directory.join(name));
+        let name = format!("{}-{port}.token", kind.token_file_prefix);
+        let file = runtime_dir().map(|directory| directory.join(name));
         if let Some(path) = &file {
-            write(path, &text).map_err(DoorError::io("write the token"))?;
+            write_private_file(path, &text).map_err(ServerError::io_error("write the token"))?;
         }
         Ok(Self { text, variable: None, file })
     }
 
     /// Returns what a person must know: a generated token, once.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn token_line(&self) -> String {
         match (self.variable, &self.file) {
             (Some(variable), _) => format!("token: that of {variable}"),
             (None, None) => format!("token: {}", self.text),
@@ -53,38 +53,40 @@ impl Token {
     }
 
     /// Whether a header has it. Takes the same time wherever the first difference is.
-    pub(crate) fn opens(&self, header: &[u8]) -> bool {
-        let Some((scheme, given)) = header.split_at_checked(SCHEME.len()) else { return false };
+    pub(crate) fn matches_header(&self, header: &[u8]) -> bool {
+        let Some((scheme, given)) = header.split_at_checked(BEARER_PREFIX.len()) else {
+            return false;
+        };
         let wanted = self.text.as_bytes();
         let differing = given.iter().zip(wanted).fold(0, |all, (one, other)| all | (one ^ other));
-        scheme.eq_ignore_ascii_case(SCHEME) && given.len() == wanted.len() && differing == 0
+        scheme.eq_ignore_ascii_case(BEARER_PREFIX) && given.len() == wanted.len() && differing == 0
     }
 }
 
 impl Token {
     /// Removes its file.
-    pub(crate) fn remove(&self) {
+    pub(crate) fn remove_file(&self) {
         if let Some(file) = &self.file {
             // It opens nothing any more.
-            let _opens_nothing = fs::remove_file(file);
+            let _best_effort = fs::remove_file(file);
         }
     }
 }
 
 impl Drop for Token {
     fn drop(&mut self) {
-        self.remove();
+        self.remove_file();
     }
 }
 
 /// Returns siding's own directory in the user's runtime directory.
-fn directory() -> Option<PathBuf> {
+fn runtime_dir() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
     runtime.is_absolute().then(|| runtime.join("siding"))
 }
 
 /// Writes a file that only its owner can read, in a directory that only its owner can enter.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
@@ -102,11 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_token_opens() {
+    fn only_the_complete_token_is_accepted() {
         let text = "0123456789abcdef".to_owned();
         let token = Token { text, variable: None, file: None };
-        assert!(token.opens(b"Bearer 0123456789abcdef"));
-        assert!(token.opens(b"bearer 0123456789abcdef"));
+        assert!(token.matches_header(b"Bearer 0123456789abcdef"));
+        assert!(token.matches_header(b"bearer 0123456789abcdef"));
         for other in [
             "",
             "Bearer ",
@@ -116,7 +118,7 @@ mod tests {
             "Bearer 0123456789abcdeff",
             "Basic  0123456789abcdef",
         ] {
-            assert!(!token.opens(other.as_bytes()), "{other}");
+            assert!(!token.matches_header(other.as_bytes()), "{other}");
         }
     }
 }

@@ -8,7 +8,9 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use siding_http::{Body, Door, DoorOptions, Kind, Lock, refusal};
+use siding_http::{
+    AccessPolicy, HttpServer, ResponseBody, ServerKind, ServerOptions, text_response,
+};
 use siding_tools::ToolContext;
 
 use crate::handler::McpServer;
@@ -19,7 +21,8 @@ const MCP_PATH: &str = "/mcp";
 /// Names of this machine, as a URL has them.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Its token, and where that may come from.
-const TOKEN_KIND: Kind = Kind { name: "mcp", variable: "SIDING_MCP_TOKEN" };
+const TOKEN_KIND: ServerKind =
+    ServerKind { token_file_prefix: "mcp", token_variable: "SIDING_MCP_TOKEN" };
 
 /// How long a client of the old handshake may be silent before its connection is forgotten, which
 /// costs it a new handshake and no task. An agent may think for hours.
@@ -33,17 +36,17 @@ pub(crate) async fn serve(
     options: HttpOptions,
     say: impl Fn(&str),
 ) -> Result<(), McpError> {
-    let door = DoorOptions {
+    let door = ServerOptions {
         kind: TOKEN_KIND,
         address: options.address,
-        remote: options.remote,
-        hosts: options.hosts.clone(),
+        allow_remote: options.remote,
+        allowed_hosts: options.hosts.clone(),
     };
-    let door = Door::open(&door).await?;
+    let door = HttpServer::bind(&door).await?;
     let address = door.address();
     say(&format!("MCP at http://{address}{MCP_PATH}"));
-    say(&door.told());
-    let (service, lock) = (Arc::new(build_service(tool_context, &options, address)), door.lock());
+    say(&door.token_line());
+    let (service, lock) = (Arc::new(build_service(tool_context, &options, address)), door.policy());
     let answer = move |request| {
         let (service, lock) = (Arc::clone(&service), Arc::clone(&lock));
         async move { handle_request(&service, &lock, request).await }
@@ -53,13 +56,13 @@ pub(crate) async fn serve(
 
 async fn handle_request(
     service: &McpService,
-    lock: &Lock,
+    lock: &AccessPolicy,
     request: Request<Incoming>,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     if request.uri().path() != MCP_PATH {
-        return refusal(StatusCode::NOT_FOUND, "MCP is at /mcp");
+        return text_response(StatusCode::NOT_FOUND, "MCP is at /mcp");
     }
-    match lock.refuses_token(request.headers()) {
+    match lock.token_rejection(request.headers()) {
         Some(refused) => refused,
         None => service.handle(request).await,
     }

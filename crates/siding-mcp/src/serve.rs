@@ -10,7 +10,7 @@ use rmcp::transport::io::stdio_pipes;
 use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::StateDir;
-use siding_http::DoorError;
+use siding_http::ServerError;
 use siding_tools::ToolContext;
 
 use crate::delivery::{AckingTransport, PendingAcks};
@@ -56,7 +56,7 @@ pub enum McpError {
     },
     /// Nobody can be let in over HTTP.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Door(#[from] ServerError),
     /// The client said something else than MCP at first.
     #[error("the client did not begin as MCP does: {why}")]
     Handshake {

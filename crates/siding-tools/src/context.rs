@@ -163,7 +163,7 @@ impl ToolContext {
             };
             shown.iter().map(usual).collect::<Result<Vec<_>, _>>()
         };
-        let usual = siding_history::in_passing(&self.root, ask).map(|done| done.value);
+        let usual = siding_history::query_best_effort(&self.root, ask).map(|done| done.value);
         for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
             if let Some(usual) = usual {
                 view.set_expectation(&usual);

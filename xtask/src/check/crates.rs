@@ -6,73 +6,89 @@
 use anyhow::{Context, Result, bail};
 
 use crate::metadata::{Member, Metadata};
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// The place of one crate.
-struct Place {
+struct CrateRule {
     name: &'static str,
     /// Crates of this workspace that its `Cargo.toml` may name, for any kind of dependency.
-    may_use: &'static [&'static str],
+    allowed_crates: &'static [&'static str],
     /// Packages that must not be built into it, however deep.
-    free_of: &'static [&'static [&'static str]],
+    banned_packages: &'static [&'static [&'static str]],
     /// Whether it may call the operating system itself, through libc or rustix.
     may_call_os: bool,
 }
 
 /// What makes a program asynchronous.
-const ASYNC: &[&str] = &["tokio", "async-std", "smol", "async-io", "futures-executor"];
+const ASYNC_PACKAGES: &[&str] = &["tokio", "async-std", "smol", "async-io", "futures-executor"];
 /// What reads command lines.
-const ARGUMENTS: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
+const ARGUMENT_PARSERS: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
 /// What brings SQLite.
-const SQLITE: &[&str] = &["rusqlite", "libsqlite3-sys"];
+const SQLITE_PACKAGES: &[&str] = &["rusqlite", "libsqlite3-sys"];
 /// What reaches the operating system.
-const OS: &[&str] = &["libc", "rustix", "nix", "windows-sys"];
+const OS_PACKAGES: &[&str] = &["libc", "rustix", "nix", "windows-sys"];
 /// What the crates below and in the shim are free of.
-const LIGHT: &[&[&str]] = &[ASYNC, ARGUMENTS, SQLITE];
+const BANNED_IN_SHIM_AND_CORE: &[&[&str]] = &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES];
 /// What a pure crate is free of.
-const PURE: &[&[&str]] = &[ASYNC, ARGUMENTS, SQLITE, OS];
+const BANNED_IN_PURE_CRATES: &[&[&str]] =
+    &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES, OS_PACKAGES];
 
 /// Every crate, from the ground up.
-const PLACES: &[Place] = &[
-    Place { name: "siding-model", may_use: &[], free_of: PURE, may_call_os: false },
-    Place { name: "siding-guard", may_use: &["siding-model"], free_of: PURE, may_call_os: false },
-    Place { name: "siding-core", may_use: &["siding-model"], free_of: LIGHT, may_call_os: true },
-    Place {
+const CRATE_RULES: &[CrateRule] = &[
+    CrateRule {
+        name: "siding-model",
+        allowed_crates: &[],
+        banned_packages: BANNED_IN_PURE_CRATES,
+        may_call_os: false,
+    },
+    CrateRule {
+        name: "siding-guard",
+        allowed_crates: &["siding-model"],
+        banned_packages: BANNED_IN_PURE_CRATES,
+        may_call_os: false,
+    },
+    CrateRule {
+        name: "siding-core",
+        allowed_crates: &["siding-model"],
+        banned_packages: BANNED_IN_SHIM_AND_CORE,
+        may_call_os: true,
+    },
+    CrateRule {
         // SQLite stays in here: whoever keeps or runs a task is built without it.
         name: "siding-history",
-        may_use: &["siding-core", "siding-model"],
-        free_of: &[ASYNC, ARGUMENTS],
+        allowed_crates: &["siding-core", "siding-model"],
+        banned_packages: &[ASYNC_PACKAGES, ARGUMENT_PARSERS],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-shim",
-        may_use: &["siding-core", "siding-model"],
-        free_of: LIGHT,
+        allowed_crates: &["siding-core", "siding-model"],
+        banned_packages: BANNED_IN_SHIM_AND_CORE,
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-tools",
-        may_use: &["siding-core", "siding-model", "siding-guard", "siding-history"],
-        free_of: &[ARGUMENTS],
+        allowed_crates: &["siding-core", "siding-model", "siding-guard", "siding-history"],
+        banned_packages: &[ARGUMENT_PARSERS],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         // Beside whoever serves or asks over HTTP; the client of the webhooks is older, and blocks.
         name: "siding-http",
-        may_use: &["siding-core"],
-        free_of: &[ARGUMENTS, SQLITE],
+        allowed_crates: &["siding-core"],
+        banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-mcp",
-        may_use: &["siding-core", "siding-model", "siding-tools", "siding-http"],
-        free_of: &[],
+        allowed_crates: &["siding-core", "siding-model", "siding-tools", "siding-http"],
+        banned_packages: &[],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-agent",
-        may_use: &[
+        allowed_crates: &[
             "siding-core",
             "siding-model",
             "siding-guard",
@@ -80,25 +96,25 @@ const PLACES: &[Place] = &[
             "siding-tools",
             "siding-http",
         ],
-        free_of: &[],
+        banned_packages: &[],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         // It runs the agent as a program, and does not know it.
         name: "siding-a2a",
-        may_use: &["siding-core", "siding-model", "siding-tools", "siding-http"],
-        free_of: &[ARGUMENTS],
+        allowed_crates: &["siding-core", "siding-model", "siding-tools", "siding-http"],
+        banned_packages: &[ARGUMENT_PARSERS],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-dash",
-        may_use: &["siding-core", "siding-model", "siding-history"],
-        free_of: &[],
+        allowed_crates: &["siding-core", "siding-model", "siding-history"],
+        banned_packages: &[],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-cli",
-        may_use: &[
+        allowed_crates: &[
             "siding-core",
             "siding-model",
             "siding-shim",
@@ -109,77 +125,85 @@ const PLACES: &[Place] = &[
             "siding-guard",
             "siding-history",
         ],
-        free_of: &[],
+        banned_packages: &[],
         may_call_os: false,
     },
-    Place {
+    CrateRule {
         name: "siding-e2e",
-        may_use: &["siding-cli", "siding-core", "siding-guard", "siding-model", "siding-shim"],
-        free_of: &[],
+        allowed_crates: &[
+            "siding-cli",
+            "siding-core",
+            "siding-guard",
+            "siding-model",
+            "siding-shim",
+        ],
+        banned_packages: &[],
         may_call_os: true,
     },
-    Place { name: "xtask", may_use: &[], free_of: &[], may_call_os: false },
+    CrateRule { name: "xtask", allowed_crates: &[], banned_packages: &[], may_call_os: false },
 ];
 
 /// Denies edges and packages that the tables do not allow.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
-    let mut faults = faults(&workspace.metadata);
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
+    let mut violations = find_violations(&workspace.metadata);
     for (name, member) in &workspace.metadata.members {
         let path = member.directory.join("Cargo.toml");
         let manifest = std::fs::read_to_string(&path)
             .with_context(|| format!("could not read `{}`", path.display()))?;
         if !inherits_lints(&manifest) {
-            faults.push(format!("{name} does not say `[lints] workspace = true`"));
+            violations.push(format!("{name} does not say `[lints] workspace = true`"));
         }
     }
-    for fault in &faults {
-        println!("  {fault}");
+    for violation in &violations {
+        println!("  {violation}");
     }
-    if !faults.is_empty() {
-        bail!("broken rules: {} (see xtask/src/check/crates.rs)", faults.len());
+    if !violations.is_empty() {
+        bail!("broken rules: {} (see xtask/src/check/crates.rs)", violations.len());
     }
-    Ok(Finding::Passed)
+    Ok(StepOutcome::Passed)
 }
 
-fn faults(metadata: &Metadata) -> Vec<String> {
-    let mut faults = Vec::new();
+fn find_violations(metadata: &Metadata) -> Vec<String> {
+    let mut violations = Vec::new();
     let mut versions: Vec<&str> =
         metadata.members.values().map(|member| member.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
     if versions.len() > 1 {
-        faults.push(format!("crates have several versions: {}", versions.join(", ")));
+        violations.push(format!("crates have several versions: {}", versions.join(", ")));
     }
     for (name, member) in &metadata.members {
-        match PLACES.iter().find(|place| place.name == name) {
-            Some(place) => faults.extend(place.faults(metadata, member)),
-            None => faults.push(format!("{name} has no place in the table")),
+        match CRATE_RULES.iter().find(|place| place.name == name) {
+            Some(place) => violations.extend(place.find_violations(metadata, member)),
+            None => violations.push(format!("{name} has no place in the table")),
         }
     }
-    faults
+    violations
 }
 
-impl Place {
-    fn faults(&self, metadata: &Metadata, member: &Member) -> Vec<String> {
-        let mut faults = Vec::new();
+impl CrateRule {
+    fn find_violations(&self, metadata: &Metadata, member: &Member) -> Vec<String> {
+        let mut violations = Vec::new();
         let name = self.name;
-        for dependency in &member.direct {
+        for dependency in &member.direct_dependencies {
             let dependency = dependency.as_str();
-            if metadata.members.contains_key(dependency) && !self.may_use.contains(&dependency) {
-                faults.push(format!("{name} must not depend on {dependency}"));
+            if metadata.members.contains_key(dependency)
+                && !self.allowed_crates.contains(&dependency)
+            {
+                violations.push(format!("{name} must not depend on {dependency}"));
             }
-            if OS.contains(&dependency) && !self.may_call_os {
-                faults.push(format!(
+            if OS_PACKAGES.contains(&dependency) && !self.may_call_os {
+                violations.push(format!(
                     "{name} must not depend on {dependency}: OS calls belong to siding-core"
                 ));
             }
         }
-        for banned in self.free_of.iter().copied().flatten() {
-            if let Some(chain) = metadata.chain(member, banned) {
-                faults.push(format!("{name} must be free of {banned}: {}", chain.join(" → ")));
+        for banned in self.banned_packages.iter().copied().flatten() {
+            if let Some(chain) = metadata.dependency_chain(member, banned) {
+                violations.push(format!("{name} must be free of {banned}: {}", chain.join(" → ")));
             }
         }
-        faults
+        violations
     }
 }
 
@@ -193,10 +217,10 @@ fn inherits_lints(manifest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metadata::sample::metadata;
+    use crate::metadata::fixtures::metadata;
 
     #[test]
-    fn the_allowed_picture_has_no_fault() {
+    fn allowed_dependencies_have_no_violation() {
         let allowed = metadata(&[
             ("siding-model", &[("serde", "normal"), ("proptest", "dev")]),
             ("siding-core", &[("siding-model", "normal"), ("libc", "normal")]),
@@ -209,13 +233,13 @@ mod tests {
             ("libc", &[]),
             ("proptest", &[("libc", "normal")]),
         ]);
-        assert_eq!(faults(&allowed), [""; 0]);
+        assert_eq!(find_violations(&allowed), [""; 0]);
     }
 
     #[test]
-    fn an_edge_upwards_is_a_fault_even_for_tests() {
+    fn an_upward_dependency_is_a_violation_even_for_tests() {
         let upwards = metadata(&[("siding-core", &[("siding-shim", "dev")]), ("siding-shim", &[])]);
-        assert_eq!(faults(&upwards), ["siding-core must not depend on siding-shim"]);
+        assert_eq!(find_violations(&upwards), ["siding-core must not depend on siding-shim"]);
     }
 
     #[test]
@@ -227,7 +251,7 @@ mod tests {
             ("tokio", &[]),
         ]);
         assert_eq!(
-            faults(&heavy),
+            find_violations(&heavy),
             [
                 "siding-core must be free of tokio: siding-core → wrapper → tokio",
                 "siding-shim must be free of tokio: siding-shim → siding-core → wrapper → tokio",
@@ -243,28 +267,28 @@ mod tests {
             ("libc", &[]),
         ]);
         assert_eq!(
-            faults(&impure),
+            find_violations(&impure),
             ["siding-model must be free of libc: siding-model → clock → libc"]
         );
     }
 
     #[test]
-    fn only_the_core_names_the_system_itself() {
+    fn only_the_core_may_depend_on_libc() {
         let direct = metadata(&[("siding-cli", &[("libc", "normal")]), ("libc", &[])]);
         assert_eq!(
-            faults(&direct),
+            find_violations(&direct),
             ["siding-cli must not depend on libc: OS calls belong to siding-core"]
         );
     }
 
     #[test]
-    fn an_unknown_crate_is_a_fault() {
+    fn an_unlisted_crate_is_a_violation() {
         let unknown = metadata(&[("siding-extra", &[])]);
-        assert_eq!(faults(&unknown), ["siding-extra has no place in the table"]);
+        assert_eq!(find_violations(&unknown), ["siding-extra has no place in the table"]);
     }
 
     #[test]
-    fn the_lint_table_must_be_taken_over() {
+    fn workspace_lints_must_be_inherited() {
         assert!(inherits_lints("[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"));
         assert!(!inherits_lints("[package]\nname = \"a\"\n"));
         assert!(!inherits_lints("[package]\n\n[lints]\nrust.missing_docs = \"allow\"\n"));

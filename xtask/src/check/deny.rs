@@ -4,32 +4,32 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// The version whose settings `deny.toml` is written for.
-const VERSION: &str = "0.20.2";
+const CARGO_DENY_VERSION: &str = "0.20.2";
 
 /// Runs cargo-deny, installing it first where it is missing.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
-    let program = match program(workspace) {
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
+    let program = match find_or_install(workspace) {
         Ok(program) => program,
-        Err(error) if workspace.ci => return Err(error),
-        Err(error) => return Ok(Finding::LeftOut(format!("{error:#}"))),
+        Err(error) if workspace.is_ci => return Err(error),
+        Err(error) => return Ok(StepOutcome::Skipped(format!("{error:#}"))),
     };
-    workspace.program(&program, &["--locked", "check", "bans", "licenses", "sources"]).run()?;
+    workspace.command(&program, &["--locked", "check", "bans", "licenses", "sources"]).run()?;
     if let Err(error) = fetch_advisories(workspace, &program) {
-        return Ok(Finding::Noted(format!("advisories not looked at: {error}")));
+        return Ok(StepOutcome::PassedWithNote(format!("advisories not looked at: {error}")));
     }
     // Offline: what is judged is what was fetched, and a network that fails now changes nothing.
-    workspace.program(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
-    Ok(Finding::Passed)
+    workspace.command(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
+    Ok(StepOutcome::Passed)
 }
 
 /// Fetches the database of advisories. Where no network allows that, it is no fault of ours.
 fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
     workspace
-        .program(program, &["fetch", "db"])
+        .command(program, &["fetch", "db"])
         // git must neither ask nor wait for ever behind a network that swallows packets.
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_HTTP_LOW_SPEED_LIMIT", "1000")
@@ -40,15 +40,15 @@ fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
 
 /// Returns a cargo-deny of the right version: the one on `PATH`, the one built before, or a new
 /// one under the target directory, where nothing of the user's is touched.
-fn program(workspace: &Workspace) -> Result<PathBuf> {
+fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
     let tools = workspace.metadata.target_directory.join("tools");
     let ours = tools.join("bin").join("cargo-deny");
     for candidate in [PathBuf::from("cargo-deny"), ours.clone()] {
-        if is_right_version(workspace, &candidate) {
+        if has_pinned_version(workspace, &candidate) {
             return Ok(candidate);
         }
     }
-    println!("  cargo-deny {VERSION} is not here; building it once takes a few minutes");
+    println!("  cargo-deny {CARGO_DENY_VERSION} is not here; building it once takes a few minutes");
     let (root, build) = (tools.display().to_string(), tools.join("build"));
     let install = [
         "install",
@@ -57,7 +57,7 @@ fn program(workspace: &Workspace) -> Result<PathBuf> {
         "--force",
         "cargo-deny",
         "--version",
-        VERSION,
+        CARGO_DENY_VERSION,
         "--root",
         &root,
     ];
@@ -69,18 +69,21 @@ fn program(workspace: &Workspace) -> Result<PathBuf> {
     // What is left of the build is large and never used again.
     std::fs::remove_dir_all(&build)
         .with_context(|| format!("could not remove `{}`", build.display()))?;
-    if !is_right_version(workspace, &ours) {
+    if !has_pinned_version(workspace, &ours) {
         bail!("`{}` does not run", ours.display());
     }
     Ok(ours)
 }
 
-fn is_right_version(workspace: &Workspace, program: &Path) -> bool {
-    workspace.program(program, &["--version"]).answer().is_some_and(|answer| names_version(&answer))
+fn has_pinned_version(workspace: &Workspace, program: &Path) -> bool {
+    workspace
+        .command(program, &["--version"])
+        .read_stdout()
+        .is_some_and(|answer| is_pinned_version_output(&answer))
 }
 
-fn names_version(answer: &str) -> bool {
-    answer.split_whitespace().eq(["cargo-deny", VERSION])
+fn is_pinned_version_output(answer: &str) -> bool {
+    answer.split_whitespace().eq(["cargo-deny", CARGO_DENY_VERSION])
 }
 
 #[cfg(test)]
@@ -88,9 +91,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_version_is_not_taken() {
-        assert!(names_version("cargo-deny 0.20.2\n"));
-        assert!(!names_version("cargo-deny 0.20.20\n"));
-        assert!(!names_version(""));
+    fn another_version_is_refused() {
+        assert!(is_pinned_version_output("cargo-deny 0.20.2\n"));
+        assert!(!is_pinned_version_output("cargo-deny 0.20.20\n"));
+        assert!(!is_pinned_version_output(""));
     }
 }

@@ -7,36 +7,36 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// Denies links in Markdown files that lead to no file or to no heading.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut texts = BTreeMap::new();
-    for path in documents(&workspace.root)? {
+    for path in markdown_files(&workspace.root)? {
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("could not read `{}`", path.display()))?;
         texts.insert(path, text);
     }
-    let (mut faults, mut links) = (0, 0);
+    let (mut broken, mut links) = (0, 0);
     for (path, text) in &texts {
-        for link in links_of(text) {
+        for link in find_links(text) {
             links += 1;
-            if let Some(fault) = fault(path, &link.target, &texts) {
-                faults += 1;
+            if let Some(problem) = check_link(path, &link.target, &texts) {
+                broken += 1;
                 let path = workspace.relative(path).display();
-                println!("  {path}:{}: `{}`: {fault}", link.line, link.target);
+                println!("  {path}:{}: `{}`: {problem}", link.line, link.target);
             }
         }
     }
-    if faults > 0 {
-        bail!("links that lead nowhere: {faults}");
+    if broken > 0 {
+        bail!("links that lead nowhere: {broken}");
     }
-    Ok(Finding::Noted(format!("links: {links}, documents: {}", texts.len())))
+    Ok(StepOutcome::PassedWithNote(format!("links: {links}, documents: {}", texts.len())))
 }
 
 /// Returns the Markdown files at the root and everywhere under `docs`.
-fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_path_buf()];
     while let Some(directory) = open.pop() {
@@ -64,10 +64,10 @@ struct Link {
 }
 
 /// Returns the relative links of a document, those in code left out.
-fn links_of(text: &str) -> Vec<Link> {
+fn find_links(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
-    for (line, prose) in prose(text) {
-        let prose = without_code_spans(prose);
+    for (line, prose) in lines_outside_code(text) {
+        let prose = strip_code_spans(prose);
         let inline = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         let definition = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
         for target in inline.map(|(target, _)| target).chain(definition.map(|(_, target)| target)) {
@@ -83,7 +83,7 @@ fn links_of(text: &str) -> Vec<Link> {
 }
 
 /// Returns the lines outside of fenced code, with their numbers.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn lines_outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence: Option<&str> = None;
     text.lines().enumerate().filter_map(move |(at, line)| {
         let bare = line.trim_start();
@@ -98,7 +98,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn without_code_spans(line: &str) -> String {
+fn strip_code_spans(line: &str) -> String {
     let pieces: Vec<&str> = line.split('`').collect();
     // An odd backtick at the end opens nothing, so the last piece is prose in any case.
     let last = pieces.len() - 1;
@@ -107,7 +107,11 @@ fn without_code_spans(line: &str) -> String {
 }
 
 /// Returns what is wrong with a link, if anything.
-fn fault(from: &Path, target: &str, texts: &BTreeMap<PathBuf, String>) -> Option<&'static str> {
+fn check_link(
+    from: &Path,
+    target: &str,
+    texts: &BTreeMap<PathBuf, String>,
+) -> Option<&'static str> {
     let (file, heading) =
         target.split_once('#').map_or((target, None), |(file, heading)| (file, Some(heading)));
     if file.starts_with('/') {
@@ -116,41 +120,41 @@ fn fault(from: &Path, target: &str, texts: &BTreeMap<PathBuf, String>) -> Option
     let path = if file.is_empty() {
         from.to_path_buf()
     } else {
-        normal(&from.parent().unwrap_or(from).join(file))
+        normalize_path(&from.parent().unwrap_or(from).join(file))
     };
     if !path.exists() {
         return Some("no such file");
     }
     let heading = heading?;
     match texts.get(&path) {
-        Some(text) if anchors(text).iter().any(|anchor| anchor == heading) => None,
+        Some(text) if heading_anchors(text).iter().any(|anchor| anchor == heading) => None,
         Some(_) => Some("no such heading"),
         None => Some("points into a file that has no headings; line numbers do not last"),
     }
 }
 
 /// Resolves `.` and `..` by name, so that paths can be compared.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
+fn normalize_path(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
             std::path::Component::ParentDir => {
-                normal.pop();
+                normalized.pop();
             }
             std::path::Component::CurDir => {}
             std::path::Component::Prefix(_)
             | std::path::Component::RootDir
-            | std::path::Component::Normal(_) => normal.push(part),
+            | std::path::Component::Normal(_) => normalized.push(part),
         }
     }
-    normal
+    normalized
 }
 
 /// Returns the anchors that web pages of repositories give to the headings of a document.
-fn anchors(text: &str) -> Vec<String> {
+fn heading_anchors(text: &str) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = Vec::new();
-    for (_, line) in prose(text) {
+    for (_, line) in lines_outside_code(text) {
         let title = line.trim_start_matches('#');
         if title.len() == line.len() || !title.starts_with(' ') {
             continue;
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
 
     fn targets(text: &str) -> Vec<String> {
-        links_of(text).into_iter().map(|link| link.target).collect()
+        find_links(text).into_iter().map(|link| link.target).collect()
     }
 
     #[test]
@@ -187,32 +191,32 @@ mod tests {
     }
 
     #[test]
-    fn code_holds_no_links() {
+    fn links_in_code_are_ignored() {
         assert!(targets("`[a](b)` and\n```text\n[c](d)\n```\n").is_empty());
         assert_eq!(targets("a ` and [b](c)"), ["c"]);
-        assert_eq!(links_of("```\n\n```\n[a](b)")[0].line, 4);
+        assert_eq!(find_links("```\n\n```\n[a](b)")[0].line, 4);
     }
 
     #[test]
-    fn anchors_are_spelt_as_on_the_web() {
+    fn anchors_are_spelled_as_on_the_web() {
         assert_eq!(
-            anchors("# What `siding` keeps: a task\n#!not\n## Same\n## Same\n"),
+            heading_anchors("# What `siding` keeps: a task\n#!not\n## Same\n## Same\n"),
             ["what-siding-keeps-a-task", "same", "same-1"]
         );
     }
 
     #[test]
-    fn a_dead_link_is_told_apart_from_a_dead_heading() {
+    fn missing_files_and_missing_headings_are_distinguished() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let mut texts = BTreeMap::from([(here.clone(), "# Title".to_owned())]);
-        assert_eq!(fault(&here, "Cargo.toml", &texts), None);
-        assert_eq!(fault(&here, "src/../Cargo.toml", &texts), None);
-        assert_eq!(fault(&here, "gone.md", &texts), Some("no such file"));
-        assert_eq!(fault(&here, "/Cargo.toml", &texts), Some("must be relative"));
+        assert_eq!(check_link(&here, "Cargo.toml", &texts), None);
+        assert_eq!(check_link(&here, "src/../Cargo.toml", &texts), None);
+        assert_eq!(check_link(&here, "gone.md", &texts), Some("no such file"));
+        assert_eq!(check_link(&here, "/Cargo.toml", &texts), Some("must be relative"));
         texts.insert(manifest, "# Some heading".to_owned());
-        assert_eq!(fault(&here, "Cargo.toml#some-heading", &texts), None);
-        assert_eq!(fault(&here, "Cargo.toml#other", &texts), Some("no such heading"));
-        assert!(fault(&here, "src/main.rs#L3", &texts).is_some());
+        assert_eq!(check_link(&here, "Cargo.toml#some-heading", &texts), None);
+        assert_eq!(check_link(&here, "Cargo.toml#other", &texts), Some("no such heading"));
+        assert!(check_link(&here, "src/main.rs#L3", &texts).is_some());
     }
 }

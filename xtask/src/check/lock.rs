@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// Packages that `Cargo.lock` may hold. Raise it on purpose, in the commit that needs it.
@@ -13,23 +13,23 @@ use crate::workspace::Workspace;
 /// reqwest beneath it brings HTTP/2, addresses with their Unicode tables, and the certificates of
 /// systems that siding is not built for. All of it is used by siding-agent alone (ADR 14), but
 /// for reqwest, by which siding-mcp reaches other servers.
-const CEILING: usize = 320;
+const MAX_LOCKED_PACKAGES: usize = 320;
 
 /// Denies a `Cargo.lock` that has grown past the ceiling.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let path = workspace.root.join("Cargo.lock");
     let lock = std::fs::read_to_string(path).context("could not read `Cargo.lock`")?;
-    let packages = count(&lock);
-    if packages > CEILING {
+    let packages = count_packages(&lock);
+    if packages > MAX_LOCKED_PACKAGES {
         bail!(
-            "`Cargo.lock` holds {packages} packages, at most {CEILING} are allowed; drop some, or \
+            "`Cargo.lock` holds {packages} packages, at most {MAX_LOCKED_PACKAGES} are allowed; drop some, or \
              raise the ceiling in xtask/src/check/lock.rs and say why"
         );
     }
-    Ok(Finding::Noted(format!("{packages} of at most {CEILING} packages")))
+    Ok(StepOutcome::PassedWithNote(format!("{packages} of at most {MAX_LOCKED_PACKAGES} packages")))
 }
 
-fn count(lock: &str) -> usize {
+fn count_packages(lock: &str) -> usize {
     lock.lines().filter(|line| line.trim_end() == "[[package]]").count()
 }
 
@@ -41,6 +41,6 @@ mod tests {
     fn only_package_tables_count() {
         let lock =
             "version = 4\n\n[[package]]\nname = \"a\"\n\n[[package]]\nname = \"[[package]]\"\n";
-        assert_eq!(count(lock), 2);
+        assert_eq!(count_packages(lock), 2);
     }
 }

@@ -6,61 +6,61 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::tokens::{Token, tokens};
-use crate::steps::Finding;
+use super::tokens::{Token, tokenize};
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// The one place for both.
-const SYS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
+const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
 /// The crate that owns that place. It cannot forbid unsafe code as a whole, and it alone of the
 /// shipped crates has the means to call the system ([`crates`](super::crates) sees to that).
-const OWNER: &str = "siding-core";
+const SYS_CRATE: &str = "siding-core";
 
 /// Never shipped: its programs misbehave on purpose, with every means.
-const TEST_PROGRAMS: &str = "siding-e2e";
+const E2E_CRATE: &str = "siding-e2e";
 
 /// Names that stand for a call of the operating system.
-const OS_NAMES: &[&str] = &["libc", "rustix", "nix"];
+const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
 /// Denies unsafe code and OS calls anywhere else.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
-    let mut faults = Vec::new();
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
+    let mut violations = Vec::new();
     for (name, member) in &workspace.metadata.members {
-        if name == TEST_PROGRAMS {
+        if name == E2E_CRATE {
             continue;
         }
-        if name != OWNER {
-            for root in &member.roots {
-                if !forbids_unsafe(&tokens(&read(root)?)) {
+        if name != SYS_CRATE {
+            for root in &member.root_files {
+                if !forbids_unsafe(&tokenize(&read_source(root)?)) {
                     let root = workspace.relative(root).display();
-                    faults.push(format!("{root}: needs `#![forbid(unsafe_code)]`"));
+                    violations.push(format!("{root}: needs `#![forbid(unsafe_code)]`"));
                 }
             }
         }
         for path in rust_files(&member.directory)? {
             let relative = workspace.relative(&path);
-            if SYS.iter().any(|sys| relative.starts_with(sys)) {
+            if SYS_PATHS.iter().any(|sys| relative.starts_with(sys)) {
                 continue;
             }
-            let source = read(&path)?;
-            let tokens = tokens(&source);
-            let mut found = unsafe_code(&tokens);
-            if name == OWNER {
-                found.extend(os_calls(&tokens));
+            let source = read_source(&path)?;
+            let tokens = tokenize(&source);
+            let mut found = find_unsafe_code(&tokens);
+            if name == SYS_CRATE {
+                found.extend(find_os_calls(&tokens));
             }
             let path = relative.display();
-            faults
+            violations
                 .extend(found.iter().map(|found| format!("{path}:{}: {}", found.line, found.text)));
         }
     }
-    for fault in &faults {
-        println!("  {fault}");
+    for violation in &violations {
+        println!("  {violation}");
     }
-    if !faults.is_empty() {
-        bail!("places that break the rule: {}; only {} may", faults.len(), SYS[0]);
+    if !violations.is_empty() {
+        bail!("places that break the rule: {}; only {} may", violations.len(), SYS_PATHS[0]);
     }
-    Ok(Finding::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Returns whether `#![forbid(unsafe_code)]` is there.
@@ -70,20 +70,20 @@ fn forbids_unsafe(tokens: &[Token<'_>]) -> bool {
 }
 
 /// Returns every `unsafe`, in unit tests too.
-fn unsafe_code<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
+fn find_unsafe_code<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
     tokens.iter().copied().filter(|token| token.text == "unsafe").collect()
 }
 
 /// Returns every name that stands for a call of the system, those in unit tests left out.
-fn os_calls<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
+fn find_os_calls<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        if let Some(length) = test_item(&tokens[at..]) {
+        if let Some(length) = test_item_tokens(&tokens[at..]) {
             at += length;
             continue;
         }
-        if OS_NAMES.contains(&tokens[at].text) {
+        if OS_CALL_CRATES.contains(&tokens[at].text) {
             found.push(tokens[at]);
         }
         at += 1;
@@ -92,7 +92,7 @@ fn os_calls<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
 }
 
 /// Returns how many tokens the `#[cfg(test)]` item at the start has, or `None` if there is none.
-fn test_item(tokens: &[Token<'_>]) -> Option<usize> {
+fn test_item_tokens(tokens: &[Token<'_>]) -> Option<usize> {
     let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
     if !tokens.iter().map(|token| token.text).take(attribute.len()).eq(attribute) {
         return None;
@@ -131,7 +131,7 @@ fn rust_files(package: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn read(path: &Path) -> Result<String> {
+fn read_source(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("could not read `{}`", path.display()))
 }
 
@@ -152,31 +152,31 @@ mod tests {
             "#[unsafe(no_mangle)] fn f() {}",
             "#[cfg(test)] mod tests { fn f() { unsafe { g() } } }",
         ] {
-            assert_eq!(lines(&unsafe_code(&tokens(source))), [1], "{source}");
+            assert_eq!(lines(&find_unsafe_code(&tokenize(source))), [1], "{source}");
         }
     }
 
     #[test]
-    fn talking_about_unsafe_is_allowed() {
+    fn unsafe_in_comments_and_strings_is_allowed() {
         let source = "// unsafe\n#![forbid(unsafe_code)] const A: &str = \"unsafe\";";
-        assert!(unsafe_code(&tokens(source)).is_empty());
+        assert!(find_unsafe_code(&tokenize(source)).is_empty());
     }
 
     #[test]
-    fn calls_of_the_system_are_found_outside_of_tests() {
+    fn os_calls_are_found_outside_tests_only() {
         let module = "use std::io;\n#[cfg(test)]\nmod tests {\n use rustix::fs; fn g() {}\n}\n\
                       fn h() { libc::getpid() }";
-        assert_eq!(lines(&os_calls(&tokens(module))), [6]);
+        assert_eq!(lines(&find_os_calls(&tokenize(module))), [6]);
         let imports = "#[cfg(test)]\nuse libc::getpid;\nuse rustix::io;";
-        assert_eq!(lines(&os_calls(&tokens(imports))), [3]);
+        assert_eq!(lines(&find_os_calls(&tokenize(imports))), [3]);
         let file = "#[cfg(test)] mod tests;\nfn f() { rustix::fs::sync() }";
-        assert_eq!(lines(&os_calls(&tokens(file))), [2]);
+        assert_eq!(lines(&find_os_calls(&tokenize(file))), [2]);
     }
 
     #[test]
-    fn the_attribute_must_be_the_inner_one() {
-        assert!(forbids_unsafe(&tokens("//! Docs.\n#![forbid(unsafe_code)]\nmod a;")));
-        assert!(!forbids_unsafe(&tokens("//! #![forbid(unsafe_code)]\nmod a;")));
-        assert!(!forbids_unsafe(&tokens("#[forbid(unsafe_code)] mod a {}")));
+    fn only_the_inner_attribute_forbids_unsafe() {
+        assert!(forbids_unsafe(&tokenize("//! Docs.\n#![forbid(unsafe_code)]\nmod a;")));
+        assert!(!forbids_unsafe(&tokenize("//! #![forbid(unsafe_code)]\nmod a;")));
+        assert!(!forbids_unsafe(&tokenize("#[forbid(unsafe_code)] mod a {}")));
     }
 }

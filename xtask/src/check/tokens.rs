@@ -12,7 +12,7 @@ pub(super) struct Token<'s> {
 }
 
 /// Returns the tokens of a source file without comments, strings, characters and lifetimes.
-pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
+pub(super) fn tokenize(source: &str) -> Vec<Token<'_>> {
     let mut cursor = Cursor { rest: source, line: 1 };
     let mut tokens = Vec::new();
     while let Some(first) = cursor.rest.chars().next() {
@@ -20,11 +20,11 @@ pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
         let length = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
         } else if rest.starts_with("/*") {
-            block_comment(rest)
-        } else if let Some(length) = literal(rest) {
+            block_comment_bytes(rest)
+        } else if let Some(length) = literal_bytes(rest) {
             length
         } else {
-            let length = word(rest);
+            let length = word_bytes(rest);
             if !first.is_whitespace() {
                 tokens.push(Token { text: &rest[..length], line: cursor.line });
             }
@@ -49,18 +49,18 @@ impl Cursor<'_> {
 }
 
 /// Returns the length of the word at the start, or of the one character there.
-fn word(text: &str) -> usize {
-    let of_a_word = |character: char| character.is_alphanumeric() || character == '_';
+fn word_bytes(text: &str) -> usize {
+    let is_word_char = |character: char| character.is_alphanumeric() || character == '_';
     // A raw identifier is never a keyword: `r#unsafe` stays one token that equals no keyword.
     let prefix = if text.starts_with("r#") { 2 } else { 0 };
     let length = text[prefix..]
-        .find(|character| !of_a_word(character))
+        .find(|character| !is_word_char(character))
         .map_or(text.len(), |end| prefix + end);
     if length > prefix { length } else { text.chars().next().map_or(0, char::len_utf8) }
 }
 
 /// Returns the length of the block comment at the start; these nest.
-fn block_comment(text: &str) -> usize {
+fn block_comment_bytes(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
     while at < text.len() {
@@ -82,7 +82,7 @@ fn block_comment(text: &str) -> usize {
 
 /// Returns the length of the string, character or lifetime at the start, or `None` if there is
 /// none.
-fn literal(text: &str) -> Option<usize> {
+fn literal_bytes(text: &str) -> Option<usize> {
     let prefixes = ["br", "cr", "b", "c", "r", ""];
     let prefix = prefixes.into_iter().find(|prefix| {
         text.strip_prefix(prefix).is_some_and(|rest| {
@@ -93,23 +93,23 @@ fn literal(text: &str) -> Option<usize> {
     })?;
     let body = &text[prefix.len()..];
     let length = if prefix.ends_with('r') {
-        raw_string(body)
+        raw_string_bytes(body)
     } else if body.starts_with('"') {
-        quoted(body, '"')
+        quoted_bytes(body, '"')
     } else {
-        character_or_lifetime(body)
+        char_or_lifetime_bytes(body)
     };
     Some(prefix.len() + length)
 }
 
-fn raw_string(text: &str) -> usize {
+fn raw_string_bytes(text: &str) -> usize {
     let hashes = text.len() - text.trim_start_matches('#').len();
     let end = format!("\"{}", "#".repeat(hashes));
     let body = hashes + 1;
     text[body..].find(&end).map_or(text.len(), |at| body + at + end.len())
 }
 
-fn quoted(text: &str, quote: char) -> usize {
+fn quoted_bytes(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {
         match character {
@@ -122,12 +122,12 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-fn character_or_lifetime(text: &str) -> usize {
+fn char_or_lifetime_bytes(text: &str) -> usize {
     let mut after = text.chars().skip(1);
     match (after.next(), after.next()) {
-        (Some('\\'), _) | (Some(_), Some('\'')) => quoted(text, '\''),
+        (Some('\\'), _) | (Some(_), Some('\'')) => quoted_bytes(text, '\''),
         // `'a` without a closing quote: the quote and the name.
-        _ => 1 + word(&text[1..]),
+        _ => 1 + word_bytes(&text[1..]),
     }
 }
 
@@ -136,17 +136,17 @@ mod tests {
     use super::*;
 
     fn words(source: &str) -> Vec<&str> {
-        tokens(source).into_iter().map(|token| token.text).collect()
+        tokenize(source).into_iter().map(|token| token.text).collect()
     }
 
     #[test]
-    fn comments_are_no_tokens() {
+    fn comments_yield_no_tokens() {
         assert_eq!(words("a // unsafe\nb /* x /* unsafe */ y */ c"), ["a", "b", "c"]);
         assert_eq!(words("/// unsafe\nfn f() {}"), ["fn", "f", "(", ")", "{", "}"]);
     }
 
     #[test]
-    fn strings_are_no_tokens() {
+    fn strings_yield_no_tokens() {
         assert_eq!(words(r#"a("unsafe \" unsafe", b)"#), ["a", "(", ",", "b", ")"]);
         assert_eq!(words("a r#\"un\"safe\"# b"), ["a", "b"]);
         assert_eq!(words("a br\"\\\" b"), ["a", "b"]);
@@ -154,24 +154,24 @@ mod tests {
     }
 
     #[test]
-    fn characters_and_lifetimes_are_told_apart() {
+    fn characters_and_lifetimes_are_distinguished() {
         assert_eq!(words(r"f('\'', b'x', '\\', '/') g"), ["f", "(", ",", ",", ",", ")", "g"]);
         assert_eq!(words("&'a str 'x' 'static"), ["&", "str"]);
         assert_eq!(words("'\"' a \"b\""), ["a"]);
     }
 
     #[test]
-    fn words_keep_their_line() {
+    fn tokens_carry_their_line() {
         let source = "one\n\"two\nlines\"\nunsafe { r#unsafe }";
         let found: Vec<_> =
-            tokens(source).into_iter().map(|token| (token.text, token.line)).collect();
+            tokenize(source).into_iter().map(|token| (token.text, token.line)).collect();
         assert_eq!(found, [("one", 1), ("unsafe", 4), ("{", 4), ("r#unsafe", 4), ("}", 4)]);
     }
 
     #[test]
-    fn broken_source_ends() {
+    fn tokenizing_broken_source_terminates() {
         for broken in ["\"", "'", "r#\"", "/*", "b'", "'\\", "r#", "ä/*ö", "r##"] {
-            let _ends = tokens(broken);
+            let _best_effort = tokenize(broken);
         }
     }
 }

@@ -2,22 +2,22 @@
 
 use anyhow::{Result, bail};
 
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// Denies unformatted files.
-pub(super) fn format(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn check_format(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("fmt") {
-        return missing_component(workspace, "rustfmt");
+        return skip_missing_component(workspace, "rustfmt");
     }
     workspace.cargo(&["fmt", "--all", "--", "--check"]).run()?;
-    Ok(Finding::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Denies warnings of rustc and clippy.
-pub(super) fn clippy(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("clippy") {
-        return missing_component(workspace, "clippy");
+        return skip_missing_component(workspace, "clippy");
     }
     let everything = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&everything).run()?;
@@ -25,23 +25,23 @@ pub(super) fn clippy(workspace: &Workspace) -> Result<Finding> {
     // that people install is built without them, so it is looked at a second time, alone.
     let shipped = ["clippy", "--package", "siding-cli", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&shipped).run()?;
-    Ok(Finding::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Denies warnings of rustdoc, above all links that lead nowhere.
-pub(super) fn docs(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn build_docs(workspace: &Workspace) -> Result<StepOutcome> {
     workspace
         .cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"])
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
-    Ok(Finding::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Runs every test.
-pub(super) fn tests(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("nextest") {
         workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
-        return Ok(Finding::Passed);
+        return Ok(StepOutcome::Passed);
     }
     // nextest cannot run the examples in the documentation; its own summary comes last.
     workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
@@ -50,15 +50,15 @@ pub(super) fn tests(workspace: &Workspace) -> Result<Finding> {
     let threads = threads.to_string();
     let run = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads"];
     workspace.cargo(&[&run[..], &[&threads]].concat()).run()?;
-    Ok(Finding::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Leaves a step out because the toolchain lacks a component; under CI that is a failure.
-fn missing_component(workspace: &Workspace, component: &str) -> Result<Finding> {
+fn skip_missing_component(workspace: &Workspace, component: &str) -> Result<StepOutcome> {
     let advice =
         format!("this toolchain has no {component}; `rustup component add {component}` brings it");
-    if workspace.ci {
+    if workspace.is_ci {
         bail!(advice);
     }
-    Ok(Finding::LeftOut(advice))
+    Ok(StepOutcome::Skipped(advice))
 }

@@ -52,8 +52,8 @@ impl Connection {
         let base_url = address::parse(&remote_task.url).map_err(|error| hopeless(&error))?;
         let message = build_message(remote_task).map_err(|error| hopeless(&error))?;
         let message = serde_json::to_value(message).map_err(|error| hopeless(&error))?;
-        let http = client::builder(&base_url).map_err(|error| hopeless(&error))?;
-        let http = http.connect_timeout(client::CONNECT).build();
+        let http = client::client_builder(&base_url).map_err(|error| hopeless(&error))?;
+        let http = http.connect_timeout(client::CONNECT_TIMEOUT).build();
         let http = http.map_err(|error| hopeless(&error_chain(&error)))?;
         let bearer = remote_task.bearer.clone();
         let card = fetch_card(&http, &base_url, bearer.as_deref()).await?;

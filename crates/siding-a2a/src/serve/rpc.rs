@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use siding_http::{Body, Lock, refusal};
+use siding_http::{AccessPolicy, ResponseBody, text_response};
 use siding_tools::async_fd::run_blocking;
 use tokio::time::{Duration, sleep};
 
@@ -30,7 +30,7 @@ const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/jso
 /// A server: its tasks, and who is let in.
 pub(super) struct A2aServer {
     pub(super) tasks: Arc<TaskStore>,
-    pub(super) lock: Arc<Lock>,
+    pub(super) lock: Arc<AccessPolicy>,
 }
 
 /// A request of JSON-RPC.
@@ -65,9 +65,12 @@ struct TaskIdParams {
 }
 
 impl A2aServer {
-    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    pub(super) async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
         let headers = request.headers();
-        if let Some(refused) = self.lock.refuses_names(headers) {
+        if let Some(refused) = self.lock.host_rejection(headers) {
             return refused;
         }
         match (request.method(), request.uri().path()) {
@@ -76,29 +79,29 @@ impl A2aServer {
                 let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
                 json_response(&agent_card(host.unwrap_or_default()))
             }
-            (&Method::POST, A2A_PATH) => match self.lock.refuses_token(headers) {
+            (&Method::POST, A2A_PATH) => match self.lock.token_rejection(headers) {
                 Some(refused) => refused,
                 None => self.handle_post(request).await,
             },
-            (_, A2A_PATH) => refusal(StatusCode::METHOD_NOT_ALLOWED, "send it by POST"),
-            _ => refusal(
+            (_, A2A_PATH) => text_response(StatusCode::METHOD_NOT_ALLOWED, "send it by POST"),
+            _ => text_response(
                 StatusCode::NOT_FOUND,
                 "A2A is at /a2a, its card at /.well-known/agent-card.json",
             ),
         }
     }
 
-    async fn handle_post(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    async fn handle_post(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
         let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         let is_json = kind.is_some_and(|kind| {
             kind.starts_with(b"application/json") || kind.starts_with(b"application/a2a+json")
         });
         if !is_json {
-            return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json");
+            return text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json");
         }
         let version = check_version(&request);
         let Ok(body) = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await else {
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 4 MiB");
+            return text_response(StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 4 MiB");
         };
         let rpc = match parse_request(&body.to_bytes()) {
             Ok(rpc) => rpc,
@@ -175,7 +178,7 @@ impl A2aServer {
 /// What a method gives.
 enum Reply {
     Value(Value),
-    Stream(Response<Body>),
+    Stream(Response<ResponseBody>),
 }
 
 fn to_reply<T: serde::Serialize>(value: T) -> Result<Reply, RpcError> {
@@ -216,11 +219,11 @@ fn check_version<B>(request: &Request<B>) -> Result<(), RpcError> {
     Err(RpcError::new(code::VERSION_NOT_SUPPORTED, why))
 }
 
-fn rpc_response(id: &Value, outcome: Result<Value, RpcError>) -> Response<Body> {
+fn rpc_response(id: &Value, outcome: Result<Value, RpcError>) -> Response<ResponseBody> {
     json_response(&RpcResponse::for_request(id, outcome))
 }
 
-fn json_response(value: &impl serde::Serialize) -> Response<Body> {
+fn json_response(value: &impl serde::Serialize) -> Response<ResponseBody> {
     let text = serde_json::to_vec(value).unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
     response.headers_mut().insert(header::CONTENT_TYPE, JSON_CONTENT_TYPE);

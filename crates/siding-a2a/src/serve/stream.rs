@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Frame};
 use serde_json::Value;
-use siding_http::Body;
+use siding_http::ResponseBody;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_tools::async_fd::run_blocking;
@@ -51,7 +51,7 @@ pub(super) fn task_response(
     request: Value,
     id: TaskId,
     progress: TranscriptCursor,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let (sender, receiver) = channel(MAX_QUEUED_EVENTS);
     let stream_sender = StreamSender { tasks: Arc::clone(tasks), request, id, sender };
     tokio::spawn(stream_sender.run(progress));

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 use siding_core::stop::{self, StopOptions};
-use siding_http::client::is_here;
+use siding_http::client::is_loopback_url;
 use siding_model::text::one_line;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::tools;
@@ -89,7 +89,7 @@ impl Args {
     /// Returns why a person should look first: what leaves this machine cannot be taken back.
     pub(super) fn doubt(&self) -> Option<String> {
         // Whatever is no address is refused by the command.
-        let url = Url::parse(&self.url).ok().filter(|url| !is_here(url))?;
+        let url = Url::parse(&self.url).ok().filter(|url| !is_loopback_url(url))?;
         let host = one_line(url.host_str()?, COLUMNS);
         Some(format!("it sends text to another machine, {host}"))
     }

@@ -15,7 +15,7 @@ use siding_agent::agent::{
 use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
 use siding_agent::transcript;
-use siding_guard::{How, Verdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, judge};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
@@ -283,13 +283,13 @@ fn number(name: &str, given: Option<&str>, usual: usize, least: usize) -> Result
 fn guard() -> Result<Guard, Failure> {
     let rules = guarding::rules()?;
     Ok(Arc::new(move |command, background| {
-        let how = if background { How::Background } else { How::Foreground };
+        let how = if background { ExecMode::Background } else { ExecMode::Foreground };
         let judgement = judge(command, &rules, how);
         let why = guarding::reason(&judgement);
         match judgement.verdict {
-            Verdict::Allow => Permit::Yes,
-            Verdict::Ask => Permit::Ask { why },
-            Verdict::Deny => Permit::No { why },
+            GuardVerdict::Allow => Permit::Yes,
+            GuardVerdict::Ask => Permit::Ask { why },
+            GuardVerdict::Deny => Permit::No { why },
         }
     }))
 }

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use siding_guard::{How, Verdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, judge};
 
 use crate::exit;
 use crate::failure::Failure;
@@ -76,9 +76,9 @@ impl Args {
         }
         let text = text(self.text)?;
         let how = match (self.background, self.unattended) {
-            (false, _) => How::Foreground,
-            (true, false) => How::Background,
-            (true, true) => How::Unattended,
+            (false, _) => ExecMode::Foreground,
+            (true, false) => ExecMode::Background,
+            (true, true) => ExecMode::Unattended,
         };
         let judgement = judge(&text, &guarding::rules()?, how);
         if self.json {
@@ -90,11 +90,11 @@ impl Args {
     }
 }
 
-fn code(verdict: Verdict) -> ExitCode {
+fn code(verdict: GuardVerdict) -> ExitCode {
     match verdict {
-        Verdict::Allow => ExitCode::SUCCESS,
-        Verdict::Ask => ExitCode::from(exit::GUARD_ASKS),
-        Verdict::Deny => ExitCode::from(exit::GUARD_DENIES),
+        GuardVerdict::Allow => ExitCode::SUCCESS,
+        GuardVerdict::Ask => ExitCode::from(exit::GUARD_ASKS),
+        GuardVerdict::Deny => ExitCode::from(exit::GUARD_DENIES),
     }
 }
 
@@ -123,14 +123,14 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use siding_guard::Judgement;
+    use siding_guard::GuardReport;
 
     use super::*;
     use crate::render::schema;
 
     #[test]
     fn the_committed_schema_is_that_of_the_code() {
-        schema::assert_committed::<Judgement>("guard");
+        schema::assert_committed::<GuardReport>("guard");
     }
 
     #[test]

@@ -8,13 +8,13 @@ use shuck_ast::{
     StmtSeq, StmtTerminator,
 };
 
-use super::Reader;
+use super::AstConverter;
 use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Statement, Word};
 
-impl Reader<'_> {
+impl AstConverter<'_> {
     // The parser bounds how deep a text nests (100 levels, chains of 1,000), and with it the
     // recursion of everything in here.
-    pub(super) fn sequence(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
+    pub(super) fn statements(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
         sequence.iter().map(|statement| self.statement(statement)).collect()
     }
 
@@ -23,7 +23,7 @@ impl Reader<'_> {
         Statement {
             node: self.command(&statement.command),
             redirects,
-            is_sent_away: matches!(statement.terminator, Some(StmtTerminator::Background(_))),
+            is_background: matches!(statement.terminator, Some(StmtTerminator::Background(_))),
             span: self.span(statement.span),
         }
     }
@@ -31,47 +31,50 @@ impl Reader<'_> {
     fn command(&mut self, command: &Command) -> Node {
         match command {
             Command::Simple(command) => {
-                let mut assignments = self.assignments(&command.assignments);
+                let mut assignments = self.convert_assignments(&command.assignments);
                 // `A=1` alone has a name without pieces.
                 let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
                 let name = name.filter(|word| {
-                    word.fixed()
+                    word.static_text()
                         .is_none_or(|text| !text.is_empty() || word.span.end > word.span.start)
                 });
                 let arguments: Vec<_> = command.args.iter().map(|word| self.word(word)).collect();
                 let mut words: Vec<Word> = name.into_iter().chain(arguments).collect();
-                take_process(&mut assignments, &mut words);
+                attach_process_substitution(&mut assignments, &mut words);
                 Node::Simple { assignments, words }
             }
-            Command::Builtin(builtin) => Node::Leave(self.builtin(builtin)),
+            Command::Builtin(builtin) => Node::Jump(self.jump_words(builtin)),
             Command::Decl(clause) => {
-                let mut assignments = self.assignments(&clause.assignments);
+                let mut assignments = self.convert_assignments(&clause.assignments);
                 let mut words = vec![];
                 for operand in &clause.operands {
                     match operand {
                         DeclOperand::Flag(word) | DeclOperand::Dynamic(word) => {
                             words.push(self.word(word));
                         }
-                        DeclOperand::Name(name) => words.extend(self.reference(name)),
-                        DeclOperand::Assignment(one) => assignments.push(self.assignment(one)),
+                        DeclOperand::Name(name) => words.extend(self.subscript_words(name)),
+                        DeclOperand::Assignment(one) => {
+                            assignments.push(self.convert_assignment(one))
+                        }
                     }
                 }
-                take_process(&mut assignments, &mut words);
+                attach_process_substitution(&mut assignments, &mut words);
                 Node::Declaration { assignments, words }
             }
-            Command::Binary(binary) => self.binary(binary),
+            Command::Binary(binary) => self.pipeline_or_chain(binary),
             Command::Compound(compound) => self.compound(compound),
             Command::Function(function) => Node::Function {
                 name: function.static_names().next().map(ToString::to_string),
                 body: Rc::new(self.statement(&function.body)),
             },
-            Command::AnonymousFunction(function) => {
-                Node::Group { body: vec![self.statement(&function.body)], kind: GroupKind::Here }
-            }
+            Command::AnonymousFunction(function) => Node::Group {
+                body: vec![self.statement(&function.body)],
+                kind: GroupKind::CurrentShell,
+            },
         }
     }
 
-    fn builtin(&mut self, builtin: &BuiltinCommand) -> Vec<Word> {
+    fn jump_words(&mut self, builtin: &BuiltinCommand) -> Vec<Word> {
         let (first, rest) = match builtin {
             BuiltinCommand::Break(it) => (&it.depth, &it.extra_args),
             BuiltinCommand::Continue(it) => (&it.depth, &it.extra_args),
@@ -83,7 +86,7 @@ impl Reader<'_> {
 
     /// Flattens a list of commands joined by the same kind of mark: the parser nests each to the
     /// left, up to 1,000 deep.
-    fn binary(&mut self, command: &BinaryCommand) -> Node {
+    fn pipeline_or_chain(&mut self, command: &BinaryCommand) -> Node {
         let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
         let piped = is_pipe(command.op);
         let mut reversed = vec![self.statement(&command.right)];
@@ -101,103 +104,105 @@ impl Reader<'_> {
     }
 
     fn compound(&mut self, compound: &CompoundCommand) -> Node {
-        let here = |body| Node::Group { body, kind: GroupKind::Here };
+        let here = |body| Node::Group { body, kind: GroupKind::CurrentShell };
         match compound {
             CompoundCommand::If(branch) => {
-                let mut maybe = vec![self.sequence(&branch.then_branch)];
+                let mut maybe = vec![self.statements(&branch.then_branch)];
                 for (condition, body) in &branch.elif_branches {
-                    maybe.push(self.sequence(condition));
-                    maybe.push(self.sequence(body));
+                    maybe.push(self.statements(condition));
+                    maybe.push(self.statements(body));
                 }
-                maybe.extend(branch.else_branch.as_ref().map(|body| self.sequence(body)));
-                Node::Branches { words: vec![], always: self.sequence(&branch.condition), maybe }
+                maybe.extend(branch.else_branch.as_ref().map(|body| self.statements(body)));
+                Node::Branches { words: vec![], always: self.statements(&branch.condition), maybe }
             }
             CompoundCommand::Case(case) => {
                 let mut words = vec![self.word(&case.word)];
                 let patterns = case.cases.iter().flat_map(|item| &item.patterns);
-                words.extend(patterns.flat_map(|pattern| self.pattern(pattern)));
-                let maybe = case.cases.iter().map(|item| self.sequence(&item.body)).collect();
+                words.extend(patterns.flat_map(|pattern| self.pattern_words(pattern)));
+                let maybe = case.cases.iter().map(|item| self.statements(&item.body)).collect();
                 Node::Branches { words, always: vec![], maybe }
             }
             CompoundCommand::For(each) => {
                 let name = each.targets.first().and_then(|target| target.name.as_ref());
                 let words = each.words.iter().flatten().map(|word| self.word(word)).collect();
-                self.each(name.map(ToString::to_string), words, &each.body)
+                self.for_loop(name.map(ToString::to_string), words, &each.body)
             }
             CompoundCommand::Foreach(each) => {
                 let words = each.words.iter().map(|word| self.word(word)).collect();
-                self.each(Some(each.variable.to_string()), words, &each.body)
+                self.for_loop(Some(each.variable.to_string()), words, &each.body)
             }
             CompoundCommand::Select(each) => {
                 let words = each.words.iter().map(|word| self.word(word)).collect();
                 let variable = Some(each.variable.to_string());
-                let body = self.sequence(&each.body);
+                let body = self.statements(&each.body);
                 let (kind, condition) = (LoopKind::Menu, vec![]);
                 Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
             }
             CompoundCommand::Repeat(repeat) => {
                 let words = vec![self.word(&repeat.count)];
-                self.each(None, words, &repeat.body)
+                self.for_loop(None, words, &repeat.body)
             }
             CompoundCommand::ArithmeticFor(each) => self.arithmetic_for(each),
-            CompoundCommand::While(each) => self.until(&each.condition, &each.body),
-            CompoundCommand::Until(each) => self.until(&each.condition, &each.body),
+            CompoundCommand::While(each) => self.while_loop(&each.condition, &each.body),
+            CompoundCommand::Until(each) => self.while_loop(&each.condition, &each.body),
             CompoundCommand::Subshell(body) => {
-                Node::Group { body: self.sequence(body), kind: GroupKind::Subshell }
+                Node::Group { body: self.statements(body), kind: GroupKind::Subshell }
             }
-            CompoundCommand::BraceGroup(body) => here(self.sequence(body)),
+            CompoundCommand::BraceGroup(body) => here(self.statements(body)),
             CompoundCommand::Time(time) => {
                 here(time.command.iter().map(|timed| self.statement(timed)).collect())
             }
             CompoundCommand::Always(always) => {
                 let AlwaysCommand { body, always_body, .. } = &**always;
-                let mut body = self.sequence(body);
-                body.extend(self.sequence(always_body));
+                let mut body = self.statements(body);
+                body.extend(self.statements(always_body));
                 here(body)
             }
             CompoundCommand::Coproc(coproc) => {
-                Node::Group { body: vec![self.statement(&coproc.body)], kind: GroupKind::Beside }
+                Node::Group { body: vec![self.statement(&coproc.body)], kind: GroupKind::Coprocess }
             }
             CompoundCommand::Arithmetic(command) => {
                 let span = command.expr_span.unwrap_or(command.span);
-                Node::Words(vec![self.arithmetic(span)])
+                Node::Expression(vec![self.arithmetic_word(span)])
             }
-            CompoundCommand::Conditional(test) => Node::Words(self.condition(&test.expression)),
+            CompoundCommand::Conditional(test) => {
+                Node::Expression(self.condition_words(&test.expression))
+            }
         }
     }
 
-    fn each(&mut self, variable: Option<String>, words: Vec<Word>, body: &StmtSeq) -> Node {
+    fn for_loop(&mut self, variable: Option<String>, words: Vec<Word>, body: &StmtSeq) -> Node {
         let (kind, condition) = (LoopKind::For, vec![]);
-        Node::Loop(Box::new(Loop { kind, variable, words, condition, body: self.sequence(body) }))
+        Node::Loop(Box::new(Loop { kind, variable, words, condition, body: self.statements(body) }))
     }
 
     fn arithmetic_for(&mut self, each: &ArithmeticForCommand) -> Node {
         let spans = [each.init_span, each.condition_span, each.step_span];
-        let words = spans.into_iter().flatten().map(|span| self.arithmetic(span)).collect();
+        let words = spans.into_iter().flatten().map(|span| self.arithmetic_word(span)).collect();
         let has_condition =
             each.condition_span.is_some_and(|span| !span.slice(self.text).trim().is_empty());
         let kind = if has_condition { LoopKind::For } else { LoopKind::Endless };
         let (variable, condition) = (None, vec![]);
-        let body = self.sequence(&each.body);
+        let body = self.statements(&each.body);
         Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
     }
 
-    fn until(&mut self, condition: &StmtSeq, body: &StmtSeq) -> Node {
+    fn while_loop(&mut self, condition: &StmtSeq, body: &StmtSeq) -> Node {
         Node::Loop(Box::new(Loop {
             kind: LoopKind::Until,
             variable: None,
             words: vec![],
-            condition: self.sequence(condition),
-            body: self.sequence(body),
+            condition: self.statements(condition),
+            body: self.statements(body),
         }))
     }
 
-    fn assignments(&mut self, all: &[shuck_ast::Assignment]) -> Vec<Assignment> {
-        all.iter().map(|one| self.assignment(one)).collect()
+    fn convert_assignments(&mut self, all: &[shuck_ast::Assignment]) -> Vec<Assignment> {
+        all.iter().map(|one| self.convert_assignment(one)).collect()
     }
 
-    fn assignment(&mut self, assignment: &shuck_ast::Assignment) -> Assignment {
-        let mut words = self.reference(&assignment.target);
+    fn convert_assignment(&mut self, assignment: &shuck_ast::Assignment) -> Assignment {
+        let mut words = self.subscript_words(&assignment.target);
         let mut elements = None;
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
@@ -208,8 +213,8 @@ impl Reader<'_> {
                 let is_closed = array.span.slice(self.text).ends_with(')')
                     || behind.trim_start().starts_with(')');
                 if !is_closed {
-                    let place = self.span(array.span);
-                    self.fault(place, "`(` is never closed");
+                    let array_span = self.span(array.span);
+                    self.report_error(array_span, "`(` is never closed");
                 }
                 for element in &array.elements {
                     if let ArrayElem::Keyed { key, .. } | ArrayElem::KeyedAppend { key, .. } =
@@ -223,32 +228,32 @@ impl Reader<'_> {
                 None
             }
         };
-        let element = self.element(&assignment.target);
+        let element = self.element_name(&assignment.target);
         // An element of an array is not the variable's value.
         let is_named = assignment.target.subscript.is_none() || element.is_some();
         let name = element.unwrap_or_else(|| assignment.target.name.to_string());
         let value = value.filter(|_| is_named);
-        Assignment { name, value, elements, words, appends: assignment.append }
+        Assignment { name, value, elements, words, is_append: assignment.append }
     }
 
     fn redirect(&mut self, redirect: &shuck_ast::Redirect) -> Redirect {
         let word = match &redirect.target {
             RedirectTarget::Word(word) => self.word(word),
-            RedirectTarget::Heredoc(heredoc) => return Redirect::Given(self.heredoc(heredoc)),
+            RedirectTarget::Heredoc(heredoc) => return Redirect::Heredoc(self.heredoc(heredoc)),
         };
         match redirect.kind {
             RedirectKind::Output | RedirectKind::Clobber | RedirectKind::OutputBoth => {
-                Redirect::Writes { to: word, appends: false }
+                Redirect::Writes { to: word, is_append: false }
             }
             RedirectKind::Append | RedirectKind::ReadWrite => {
-                Redirect::Writes { to: word, appends: true }
+                Redirect::Writes { to: word, is_append: true }
             }
             RedirectKind::Input => Redirect::Reads(word),
-            RedirectKind::HereString => Redirect::Given(word),
-            RedirectKind::HereDoc | RedirectKind::HereDocStrip => Redirect::Given(word),
+            RedirectKind::HereString => Redirect::Heredoc(word),
+            RedirectKind::HereDoc | RedirectKind::HereDocStrip => Redirect::Heredoc(word),
             // `>&file` writes to a file, `>&2` and `>&-` do not.
-            RedirectKind::DupOutput if is_file(&word) => {
-                Redirect::Writes { to: word, appends: false }
+            RedirectKind::DupOutput if is_file_target(&word) => {
+                Redirect::Writes { to: word, is_append: false }
             }
             RedirectKind::DupOutput | RedirectKind::DupInput => Redirect::Other(word),
         }
@@ -256,11 +261,11 @@ impl Reader<'_> {
 }
 
 /// The parser ends `NAME=<(…)` before the `<`, and takes the rest for a word.
-fn take_process(assignments: &mut [Assignment], words: &mut Vec<Word>) {
+fn attach_process_substitution(assignments: &mut [Assignment], words: &mut Vec<Word>) {
     let Some(value) = assignments.last_mut().and_then(|last| last.value.as_mut()) else { return };
     let is_rest = |word: &Word| {
         word.span.start == value.span.end
-            && matches!(word.pieces.first(), Some(Piece::Process { .. }))
+            && matches!(word.pieces.first(), Some(Piece::ProcessSubstitution { .. }))
     };
     let is_empty = value.span.start == value.span.end;
     if let Some(at) = words.iter().position(is_rest).filter(|_| is_empty) {
@@ -268,7 +273,7 @@ fn take_process(assignments: &mut [Assignment], words: &mut Vec<Word>) {
     }
 }
 
-fn is_file(word: &Word) -> bool {
+fn is_file_target(word: &Word) -> bool {
     let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == '-');
     match word.pieces.as_slice() {
         [Piece::Text { text, .. }] => !is_number(text),

@@ -5,7 +5,7 @@ use shuck_ast::{
     ParameterExpansion, ParameterOp, StmtSeq, WordPart, WordPartNode,
 };
 
-use super::{Origin, Reader};
+use super::{AstConverter, Origin};
 use crate::ast::{Piece, Word};
 
 /// How the characters of a literal are read.
@@ -15,62 +15,62 @@ enum Quoting {
     Double,
 }
 
-impl Reader<'_> {
+impl AstConverter<'_> {
     pub(super) fn word(&mut self, word: &shuck_ast::Word) -> Word {
         let mut pieces = vec![];
-        self.parts(&word.parts, Quoting::None, &mut pieces);
+        self.push_parts(&word.parts, Quoting::None, &mut pieces);
         let has_braces = word.has_active_brace_expansion();
         Word { pieces, has_braces, span: self.span(word.span) }
     }
 
-    fn parts(&mut self, parts: &[WordPartNode], quoting: Quoting, out: &mut Vec<Piece>) {
+    fn push_parts(&mut self, parts: &[WordPartNode], quoting: Quoting, out: &mut Vec<Piece>) {
         for part in parts {
-            self.part(part, quoting, out);
+            self.push_part(part, quoting, out);
         }
     }
 
-    fn part(&mut self, part: &WordPartNode, quoting: Quoting, out: &mut Vec<Piece>) {
+    fn push_part(&mut self, part: &WordPartNode, quoting: Quoting, out: &mut Vec<Piece>) {
         let is_quoted = quoting == Quoting::Double;
         let span = part.span;
-        self.check_closed(span);
-        if let Some(piece) = self.commands_in_braces(span) {
+        self.check_brace_closed(span);
+        if let Some(piece) = self.nofork_substitution(span) {
             out.push(piece);
             return;
         }
         match &part.kind {
             WordPart::Literal(literal) => {
                 let raw = literal.as_str(self.text, span);
-                out.push(self.literal(raw, span, quoting));
+                out.push(self.literal_piece(raw, span, quoting));
             }
             WordPart::SingleQuoted { value, .. } => {
                 let raw = value.slice(self.text);
-                let at = self.verbatim(raw, value.span());
-                out.push(Piece::Text { text: raw.to_owned(), at });
+                let at = self.verbatim_offset(raw, value.span());
+                out.push(Piece::Text { text: raw.to_owned(), offset: at });
             }
             WordPart::DoubleQuoted { parts, .. } => {
                 if parts.is_empty() {
                     let text = String::new();
-                    out.push(Piece::Text { text, at: None });
+                    out.push(Piece::Text { text, offset: None });
                 }
-                self.parts(parts, Quoting::Double, out);
+                self.push_parts(parts, Quoting::Double, out);
             }
             WordPart::Variable(name) => {
                 let name = name.to_string();
                 out.push(Piece::Variable { name, default: None, is_required: false, is_quoted });
             }
             WordPart::CommandSubstitution { body, syntax } => {
-                let piece = self.substitution(body, *syntax, span, is_quoted);
+                let piece = self.command_substitution(body, *syntax, span, is_quoted);
                 out.push(piece);
             }
             WordPart::ProcessSubstitution { body, .. } => {
-                out.push(Piece::Process { body: self.sequence(body) });
+                out.push(Piece::ProcessSubstitution { body: self.statements(body) });
             }
             WordPart::Parameter(expansion) => {
-                let piece = self.parameter(expansion, is_quoted);
+                let piece = self.parameter_piece(expansion, is_quoted);
                 out.push(piece);
             }
             WordPart::ParameterExpansion { reference, operator, operand_word_ast, .. } => {
-                let mut words = self.reference(reference);
+                let mut words = self.subscript_words(reference);
                 let default = operand_word_ast.as_deref().map(|word| self.word(word));
                 let name = reference.name.to_string();
                 if matches!(**operator, ParameterOp::UseDefault | ParameterOp::AssignDefault)
@@ -81,12 +81,12 @@ impl Reader<'_> {
                     out.push(Piece::Variable { name, default, is_required: true, is_quoted });
                 } else {
                     words.extend(default);
-                    words.extend(self.operator(operator));
-                    out.push(Piece::Unknown { words, is_number: false });
+                    words.extend(self.operator_words(operator));
+                    out.push(Piece::Unknown { words, is_arithmetic: false });
                 }
             }
-            WordPart::ArrayAccess(reference) if self.element(reference).is_some() => {
-                let name = self.element(reference).unwrap_or_default();
+            WordPart::ArrayAccess(reference) if self.element_name(reference).is_some() => {
+                let name = self.element_name(reference).unwrap_or_default();
                 out.push(Piece::Variable { name, default: None, is_required: false, is_quoted });
             }
             other @ (WordPart::ZshQualifiedGlob(_)
@@ -100,27 +100,27 @@ impl Reader<'_> {
             | WordPart::IndirectExpansion { .. }
             | WordPart::PrefixMatch { .. }
             | WordPart::Transformation { .. }) => {
-                let words = self.hidden_in(other);
+                let words = self.expansion_words(other);
                 let is_number = matches!(other, WordPart::ArithmeticExpansion { .. });
-                out.push(Piece::Unknown { words, is_number });
+                out.push(Piece::Unknown { words, is_arithmetic: is_number });
             }
         }
     }
 
     /// A literal with its backslashes taken out.
-    fn literal(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
+    fn literal_piece(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
         // From some characters in quotes the parser has taken their backslashes already.
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
         let is_same = source.len() > raw.len() && source.replace('\\', "") == raw.replace('\\', "");
         let raw = if is_same { source } else { raw };
         // Where it nests deeper than the parser goes, it silently takes the rest for characters.
         if has_expansion(raw) {
-            let place = self.span(span);
-            self.fault(place, "nested too deep to be read");
+            let literal_span = self.span(span);
+            self.report_error(literal_span, "nested too deep to be read");
         }
-        let at = self.verbatim(raw, span);
+        let at = self.verbatim_offset(raw, span);
         if !raw.contains('\\') {
-            return Piece::Text { text: raw.to_owned(), at };
+            return Piece::Text { text: raw.to_owned(), offset: at };
         }
         let mut text = String::with_capacity(raw.len());
         let mut chars = raw.chars();
@@ -139,17 +139,17 @@ impl Reader<'_> {
                 (c, _) => text.push(c),
             }
         }
-        Piece::Text { text, at: None }
+        Piece::Text { text, offset: None }
     }
 
     /// Returns where a text stands letter by letter, if it does.
-    fn verbatim(&self, text: &str, span: shuck_ast::Span) -> Option<usize> {
+    fn verbatim_offset(&self, text: &str, span: shuck_ast::Span) -> Option<usize> {
         let (start, end) = (span.start.offset(), span.end.offset());
         let is_there = self.text.get(start..end).is_some_and(|there| there == text);
-        self.origin.verbatim(start).filter(|_| is_there)
+        self.origin.verbatim_offset(start).filter(|_| is_there)
     }
 
-    fn substitution(
+    fn command_substitution(
         &mut self,
         body: &StmtSeq,
         syntax: CommandSubstitutionSyntax,
@@ -163,18 +163,18 @@ impl Reader<'_> {
             && let Some(inner) = inner
             && inner.contains('\\')
         {
-            let origin = Origin::Within(self.span(span));
-            return Piece::Later { text: without_backslashes(inner), origin };
+            let origin = Origin::DerivedFrom(self.span(span));
+            return Piece::Unparsed { text: unescape_backticks(inner), origin };
         }
-        Piece::Output { body: self.sequence(body), is_quoted }
+        Piece::CommandSubstitution { body: self.statements(body), is_quoted }
     }
 
-    fn parameter(&mut self, expansion: &ParameterExpansion, is_quoted: bool) -> Piece {
+    fn parameter_piece(&mut self, expansion: &ParameterExpansion, is_quoted: bool) -> Piece {
         match expansion.bourne() {
             Some(BourneParameterExpansion::Access { reference })
-                if reference.subscript.is_none() || self.element(reference).is_some() =>
+                if reference.subscript.is_none() || self.element_name(reference).is_some() =>
             {
-                let element = self.element(reference);
+                let element = self.element_name(reference);
                 let name = element.unwrap_or_else(|| reference.name.to_string());
                 Piece::Variable { name, default: None, is_required: false, is_quoted }
             }
@@ -199,18 +199,18 @@ impl Reader<'_> {
                     return Piece::Variable { name, default, is_required: false, is_quoted };
                 }
                 let mut words: Vec<_> = default.into_iter().collect();
-                words.extend(self.operator(operator));
-                Piece::Unknown { words, is_number: false }
+                words.extend(self.operator_words(operator));
+                Piece::Unknown { words, is_arithmetic: false }
             }
             _ => {
-                let words = self.hidden_in_parameter(expansion);
-                Piece::Unknown { words, is_number: false }
+                let words = self.parameter_words(expansion);
+                Piece::Unknown { words, is_arithmetic: false }
             }
         }
     }
 
     /// `${ cmd; }` and `${| cmd; }` of bash 5.3: the parser takes them for a variable without name.
-    fn commands_in_braces(&self, span: shuck_ast::Span) -> Option<Piece> {
+    fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;
         let skipped = match inner.chars().next()? {
@@ -218,16 +218,16 @@ impl Reader<'_> {
             '|' => 1,
             _ => return None,
         };
-        let origin = self.origin.inner(span.start.offset() + 2 + skipped);
-        Some(Piece::Later { text: inner[skipped..].to_owned(), origin })
+        let origin = self.origin.offset_by(span.start.offset() + 2 + skipped);
+        Some(Piece::Unparsed { text: inner[skipped..].to_owned(), origin })
     }
 
     /// `echo ${x` passes the parser; bash waits for the brace.
-    fn check_closed(&mut self, span: shuck_ast::Span) {
+    fn check_brace_closed(&mut self, span: shuck_ast::Span) {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         if source.starts_with("${") && !source.ends_with('}') {
-            let place = self.span(span);
-            self.fault(place, "`${` is never closed");
+            let error_span = self.span(span);
+            self.report_error(error_span, "`${` is never closed");
         }
     }
 
@@ -236,8 +236,8 @@ impl Reader<'_> {
         let mut pieces = vec![];
         for part in &body.parts {
             let span = part.span;
-            self.check_closed(span);
-            if let Some(piece) = self.commands_in_braces(span) {
+            self.check_brace_closed(span);
+            if let Some(piece) = self.nofork_substitution(span) {
                 pieces.push(piece);
                 continue;
             }
@@ -245,10 +245,10 @@ impl Reader<'_> {
                 HeredocBodyPart::Literal(literal) => {
                     let raw = literal.as_str(self.text, span);
                     if heredoc.delimiter.quoted {
-                        let at = self.verbatim(raw, span);
-                        pieces.push(Piece::Text { text: raw.to_owned(), at });
+                        let at = self.verbatim_offset(raw, span);
+                        pieces.push(Piece::Text { text: raw.to_owned(), offset: at });
                     } else {
-                        pieces.push(self.literal(raw, span, Quoting::Double));
+                        pieces.push(self.literal_piece(raw, span, Quoting::Double));
                     }
                 }
                 HeredocBodyPart::Variable(name) => {
@@ -261,15 +261,15 @@ impl Reader<'_> {
                     });
                 }
                 HeredocBodyPart::CommandSubstitution { body, syntax } => {
-                    let piece = self.substitution(body, *syntax, span, true);
+                    let piece = self.command_substitution(body, *syntax, span, true);
                     pieces.push(piece);
                 }
                 HeredocBodyPart::ArithmeticExpansion { expression_word_ast, .. } => {
                     let words = vec![self.word(expression_word_ast)];
-                    pieces.push(Piece::Unknown { words, is_number: true });
+                    pieces.push(Piece::Unknown { words, is_arithmetic: true });
                 }
                 HeredocBodyPart::Parameter(expansion) => {
-                    let piece = self.parameter(expansion, true);
+                    let piece = self.parameter_piece(expansion, true);
                     pieces.push(piece);
                 }
             }
@@ -278,15 +278,15 @@ impl Reader<'_> {
     }
 
     /// Returns a word for arithmetic, in which only substitutions matter.
-    pub(super) fn arithmetic(&mut self, span: shuck_ast::Span) -> Word {
-        let place = self.span(span);
+    pub(super) fn arithmetic_word(&mut self, span: shuck_ast::Span) -> Word {
+        let word_span = self.span(span);
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
-        let mut pieces = vec![Piece::Unknown { words: vec![], is_number: true }];
+        let mut pieces = vec![Piece::Unknown { words: vec![], is_arithmetic: true }];
         if source.contains("$(") || source.contains('`') {
             let text = format!(": \"$(({source}))\"");
-            pieces.push(Piece::Later { text, origin: Origin::Within(place) });
+            pieces.push(Piece::Unparsed { text, origin: Origin::DerivedFrom(word_span) });
         }
-        Word { pieces, has_braces: false, span: place }
+        Word { pieces, has_braces: false, span: word_span }
     }
 }
 
@@ -306,7 +306,7 @@ fn has_expansion(raw: &str) -> bool {
 }
 
 /// Returns what a backslash makes of `` ` ``, `\` and `$` in backticks.
-fn without_backslashes(text: &str) -> String {
+fn unescape_backticks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -1,9 +1,9 @@
 //! The rules that siding brings.
 
-use super::layers::{Layer, Rules, Source};
+use super::layers::{Layer, RuleSource, Rules};
 
 /// One file per subject.
-const FILES: [&str; 10] = [
+const BUILTIN_RULE_FILES: [&str; 10] = [
     include_str!("../../rules/sets.toml"),
     include_str!("../../rules/shapes.toml"),
     include_str!("../../rules/files.toml"),
@@ -24,10 +24,10 @@ impl Rules {
     /// Not with the files that are compiled in: a test reads them.
     #[must_use]
     pub fn builtin() -> Self {
-        let mut rules = Self::none();
-        let source = Source { layer: Layer::BuiltIn, path: None };
-        for file in FILES {
-            rules.add(file, &source).expect("the built-in rules are tested");
+        let mut rules = Self::empty();
+        let source = RuleSource { layer: Layer::BuiltIn, path: None };
+        for file in BUILTIN_RULE_FILES {
+            rules.add_file(file, &source).expect("the built-in rules are tested");
         }
         rules.build_index();
         rules

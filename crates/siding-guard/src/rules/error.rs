@@ -1,6 +1,6 @@
 //! What can be wrong with a rule file.
 
-use super::layers::Source;
+use super::layers::RuleSource;
 
 /// A mistake in a rule file. Its text names the place and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -8,9 +8,9 @@ use super::layers::Source;
 pub enum RuleError {
     /// The file is no TOML, or not what a rule file holds.
     #[error("{source_}{}: {message}", line.map(|line| format!(" line {line}")).unwrap_or_default())]
-    Form {
+    InvalidFile {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// Line, from 1.
         line: Option<usize>,
         /// What the reader says.
@@ -18,17 +18,17 @@ pub enum RuleError {
     },
     /// A rule has a name that a rule of this or a lower layer has.
     #[error("{source_}: there is a rule `{name}` already; `[verdicts]` changes its verdict")]
-    Twice {
+    DuplicateRule {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// The name.
         name: String,
     },
     /// There is no such rule.
     #[error("{source_}: there is no rule `{name}`; `siding guard rules` lists all")]
-    Unknown {
+    UnknownRule {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// The name.
         name: String,
     },
@@ -36,7 +36,7 @@ pub enum RuleError {
     #[error("{source_}: rule `{rule}`: there is no set `@{set}`")]
     UnknownSet {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// The rule.
         rule: String,
         /// The set.
@@ -44,9 +44,9 @@ pub enum RuleError {
     },
     /// A rule without anything that it is about.
     #[error("{source_}: rule `{rule}`: each `when` needs a program, code, writes or shape")]
-    Empty {
+    EmptyMatcher {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// The rule.
         rule: String,
     },
@@ -54,7 +54,7 @@ pub enum RuleError {
     #[error("{source_}: `locked` is allowed in the system file only")]
     LockNotAllowed {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
     },
 }
 
@@ -64,17 +64,17 @@ pub enum RuleError {
 pub enum RuleWarning {
     /// A project loosens.
     #[error("{source_}: `{what}` is not used: a project can only make the guard stricter")]
-    Loosens {
+    LooseningIgnored {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// What it would change.
         what: String,
     },
     /// A rule is locked.
     #[error("{source_}: rule `{name}` keeps its verdict: the system file locks it")]
-    Locked {
+    RuleLocked {
         /// The file.
-        source_: Source,
+        source_: RuleSource,
         /// The rule.
         name: String,
     },

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::error::RuleError;
-use super::layers::Source;
+use super::layers::RuleSource;
 use super::matcher::Matcher;
-use crate::unwrap::Shape;
-use crate::verdict::Verdict;
+use crate::resolve::Construct;
+use crate::verdict::GuardVerdict;
 
 /// A rule.
 #[derive(Debug, Clone)]
@@ -16,15 +16,15 @@ pub struct Rule {
     /// Its name, in lower case with hyphens.
     pub name: String,
     /// What happens to a command that it is about.
-    pub verdict: Verdict,
+    pub verdict: GuardVerdict,
     /// Why.
-    pub why: String,
+    pub reason: String,
     /// What to do instead.
-    pub instead: Option<String>,
+    pub suggestion: Option<String>,
     /// It is about commands alone that are about to run in the background.
-    pub background: bool,
+    pub background_only: bool,
     /// Who made it, and who set its verdict.
-    pub source: Source,
+    pub source: RuleSource,
     /// Commands that it is about, and some that look like them and that no rule is about.
     pub examples: Examples,
     pub(crate) matchers: Vec<Matcher>,
@@ -45,10 +45,10 @@ pub struct Examples {
 /// A file as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct File {
+pub(super) struct RawRuleFile {
     /// Rules that nobody else may loosen.
     pub(super) locked: Vec<String>,
-    pub(super) verdicts: BTreeMap<String, Verdict>,
+    pub(super) verdicts: BTreeMap<String, GuardVerdict>,
     /// Lists of patterns with names.
     pub(super) sets: BTreeMap<String, Vec<String>>,
     /// Options of programs whose value is the next word. Built-in alone.
@@ -61,7 +61,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRule {
     pub(super) name: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: GuardVerdict,
     pub(super) why: String,
     #[serde(default)]
     pub(super) instead: Option<String>,
@@ -129,7 +129,7 @@ pub(super) struct RawMatcher {
     pub(super) writes: Vec<String>,
     /// Files that a redirection empties first.
     pub(super) overwrites: Vec<String>,
-    pub(super) shape: Option<Shape>,
+    pub(super) shape: Option<Construct>,
     /// No words but options.
     pub(super) no_args: bool,
     /// Words that are no options, at most.
@@ -140,15 +140,15 @@ pub(super) struct RawMatcher {
     pub(super) unbounded: bool,
 }
 
-impl File {
-    pub(super) fn parse(text: &str, source: &Source) -> Result<Self, RuleError> {
+impl RawRuleFile {
+    pub(super) fn parse(text: &str, source: &RuleSource) -> Result<Self, RuleError> {
         toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| {
                 let before = &text.as_bytes()[..span.start.min(text.len())];
                 before.iter().filter(|byte| **byte == b'\n').count() + 1
             });
             let message = siding_model::text::one_line(error.message(), 200);
-            RuleError::Form { source_: source.clone(), line, message }
+            RuleError::InvalidFile { source_: source.clone(), line, message }
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Patterns.
 
-use crate::unwrap::{ANY, FOUND, SURE};
+use crate::resolve::{NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 
 /// What `*` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum GlobKind {
     /// Any characters.
     Text,
     /// Any characters, upper or lower case alike.
@@ -16,26 +16,26 @@ pub(crate) enum Kind {
 /// A compiled pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {
-    folds: bool,
-    is_place: bool,
+    ignores_case: bool,
+    depends_on_cwd: bool,
     /// The characters before the first `*` or `?`; most texts differ there already.
-    start: String,
+    prefix: String,
     /// What stands between `start` and `end`, from the first `*` or `?` to the last.
-    middle: Vec<Mark>,
+    middle: Vec<GlobToken>,
     /// The characters behind the last `*` or `?`.
-    end: String,
+    suffix: String,
     /// The longest row of characters in `middle`: a text without it need not be followed.
-    within: String,
+    required_text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    One(char),
+enum GlobToken {
+    Literal(char),
     /// `?`
-    AnyOne,
+    AnyChar,
     /// `*`, and whether it passes over `/`.
-    Many {
-        slashes: bool,
+    AnyString {
+        crosses_slash: bool,
     },
 }
 
@@ -43,40 +43,40 @@ impl Glob {
     /// Compiles a pattern: `*`, `?`, `\` before a character that stands for itself, `<any>` for
     /// what is only known when the command runs, `<some>` for the same when it is not empty,
     /// `<found>` for processes that were looked up by their names.
-    pub(crate) fn new(pattern: &str, kind: Kind) -> Self {
-        let mut marks = marks_of(pattern, kind);
-        let is_one = |mark: &Mark| matches!(mark, Mark::One(_));
+    pub(crate) fn new(pattern: &str, kind: GlobKind) -> Self {
+        let mut marks = parse_pattern(pattern, kind);
+        let is_one = |mark: &GlobToken| matches!(mark, GlobToken::Literal(_));
         let end = match marks.iter().rposition(|mark| !is_one(mark)) {
-            Some(last) => text_of(&marks.split_off(last + 1)),
+            Some(last) => literal_text(&marks.split_off(last + 1)),
             None => String::new(),
         };
         let first = marks.iter().position(|mark| !is_one(mark)).unwrap_or(marks.len());
         let middle = marks.split_off(first);
-        let rows = middle.split(|mark| !is_one(mark)).map(text_of);
+        let rows = middle.split(|mark| !is_one(mark)).map(literal_text);
         Self {
-            folds: kind == Kind::Code,
-            is_place: pattern.starts_with(['.', '{', '[', '!', '\\']),
-            start: text_of(&marks),
-            within: rows.max_by_key(String::len).unwrap_or_default(),
+            ignores_case: kind == GlobKind::Code,
+            depends_on_cwd: pattern.starts_with(['.', '{', '[', '!', '\\']),
+            prefix: literal_text(&marks),
+            required_text: rows.max_by_key(String::len).unwrap_or_default(),
             middle,
-            end,
+            suffix: end,
         }
     }
 
     /// Whether what matches is a place seen from the working directory: `.`, `*`, `.git`. In
     /// another directory the same word is another place.
-    pub(crate) const fn is_place(&self) -> bool {
-        self.is_place
+    pub(crate) const fn depends_on_cwd(&self) -> bool {
+        self.depends_on_cwd
     }
 
     /// Returns the text that alone matches, if there is just one.
-    pub(crate) fn fixed(&self) -> Option<&str> {
-        self.middle.is_empty().then_some(self.start.as_str())
+    pub(crate) fn as_literal(&self) -> Option<&str> {
+        self.middle.is_empty().then_some(self.prefix.as_str())
     }
 
     /// Returns whether the whole text matches.
     pub(crate) fn matches(&self, text: &str) -> bool {
-        match self.folds {
+        match self.ignores_case {
             true => self.matches_exactly(&text.to_ascii_lowercase()),
             false => self.matches_exactly(text),
         }
@@ -84,33 +84,38 @@ impl Glob {
 
     fn matches_exactly(&self, text: &str) -> bool {
         if self.middle.is_empty() {
-            return text == self.start;
+            return text == self.prefix;
         }
-        let between = text.strip_prefix(&self.start).and_then(|rest| rest.strip_suffix(&self.end));
+        let between =
+            text.strip_prefix(&self.prefix).and_then(|rest| rest.strip_suffix(&self.suffix));
         match (between, self.middle.as_slice()) {
             (None, _) => false,
-            (Some(text), [Mark::Many { slashes }]) => *slashes || !text.contains('/'),
-            (Some(text), _) => text.contains(&self.within) && self.follow(text),
+            (Some(text), [GlobToken::AnyString { crosses_slash: slashes }]) => {
+                *slashes || !text.contains('/')
+            }
+            (Some(text), _) => text.contains(&self.required_text) && self.matches_middle(text),
         }
     }
 
     /// Follows all ways at once through the middle: takes at most pattern times text.
-    fn follow(&self, text: &str) -> bool {
+    fn matches_middle(&self, text: &str) -> bool {
         // `reached[m]`: the first `m` marks can match what was read so far.
         let mut reached = vec![false; self.middle.len() + 1];
         let mut next = reached.clone();
         reached[0] = true;
-        self.close(&mut reached);
+        self.add_epsilon_moves(&mut reached);
         for c in text.chars() {
             for (at, mark) in self.middle.iter().enumerate().filter(|(at, _)| reached[*at]) {
                 match mark {
-                    Mark::One(wanted) if *wanted == c => next[at + 1] = true,
-                    Mark::AnyOne => next[at + 1] = true,
-                    Mark::Many { slashes } if *slashes || c != '/' => next[at] = true,
-                    Mark::One(_) | Mark::Many { .. } => {}
+                    GlobToken::Literal(wanted) if *wanted == c => next[at + 1] = true,
+                    GlobToken::AnyChar => next[at + 1] = true,
+                    GlobToken::AnyString { crosses_slash: slashes } if *slashes || c != '/' => {
+                        next[at] = true
+                    }
+                    GlobToken::Literal(_) | GlobToken::AnyString { .. } => {}
                 }
             }
-            self.close(&mut next);
+            self.add_epsilon_moves(&mut next);
             if !next.contains(&true) {
                 return false;
             }
@@ -121,9 +126,9 @@ impl Glob {
     }
 
     /// `*` also stands for nothing.
-    fn close(&self, reached: &mut [bool]) {
+    fn add_epsilon_moves(&self, reached: &mut [bool]) {
         for (at, mark) in self.middle.iter().enumerate() {
-            if reached[at] && matches!(mark, Mark::Many { .. }) {
+            if reached[at] && matches!(mark, GlobToken::AnyString { .. }) {
                 reached[at + 1] = true;
             }
         }
@@ -131,33 +136,33 @@ impl Glob {
 }
 
 /// Reads a pattern.
-fn marks_of(pattern: &str, kind: Kind) -> Vec<Mark> {
+fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     let pattern = pattern
-        .replace("<any>", &ANY.to_string())
-        .replace("<some>", &SURE.to_string())
-        .replace("<found>", &FOUND.to_string());
+        .replace("<any>", &UNKNOWN_MARKER.to_string())
+        .replace("<some>", &NONEMPTY_MARKER.to_string())
+        .replace("<found>", &PID_LOOKUP_MARKER.to_string());
     let mut marks = vec![];
     let mut chars = pattern.chars().peekable();
     while let Some(c) = chars.next() {
         marks.push(match c {
-            '\\' => Mark::One(chars.next().unwrap_or('\\')),
-            '?' => Mark::AnyOne,
+            '\\' => GlobToken::Literal(chars.next().unwrap_or('\\')),
+            '?' => GlobToken::AnyChar,
             '*' => {
                 let twice = chars.next_if_eq(&'*').is_some();
-                Mark::Many { slashes: twice || kind != Kind::Path }
+                GlobToken::AnyString { crosses_slash: twice || kind != GlobKind::Path }
             }
-            c if kind == Kind::Code => Mark::One(c.to_ascii_lowercase()),
-            c => Mark::One(c),
+            c if kind == GlobKind::Code => GlobToken::Literal(c.to_ascii_lowercase()),
+            c => GlobToken::Literal(c),
         });
     }
     marks
 }
 
 /// Returns the characters of marks that all stand for one.
-fn text_of(marks: &[Mark]) -> String {
+fn literal_text(marks: &[GlobToken]) -> String {
     let chars = marks.iter().map_while(|mark| match mark {
-        Mark::One(c) => Some(*c),
-        Mark::AnyOne | Mark::Many { .. } => None,
+        GlobToken::Literal(c) => Some(*c),
+        GlobToken::AnyChar | GlobToken::AnyString { .. } => None,
     });
     chars.collect()
 }
@@ -171,14 +176,14 @@ mod tests {
     #[test]
     fn patterns_match_whole_texts() {
         for (pattern, kind, yes, no) in [
-            ("/etc/**", Kind::Path, "/etc/a/b", "/etcetera"),
-            ("/home/*", Kind::Path, "/home/me", "/home/me/x"),
-            (r"/home/\*", Kind::Path, "/home/*", "/home/me"),
-            ("*rm -rf*", Kind::Text, "a; rm -rf /x/y", "rm -r"),
-            ("*drop table*", Kind::Code, "DROP TABLE x", "drop x"),
-            ("a?c", Kind::Text, "abc", "ac"),
-            ("", Kind::Text, "", "x"),
-            ("<any>/*", Kind::Path, "\u{E000}/x", "x/x"),
+            ("/etc/**", GlobKind::Path, "/etc/a/b", "/etcetera"),
+            ("/home/*", GlobKind::Path, "/home/me", "/home/me/x"),
+            (r"/home/\*", GlobKind::Path, "/home/*", "/home/me"),
+            ("*rm -rf*", GlobKind::Text, "a; rm -rf /x/y", "rm -r"),
+            ("*drop table*", GlobKind::Code, "DROP TABLE x", "drop x"),
+            ("a?c", GlobKind::Text, "abc", "ac"),
+            ("", GlobKind::Text, "", "x"),
+            ("<any>/*", GlobKind::Path, "\u{E000}/x", "x/x"),
         ] {
             let glob = Glob::new(pattern, kind);
             assert!(glob.matches(yes), "{pattern} {yes}");
@@ -187,37 +192,42 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_take_long() {
-        let glob = Glob::new(&("*a?b".repeat(50) + "*"), Kind::Text);
+    fn many_stars_match_in_bounded_time() {
+        let glob = Glob::new(&("*a?b".repeat(50) + "*"), GlobKind::Text);
         assert!(!glob.matches(&"ab".repeat(2000)));
         assert!(glob.matches(&"aab".repeat(50)));
     }
 
     /// What patterns mean, one way after the other.
-    fn slowly(marks: &[Mark], text: &[char]) -> bool {
+    fn matches_by_backtracking(marks: &[GlobToken], text: &[char]) -> bool {
         match (marks, text) {
             ([], text) => text.is_empty(),
-            ([Mark::Many { slashes }, rest @ ..], text) => {
+            ([GlobToken::AnyString { crosses_slash: slashes }, rest @ ..], text) => {
                 let passes = text.first().is_some_and(|c| *slashes || *c != '/');
-                slowly(rest, text) || passes && slowly(marks, &text[1..])
+                matches_by_backtracking(rest, text)
+                    || passes && matches_by_backtracking(marks, &text[1..])
             }
-            ([Mark::One(wanted), marks @ ..], [c, text @ ..]) => wanted == c && slowly(marks, text),
-            ([Mark::AnyOne, marks @ ..], [_, text @ ..]) => slowly(marks, text),
-            ([Mark::One(_) | Mark::AnyOne, ..], []) => false,
+            ([GlobToken::Literal(wanted), marks @ ..], [c, text @ ..]) => {
+                wanted == c && matches_by_backtracking(marks, text)
+            }
+            ([GlobToken::AnyChar, marks @ ..], [_, text @ ..]) => {
+                matches_by_backtracking(marks, text)
+            }
+            ([GlobToken::Literal(_) | GlobToken::AnyChar, ..], []) => false,
         }
     }
 
     proptest! {
         #[test]
-        fn short_cuts_change_nothing(
+        fn fast_path_agrees_with_backtracking(
             pattern in "[a*?/é]{0,8}",
             text in "[aAb/éÉ]{0,9}",
-            kind in prop_oneof![Just(Kind::Text), Just(Kind::Code), Just(Kind::Path)],
+            kind in prop_oneof![Just(GlobKind::Text), Just(GlobKind::Code), Just(GlobKind::Path)],
         ) {
             let glob = Glob::new(&pattern, kind);
-            let marks = marks_of(&pattern, kind);
-            let folded = if kind == Kind::Code { text.to_ascii_lowercase() } else { text.clone() };
-            let expected = slowly(&marks, &folded.chars().collect::<Vec<_>>());
+            let marks = parse_pattern(&pattern, kind);
+            let folded = if kind == GlobKind::Code { text.to_ascii_lowercase() } else { text.clone() };
+            let expected = matches_by_backtracking(&marks, &folded.chars().collect::<Vec<_>>());
             prop_assert_eq!(glob.matches(&text), expected, "{:?}", glob);
         }
     }

@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::error::{RuleError, RuleWarning};
-use super::file::{File, RawException, RawMatcher, RawRule, Rule};
+use super::file::{RawException, RawMatcher, RawRule, RawRuleFile, Rule};
 use super::glob::Glob;
 use super::matcher::Matcher;
-use super::operands::Values;
-use crate::verdict::Verdict;
+use super::operands::ValueOptions;
+use crate::verdict::GuardVerdict;
 
 /// Whose rules they are, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,14 +39,14 @@ impl Layer {
 
 /// Where rules come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct RuleSource {
     /// Whose they are.
     pub layer: Layer,
     /// The file, for those that are not built in.
     pub path: Option<PathBuf>,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
             Some(path) => write!(f, "`{}`", path.display()),
@@ -59,29 +59,29 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub(crate) rules: Vec<Rule>,
-    pub(crate) values: Values,
+    pub(crate) value_options: ValueOptions,
     sets: BTreeMap<String, Vec<String>>,
     locked: Vec<String>,
     warnings: Vec<RuleWarning>,
     /// Where the matchers are by the names of programs without `*`, and those with such a name.
-    index: HashMap<String, Vec<Place>>,
-    others: Vec<Place>,
+    index: HashMap<String, Vec<MatcherIndex>>,
+    glob_matchers: Vec<MatcherIndex>,
 }
 
 /// A rule's number, and that of one of its matchers.
-type Place = (usize, usize);
+type MatcherIndex = (usize, usize);
 
 impl Rules {
     /// Returns rules without any.
-    pub(super) fn none() -> Self {
+    pub(super) fn empty() -> Self {
         Self {
             rules: vec![],
-            values: Values::default(),
+            value_options: ValueOptions::default(),
             sets: BTreeMap::new(),
             locked: vec![],
             warnings: vec![],
             index: HashMap::new(),
-            others: vec![],
+            glob_matchers: vec![],
         }
     }
 
@@ -93,9 +93,9 @@ impl Rules {
     /// # Errors
     ///
     /// The first mistake in a file of another layer. Nothing of that file is in force then.
-    pub fn lay(&mut self, text: &str, source: Source) -> Result<(), RuleError> {
+    pub fn add_layer(&mut self, text: &str, source: RuleSource) -> Result<(), RuleError> {
         let mut new = self.clone();
-        match new.add(text, &source) {
+        match new.add_file(text, &source) {
             Ok(()) => *self = new,
             Err(error) if source.layer == Layer::Project => {
                 self.warnings.push(RuleWarning::ProjectUnusable(error));
@@ -105,24 +105,24 @@ impl Rules {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, text: &str, source: &Source) -> Result<(), RuleError> {
-        let file = File::parse(text, source)?;
+    pub(super) fn add_file(&mut self, text: &str, source: &RuleSource) -> Result<(), RuleError> {
+        let file = RawRuleFile::parse(text, source)?;
         if source.layer == Layer::BuiltIn {
             self.sets.extend(file.sets.clone());
-            self.values.extend(file.values.clone());
+            self.value_options.extend(file.values.clone());
         }
         if !file.locked.is_empty() && source.layer != Layer::System {
             return Err(RuleError::LockNotAllowed { source_: source.clone() });
         }
         for raw in &file.rule {
-            let rule = self.rule(raw, &file.sets, source)?;
+            let rule = self.compile_rule(raw, &file.sets, source)?;
             self.rules.push(rule);
         }
         for (name, verdict) in &file.verdicts {
             self.set_verdict(name, *verdict, source)?;
         }
         for exception in &file.except {
-            self.except(exception, &file.sets, source)?;
+            self.add_exception(exception, &file.sets, source)?;
         }
         for name in file.locked {
             self.position(&name, source)?;
@@ -134,26 +134,26 @@ impl Rules {
         Ok(())
     }
 
-    fn rule(
+    fn compile_rule(
         &self,
         raw: &RawRule,
         sets: &BTreeMap<String, Vec<String>>,
-        source: &Source,
+        source: &RuleSource,
     ) -> Result<Rule, RuleError> {
         let name = raw.name.clone();
         if self.get(&name).is_some() {
-            return Err(RuleError::Twice { source_: source.clone(), name });
+            return Err(RuleError::DuplicateRule { source_: source.clone(), name });
         }
-        let matchers = self.matchers(&raw.when, &name, sets, source)?;
+        let matchers = self.compile_matchers(&raw.when, &name, sets, source)?;
         if matchers.is_empty() || matchers.iter().any(Matcher::is_empty) {
-            return Err(RuleError::Empty { source_: source.clone(), rule: name });
+            return Err(RuleError::EmptyMatcher { source_: source.clone(), rule: name });
         }
         Ok(Rule {
             name,
             verdict: raw.verdict,
-            why: raw.why.clone(),
-            instead: raw.instead.clone(),
-            background: raw.background,
+            reason: raw.why.clone(),
+            suggestion: raw.instead.clone(),
+            background_only: raw.background,
             source: source.clone(),
             examples: raw.examples.clone(),
             matchers,
@@ -161,16 +161,16 @@ impl Rules {
         })
     }
 
-    fn matchers(
+    fn compile_matchers(
         &self,
         raw: &[RawMatcher],
         rule: &str,
-        own: &BTreeMap<String, Vec<String>>,
-        source: &Source,
+        file_sets: &BTreeMap<String, Vec<String>>,
+        source: &RuleSource,
     ) -> Result<Vec<Matcher>, RuleError> {
         // A file's sets hold in that file alone, behind the built-in ones: nobody can change what
         // somebody else's rule means.
-        let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, own]));
+        let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, file_sets]));
         compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
             source_: source.clone(),
             rule: rule.to_owned(),
@@ -181,8 +181,8 @@ impl Rules {
     fn set_verdict(
         &mut self,
         name: &str,
-        verdict: Verdict,
-        source: &Source,
+        verdict: GuardVerdict,
+        source: &RuleSource,
     ) -> Result<(), RuleError> {
         let at = self.position(name, source)?;
         let loosens = verdict < self.rules[at].verdict;
@@ -194,14 +194,14 @@ impl Rules {
         Ok(())
     }
 
-    fn except(
+    fn add_exception(
         &mut self,
         raw: &RawException,
         sets: &BTreeMap<String, Vec<String>>,
-        source: &Source,
+        source: &RuleSource,
     ) -> Result<(), RuleError> {
         let at = self.position(&raw.rule, source)?;
-        let matchers = self.matchers(&raw.when, &raw.rule, sets, source)?;
+        let matchers = self.compile_matchers(&raw.when, &raw.rule, sets, source)?;
         let what = format!("except {}", raw.rule);
         if self.may_loosen(&raw.rule, &what, source) {
             self.rules[at].exceptions.extend(matchers);
@@ -209,60 +209,61 @@ impl Rules {
         Ok(())
     }
 
-    fn may_loosen(&mut self, rule: &str, what: &str, source: &Source) -> bool {
+    fn may_loosen(&mut self, rule: &str, what: &str, source: &RuleSource) -> bool {
         let source_ = source.clone();
         if source.layer == Layer::Project {
-            self.warnings.push(RuleWarning::Loosens { source_, what: what.to_owned() });
+            self.warnings.push(RuleWarning::LooseningIgnored { source_, what: what.to_owned() });
             return false;
         }
         if self.locked.iter().any(|locked| locked == rule) {
-            self.warnings.push(RuleWarning::Locked { source_, name: rule.to_owned() });
+            self.warnings.push(RuleWarning::RuleLocked { source_, name: rule.to_owned() });
             return false;
         }
         true
     }
 
-    fn position(&self, name: &str, source: &Source) -> Result<usize, RuleError> {
-        self.rules
-            .iter()
-            .position(|rule| rule.name == name)
-            .ok_or_else(|| RuleError::Unknown { source_: source.clone(), name: name.to_owned() })
+    fn position(&self, name: &str, source: &RuleSource) -> Result<usize, RuleError> {
+        self.rules.iter().position(|rule| rule.name == name).ok_or_else(|| RuleError::UnknownRule {
+            source_: source.clone(),
+            name: name.to_owned(),
+        })
     }
 
     pub(super) fn build_index(&mut self) {
         self.index.clear();
-        self.others.clear();
+        self.glob_matchers.clear();
         for (rule, one) in self.rules.iter().enumerate() {
             for (matcher, globs) in one.matchers.iter().map(|one| &one.program).enumerate() {
-                for name in globs.iter().filter_map(Glob::fixed) {
+                for name in globs.iter().filter_map(Glob::as_literal) {
                     let places = self.index.entry(name.to_owned()).or_default();
                     places.push((rule, matcher));
                 }
-                if globs.iter().any(|glob| glob.fixed().is_none()) {
-                    self.others.push((rule, matcher));
+                if globs.iter().any(|glob| glob.as_literal().is_none()) {
+                    self.glob_matchers.push((rule, matcher));
                 }
             }
         }
     }
 
     /// Returns the rules that may be about a program, each with a matcher that names it.
-    pub(crate) fn about_program<'r>(
+    pub(crate) fn rules_for_program<'r>(
         &'r self,
         name: &str,
     ) -> impl Iterator<Item = (&'r Rule, &'r Matcher)> {
         let named = self.index.get(name).into_iter().flatten();
-        let is_named = move |place: &&Place| {
+        let matches_program = move |place: &&MatcherIndex| {
             let globs = &self.rules[place.0].matchers[place.1].program;
-            globs.iter().any(|glob| glob.fixed().is_none() && glob.matches(name))
+            globs.iter().any(|glob| glob.as_literal().is_none() && glob.matches(name))
         };
-        let places = named.chain(self.others.iter().filter(is_named));
-        places.map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
+        let candidates = named.chain(self.glob_matchers.iter().filter(matches_program));
+        candidates
+            .map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
     /// Whether a rule names a program. One about any program says nothing of this one.
-    pub(crate) fn name(&self, program: &str) -> bool {
+    pub(crate) fn has_rule_for(&self, program: &str) -> bool {
         let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
-        self.about_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
+        self.rules_for_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
     }
 
     /// Returns a rule by its name.

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::unwrap::Call;
+use crate::resolve::Call;
 
 /// Options of programs whose value is the next word.
-pub(crate) type Values = HashMap<String, Vec<String>>;
+pub(crate) type ValueOptions = HashMap<String, Vec<String>>;
 
 /// A call as rules look at it.
 #[derive(Debug)]
-pub(crate) struct Looked<'c> {
+pub(crate) struct MatchInput<'c> {
     pub(crate) call: &'c Call,
     /// Words that are options.
     options: Vec<&'c str>,
@@ -20,13 +20,13 @@ pub(crate) struct Looked<'c> {
     /// The value of `--target-directory`.
     target: Option<&'c str>,
     /// Forms of paths that were asked for: many rules ask for the same.
-    forms: RefCell<HashMap<String, Rc<[String]>>>,
+    path_cache: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
-impl<'c> Looked<'c> {
-    pub(crate) fn new(call: &'c Call, values: &Values) -> Self {
-        let of = |name: &str| values.get(name).map(Vec::as_slice).unwrap_or_default();
-        let mut own = of(&call.program);
+impl<'c> MatchInput<'c> {
+    pub(crate) fn new(call: &'c Call, values: &ValueOptions) -> Self {
+        let options_of = |name: &str| values.get(name).map(Vec::as_slice).unwrap_or_default();
+        let mut value_options = options_of(&call.program);
         let (mut options, mut operands, mut target) = (vec![], vec![], None);
         let mut words = call.args.iter().map(|arg| arg.text.as_str());
         while let Some(word) = words.next() {
@@ -37,10 +37,10 @@ impl<'c> Looked<'c> {
             if word.len() < 2 || !word.starts_with('-') {
                 // `docker compose -f FILE`, but `docker rm -f`.
                 if operands.is_empty() && word == "compose" {
-                    own = of(&format!("{} compose", call.program));
+                    value_options = options_of(&format!("{} compose", call.program));
                 }
                 operands.push(word);
-                if PREFIXES.contains(&call.program.as_str()) {
+                if COMMAND_PREFIX_PROGRAMS.contains(&call.program.as_str()) {
                     // `sudo bash -lc …`: what follows is another's.
                     operands.extend(words);
                     break;
@@ -50,22 +50,22 @@ impl<'c> Looked<'c> {
             // `-uroot` has a value, and no letters `r`, `o` and `t`.
             let has_value = word.is_char_boundary(2)
                 && !word.starts_with("--")
-                && own.iter().any(|option| option.len() == 2 && *option == word[..2]);
+                && value_options.iter().any(|option| option.len() == 2 && *option == word[..2]);
             options.push(if has_value { &word[..2] } else { word });
             let attached = word.strip_prefix("--target-directory=");
             target = attached.or(target);
-            if own.iter().any(|option| option == word) {
+            if value_options.iter().any(|option| option == word) {
                 let value = words.next();
                 let is_target = matches!(word, "-t" | "--target-directory");
                 target = value.filter(|_| is_target).or(target);
             }
         }
-        Self { call, options, operands, target, forms: RefCell::default() }
+        Self { call, options, operands, target, path_cache: RefCell::default() }
     }
 
     /// Returns what is moved or copied, and where to: the last of several operands if no option
     /// names it.
-    pub(crate) fn moved<'o, 'l>(
+    pub(crate) fn sources_and_target<'o, 'l>(
         &'l self,
         operands: &'o [&'l str],
     ) -> (&'o [&'l str], Option<&'l str>) {
@@ -77,46 +77,48 @@ impl<'c> Looked<'c> {
     }
 
     /// Returns every text in the words that may be a file: `x` of `@x`, `name=@x`, `host:x`.
-    pub(crate) fn mentioned(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn file_candidates(&self) -> impl Iterator<Item = &str> {
         let args = &self.call.args;
         let is_key = |at: usize| {
-            at.checked_sub(1).is_some_and(|before| KEYS.contains(&args[before].text.as_str()))
+            at.checked_sub(1)
+                .is_some_and(|before| KEY_FILE_OPTIONS.contains(&args[before].text.as_str()))
         };
         let words = args.iter().enumerate().filter(move |(at, _)| !is_key(*at));
         let is_client = TRANSFER_CLIENTS.contains(&self.call.program.as_str());
-        let commands = args.iter().map(|arg| arg.text.as_str()).chain(self.call.stdin.as_deref());
+        let commands =
+            args.iter().map(|arg| arg.text.as_str()).chain(self.call.stdin_text.as_deref());
         let uploads = commands.filter(move |_| is_client).flat_map(uploaded_words);
-        let words = words.map(|(_, arg)| arg.text.as_str()).chain(self.call.input.as_deref());
-        words.chain(uploads).flat_map(parts)
+        let words = words.map(|(_, arg)| arg.text.as_str()).chain(self.call.stdin_file.as_deref());
+        words.chain(uploads).flat_map(word_and_embedded_values)
     }
 
     /// Returns a word as the path that it is, in its forms.
-    pub(crate) fn forms(&self, word: &str) -> Rc<[String]> {
-        if let Some(known) = self.forms.borrow().get(word) {
+    pub(crate) fn path_forms(&self, word: &str) -> Rc<[String]> {
+        if let Some(known) = self.path_cache.borrow().get(word) {
             return Rc::clone(known);
         }
-        let found: Rc<[String]> = forms(word, &self.call.directory).into();
-        self.forms.borrow_mut().insert(word.to_owned(), Rc::clone(&found));
+        let found: Rc<[String]> = normalized_forms(word, &self.call.directory).into();
+        self.path_cache.borrow_mut().insert(word.to_owned(), Rc::clone(&found));
         found
     }
 
     /// Whether one of the names `-f|--force` is given. Also as one of several letters, with a
     /// value behind `=`, and with `may_shorten` as the beginning of a long name (getopt_long(3)).
-    pub(crate) fn has(&self, names: &str, may_shorten: bool) -> bool {
+    pub(crate) fn has_option(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')
-            .any(|name| self.options.iter().any(|option| is_option(option, name, may_shorten)))
+            .any(|name| self.options.iter().any(|option| option_matches(option, name, may_shorten)))
     }
 }
 
 /// Programs whose own options stand before the command that they run.
-const PREFIXES: &[&str] = &[
+const COMMAND_PREFIX_PROGRAMS: &[&str] = &[
     "chroot", "command", "doas", "env", "exec", "gosu", "nice", "nohup", "nsenter", "pkexec",
     "run0", "setsid", "ssh", "sudo", "timeout", "unshare", "xargs",
 ];
 
 /// Options whose value is a key that the program itself uses.
-const KEYS: &[&str] = &[
+const KEY_FILE_OPTIONS: &[&str] = &[
     "-E",
     "-i",
     "-oIdentityFile",
@@ -152,8 +154,10 @@ fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns a word, and what stands behind marks in it.
-fn parts(word: &str) -> impl Iterator<Item = &str> {
-    let is_key = KEYS.iter().any(|key| word.strip_prefix(key).is_some_and(|v| v.starts_with('=')));
+fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
+    let is_key = KEY_FILE_OPTIONS
+        .iter()
+        .any(|key| word.strip_prefix(key).is_some_and(|v| v.starts_with('=')));
     let behind =
         word.match_indices(['@', '=', ':', '<']).map(|(at, mark)| &word[at + mark.len()..]);
     let whole = std::iter::once(word).chain(behind).filter(move |_| !is_key);
@@ -164,8 +168,8 @@ fn parts(word: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns a path in its forms: as it is, and below a home as `~/…`.
-pub(super) fn forms(text: &str, directory: &str) -> Vec<String> {
-    let path = path(text, directory);
+pub(super) fn normalized_forms(text: &str, directory: &str) -> Vec<String> {
+    let path = normalize_path(text, directory);
     let below = path
         .strip_prefix("/home/")
         .or_else(|| path.strip_prefix("/Users/"))
@@ -177,7 +181,7 @@ pub(super) fn forms(text: &str, directory: &str) -> Vec<String> {
     }
 }
 
-fn is_option(word: &str, name: &str, may_shorten: bool) -> bool {
+fn option_matches(word: &str, name: &str, may_shorten: bool) -> bool {
     let bare = word.split('=').next().unwrap_or(word);
     if word == name || bare == name {
         return true;
@@ -191,13 +195,13 @@ fn is_option(word: &str, name: &str, may_shorten: bool) -> bool {
 
 /// Returns a path without what does not change it: `//`, `.`, `x/..`, a slash at the end. With a
 /// directory that is not `.` a relative one is joined to it.
-pub(crate) fn path(text: &str, directory: &str) -> String {
+pub(crate) fn normalize_path(text: &str, directory: &str) -> String {
     if text.contains("://") {
         return text.to_owned();
     }
-    let is_whole = text.starts_with(['/', '~', '\u{E000}', '\u{E001}']);
+    let is_anchored = text.starts_with(['/', '~', '\u{E000}', '\u{E001}']);
     let joined = match directory {
-        _ if is_whole => text.to_owned(),
+        _ if is_anchored => text.to_owned(),
         "." | "" => text.to_owned(),
         directory => format!("{directory}/{text}"),
     };
@@ -231,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_what_they_lead_to() {
+    fn paths_are_normalized() {
         for (text, directory, expected) in [
             ("//", ".", "/"),
             ("/tmp/../etc/", ".", "/etc"),
@@ -245,7 +249,7 @@ mod tests {
             ("", ".", ""),
             ("https://a//b", ".", "https://a//b"),
         ] {
-            assert_eq!(path(text, directory), expected, "{text}");
+            assert_eq!(normalize_path(text, directory), expected, "{text}");
         }
     }
 
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn options_have_many_forms() {
+    fn options_match_in_short_long_and_joined_forms() {
         for (word, name, found) in [
             ("-rf", "-r", true),
             ("-rf", "-x", false),
@@ -274,8 +278,8 @@ mod tests {
             ("--max-time=5", "--max-time", true),
             ("-delete", "-delete", true),
         ] {
-            assert_eq!(is_option(word, name, true), found, "{word} {name}");
+            assert_eq!(option_matches(word, name, true), found, "{word} {name}");
         }
-        assert!(!is_option("--force", "--force-with-lease", false));
+        assert!(!option_matches("--force", "--force-with-lease", false));
     }
 }

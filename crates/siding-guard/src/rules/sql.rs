@@ -3,24 +3,25 @@
 use std::borrow::Cow;
 
 /// Operators whose right side is data.
-const COMPARISONS: &[&str] =
+const COMPARISON_OPERATORS: &[&str] =
     &["like", "ilike", "rlike", "regexp", "glob", "=", "<>", "!=", "~", "~*"];
 
 /// Marks that can shift where a string begins or ends: escapes, comments, other quotes.
-const SHIFTING: &[&str] = &["\\", "\"", "`", "$", "#", "--", "/*"];
+const QUOTE_ALTERING_MARKERS: &[&str] = &["\\", "\"", "`", "$", "#", "--", "/*"];
 
 /// Words of statements that run a string as SQL.
-const RUNNING: &[&str] = &["dblink", "eval", "exec", "prepare"];
+const DYNAMIC_SQL_KEYWORDS: &[&str] = &["dblink", "eval", "exec", "prepare"];
 
 /// Returns SQL without the strings that stand behind a comparison: `like '%drop table%'`.
 ///
 /// A text in which the strings cannot be told for certain, or which may run one, is returned whole,
 /// and so is a string with `;` in it: a rule that sees too much asks, one that sees too little is
 /// silent.
-pub(super) fn without_compared_strings(text: &str) -> Cow<'_, str> {
+pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
     let folded = text.to_ascii_lowercase();
-    let is_uncertain = SHIFTING.iter().chain(RUNNING).any(|mark| folded.contains(mark))
-        || text.matches('\'').count() % 2 == 1;
+    let is_uncertain =
+        QUOTE_ALTERING_MARKERS.iter().chain(DYNAMIC_SQL_KEYWORDS).any(|mark| folded.contains(mark))
+            || text.matches('\'').count() % 2 == 1;
     if is_uncertain || !text.contains('\'') {
         return Cow::Borrowed(text);
     }
@@ -28,7 +29,8 @@ pub(super) fn without_compared_strings(text: &str) -> Cow<'_, str> {
     // Outside and inside of quotes in turn; a doubled quote is an empty part outside.
     for (at, part) in text.split('\'').enumerate() {
         let is_compared = kept.trim_end().to_ascii_lowercase();
-        let is_compared = COMPARISONS.iter().any(|operator| is_compared.ends_with(operator));
+        let is_compared =
+            COMPARISON_OPERATORS.iter().any(|operator| is_compared.ends_with(operator));
         let is_string = at % 2 == 1;
         if !is_string || !is_compared || part.contains(';') {
             kept.push_str(part);
@@ -42,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_compared_strings_are_left_out() {
+    fn only_compared_strings_are_stripped() {
         for (text, expected) in [
             ("select 1 where a like '%drop table%' limit 5", "select 1 where a like  limit 5"),
             ("select 1 where a ILIKE 'drop table' or b = 'x'", "select 1 where a ILIKE  or b = "),
             ("drop table x", "drop table x"),
             ("select f('drop table x')", "select f(drop table x)"),
         ] {
-            assert_eq!(without_compared_strings(text), expected, "{text}");
+            assert_eq!(strip_compared_strings(text), expected, "{text}");
         }
         for text in [
             "set @x = 'drop table y'; prepare s from @x; execute s",
@@ -58,7 +60,7 @@ mod tests {
             "-- it = 's\ndrop table x\n-- it's",
             "select \"it = 's\"; drop table x; select \"it's\"",
         ] {
-            assert_eq!(without_compared_strings(text), text);
+            assert_eq!(strip_compared_strings(text), text);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Commands that are about to run where nobody waits, and where nobody can be asked.
 
-use siding_guard::{How, Layer, Rules, Source, Verdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, Layer, RuleSource, Rules, judge};
 
-fn verdict(text: &str, how: How) -> Verdict {
-    judge(text, &Rules::builtin(), how).verdict
+fn verdict(text: &str, mode: ExecMode) -> GuardVerdict {
+    judge(text, &Rules::builtin(), mode).verdict
 }
 
 #[test]
-fn what_hangs_is_denied_where_nobody_answers() {
+fn commands_that_hang_are_denied_when_unattended() {
     for text in [
         "tail -f log",
         "npm run dev",
@@ -16,29 +16,33 @@ fn what_hangs_is_denied_where_nobody_answers() {
         "nohup make &",
         "npx create-react-app x",
     ] {
-        assert_eq!(verdict(text, How::Foreground), Verdict::Allow, "{text}");
-        assert_eq!(verdict(text, How::Background), Verdict::Ask, "{text}");
-        assert_eq!(verdict(text, How::Unattended), Verdict::Deny, "{text}");
-        let judgement = judge(text, &Rules::builtin(), How::Unattended);
+        assert_eq!(verdict(text, ExecMode::Foreground), GuardVerdict::Allow, "{text}");
+        assert_eq!(verdict(text, ExecMode::Background), GuardVerdict::Ask, "{text}");
+        assert_eq!(verdict(text, ExecMode::Unattended), GuardVerdict::Deny, "{text}");
+        let judgement = judge(text, &Rules::builtin(), ExecMode::Unattended);
         assert!(judgement.findings.iter().all(|finding| finding.instead.is_some()), "{text}");
     }
     // What is asked about wherever it runs stays a question: the host decides whom it asks.
-    assert_eq!(verdict("sudo ls", How::Unattended), Verdict::Ask);
-    assert_eq!(verdict("mywrap tail -f log", How::Unattended), Verdict::Ask, "it is a guess");
-    assert_eq!(verdict("timeout 60 tail -f log", How::Unattended), Verdict::Allow);
+    assert_eq!(verdict("sudo ls", ExecMode::Unattended), GuardVerdict::Ask);
+    assert_eq!(
+        verdict("mywrap tail -f log", ExecMode::Unattended),
+        GuardVerdict::Ask,
+        "it is a guess"
+    );
+    assert_eq!(verdict("timeout 60 tail -f log", ExecMode::Unattended), GuardVerdict::Allow);
 }
 
 #[test]
-fn a_rule_of_ones_own_allows_servers() {
+fn a_user_rule_can_allow_servers() {
     let mut rules = Rules::builtin();
-    let source = Source { layer: Layer::User, path: None };
-    rules.lay("[verdicts]\nbackground-server = \"allow\"\n", source).expect("a rule file");
-    assert_eq!(judge("npm run dev", &rules, How::Unattended).verdict, Verdict::Allow);
-    assert_eq!(judge("tail -f log", &rules, How::Unattended).verdict, Verdict::Deny);
+    let source = RuleSource { layer: Layer::User, path: None };
+    rules.add_layer("[verdicts]\nbackground-server = \"allow\"\n", source).expect("a rule file");
+    assert_eq!(judge("npm run dev", &rules, ExecMode::Unattended).verdict, GuardVerdict::Allow);
+    assert_eq!(judge("tail -f log", &rules, ExecMode::Unattended).verdict, GuardVerdict::Deny);
 }
 
 #[test]
-fn a_loop_that_counts_ends_and_one_that_only_looks_does_not() {
+fn polling_loops_need_a_count_or_a_clock_to_be_allowed() {
     for text in [
         "while ! nc -z localhost 1; do :; done",
         "until [ -f x ]; do sleep 1; done",
@@ -48,7 +52,7 @@ fn a_loop_that_counts_ends_and_one_that_only_looks_does_not() {
         "while true; do curl -s x && break; sleep 1; done",
         "select x in a b; do echo $x; done",
     ] {
-        assert_eq!(verdict(text, How::Background), Verdict::Ask, "{text}");
+        assert_eq!(verdict(text, ExecMode::Background), GuardVerdict::Ask, "{text}");
     }
     for text in [
         "for i in {1..9}; do sleep 1; done",
@@ -61,25 +65,28 @@ fn a_loop_that_counts_ends_and_one_that_only_looks_does_not() {
         "while shift; do echo $1; done",
         "timeout 60 bash -c 'while true; do sleep 1; done'",
     ] {
-        assert_eq!(verdict(text, How::Background), Verdict::Allow, "{text}");
+        assert_eq!(verdict(text, ExecMode::Background), GuardVerdict::Allow, "{text}");
     }
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_is_waited_for() {
-    assert_eq!(verdict("mkfifo p; cat < p", How::Background), Verdict::Ask);
-    assert_eq!(verdict("mkfifo p; make > p & cat p; wait", How::Background), Verdict::Allow);
+fn reading_an_unwritten_fifo_is_reported() {
+    assert_eq!(verdict("mkfifo p; cat < p", ExecMode::Background), GuardVerdict::Ask);
+    assert_eq!(
+        verdict("mkfifo p; make > p & cat p; wait", ExecMode::Background),
+        GuardVerdict::Allow
+    );
 }
 
 /// Whatever its name: a fault is told with the shape, not joined to a rule afterwards.
 #[test]
-fn a_rule_of_ones_own_about_what_is_not_understood_says_what_that_is() {
+fn a_user_rule_for_unparsable_text_includes_the_parse_error() {
     let mut rules = Rules::builtin();
-    let source = Source { layer: Layer::User, path: None };
+    let source = RuleSource { layer: Layer::User, path: None };
     let file = "[verdicts]\nunparsable = \"allow\"\n[[rule]]\nname = \"mine\"\nverdict = \"deny\"\n\
                 why = \"close it\"\nwhen = [{ shape = \"unparsable\" }]\n";
-    rules.lay(file, source).expect("a rule file");
-    let judgement = judge("ls; echo ${x", &rules, How::Foreground);
+    rules.add_layer(file, source).expect("a rule file");
+    let judgement = judge("ls; echo ${x", &rules, ExecMode::Foreground);
     let [finding] = judgement.findings.as_slice() else { panic!("{judgement:?}") };
     assert_eq!(finding.rule, "mine");
     assert!(finding.why.starts_with("close it: ") && finding.why.contains("closed"), "{finding:?}");

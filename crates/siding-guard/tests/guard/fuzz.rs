@@ -2,10 +2,10 @@
 //! seed when it fails, and takes more cases by `PROPTEST_CASES`.
 
 use proptest::prelude::*;
-use siding_guard::{How, Rules, Verdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, Rules, judge};
 
 /// Pieces that texts for a shell are made of.
-const PIECES: &[&str] = &[
+const SHELL_FRAGMENTS: &[&str] = &[
     "rm -rf /",
     "ls",
     " ",
@@ -77,9 +77,9 @@ const PIECES: &[&str] = &[
     "\t",
 ];
 
-fn text() -> impl Strategy<Value = String> {
+fn shell_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
-        8 => prop::sample::select(PIECES).prop_map(str::to_owned),
+        8 => prop::sample::select(SHELL_FRAGMENTS).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),
     ];
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
@@ -88,13 +88,13 @@ fn text() -> impl Strategy<Value = String> {
 proptest! {
     /// It ends, without a panic, and its spans lie in the text.
     #[test]
-    fn any_text_gets_a_judgement(text in text()) {
-        let judgement = judge(&text, rules(), How::Background);
+    fn any_text_gets_a_consistent_report(text in shell_text()) {
+        let judgement = judge(&text, builtin_rules(), ExecMode::Background);
         for finding in &judgement.findings {
             prop_assert!(finding.span.start <= finding.span.end, "{finding:?}");
             prop_assert!(finding.span.end <= text.len(), "{finding:?}");
             prop_assert!(text.contains(&finding.text), "{finding:?}");
-            prop_assert_ne!(finding.verdict, Verdict::Allow);
+            prop_assert_ne!(finding.verdict, GuardVerdict::Allow);
         }
         let strictest = judgement.findings.iter().map(|finding| finding.verdict).max();
         prop_assert_eq!(judgement.verdict, strictest.unwrap_or_default());
@@ -102,13 +102,13 @@ proptest! {
 
     /// Nothing that stands before or behind a command on lines of its own makes it harmless.
     #[test]
-    fn what_is_denied_stays_so_in_company(before in harmless(), after in harmless()) {
+    fn a_denied_command_stays_denied_among_harmless_lines(before in harmless_lines(), after in harmless_lines()) {
         let text = format!("{before}\nrm -rf /\n{after}");
-        prop_assert_eq!(judge(&text, rules(), How::Foreground).verdict, Verdict::Deny, "{}", text);
+        prop_assert_eq!(judge(&text, builtin_rules(), ExecMode::Foreground).verdict, GuardVerdict::Deny, "{}", text);
     }
 }
 
-fn harmless() -> impl Strategy<Value = String> {
+fn harmless_lines() -> impl Strategy<Value = String> {
     let line = prop::sample::select(
         &[
             "ls -la",
@@ -133,7 +133,7 @@ fn harmless() -> impl Strategy<Value = String> {
     prop::collection::vec(line, 0..6).prop_map(|lines| lines.join("\n"))
 }
 
-fn rules() -> &'static Rules {
+fn builtin_rules() -> &'static Rules {
     static RULES: std::sync::OnceLock<Rules> = std::sync::OnceLock::new();
     RULES.get_or_init(Rules::builtin)
 }

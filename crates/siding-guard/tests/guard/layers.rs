@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use siding_guard::{How, Layer, RuleError, Rules, Source, Verdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, Layer, RuleError, RuleSource, Rules, judge};
 
-const OWN: &str = r#"
+const USER_RULES: &str = r#"
 [[rule]]
 name = "no-foo"
 verdict = "deny"
@@ -16,28 +16,28 @@ examples = { hit = ["foo /srv/x"], miss = ["foo x"] }
 places = ["/srv/**"]
 "#;
 
-fn source(layer: Layer) -> Source {
-    Source { layer, path: Some(PathBuf::from(format!("{}.toml", layer.name()))) }
+fn source(layer: Layer) -> RuleSource {
+    RuleSource { layer, path: Some(PathBuf::from(format!("{}.toml", layer.name()))) }
 }
 
-fn verdict(rules: &Rules, text: &str) -> Verdict {
-    judge(text, rules, How::Foreground).verdict
+fn verdict(rules: &Rules, text: &str) -> GuardVerdict {
+    judge(text, rules, ExecMode::Foreground).verdict
 }
 
 #[test]
 fn a_user_adds_rules_and_changes_verdicts() {
     let mut rules = Rules::builtin();
-    rules.lay(OWN, source(Layer::User)).expect("legal");
-    assert_eq!(verdict(&rules, "sudo foo /srv/y"), Verdict::Deny);
-    assert!(rules.try_examples(|rule| rule.name == "no-foo").failed.is_empty());
+    rules.add_layer(USER_RULES, source(Layer::User)).expect("legal");
+    assert_eq!(verdict(&rules, "sudo foo /srv/y"), GuardVerdict::Deny);
+    assert!(rules.check_examples(|rule| rule.name == "no-foo").failed.is_empty());
     let off = "[verdicts]\nprivilege = \"allow\"\ngit-discard = \"deny\"";
-    rules.lay(off, source(Layer::User)).expect("legal");
-    assert_eq!(verdict(&rules, "sudo ls"), Verdict::Allow);
-    assert_eq!(verdict(&rules, "git clean -fd"), Verdict::Deny);
+    rules.add_layer(off, source(Layer::User)).expect("legal");
+    assert_eq!(verdict(&rules, "sudo ls"), GuardVerdict::Allow);
+    assert_eq!(verdict(&rules, "git clean -fd"), GuardVerdict::Deny);
     let except = "[[except]]\nrule = \"rm-system\"\nwhen = [{ program = [\"rm\"], args = [\"/opt/mine/**\"] }]";
-    rules.lay(except, source(Layer::User)).expect("legal");
-    assert_eq!(verdict(&rules, "rm -rf /opt/mine/x"), Verdict::Allow);
-    assert_eq!(verdict(&rules, "rm -rf /opt/other"), Verdict::Ask);
+    rules.add_layer(except, source(Layer::User)).expect("legal");
+    assert_eq!(verdict(&rules, "rm -rf /opt/mine/x"), GuardVerdict::Allow);
+    assert_eq!(verdict(&rules, "rm -rf /opt/other"), GuardVerdict::Ask);
 }
 
 /// A project's file comes with the repository: whoever wrote that must not switch the guard off.
@@ -55,59 +55,65 @@ roots = []
 rule = \"self-kill\"
 when = [{ program = [\"pkill\"] }]
 ";
-    rules.lay(hostile, source(Layer::Project)).expect("only warned about");
+    rules.add_layer(hostile, source(Layer::Project)).expect("only warned about");
     assert_eq!(rules.warnings().len(), 3, "{:?}", rules.warnings());
-    assert_eq!(verdict(&rules, "rm -rf /"), Verdict::Deny);
-    assert_eq!(verdict(&rules, "sudo ls"), Verdict::Ask);
-    assert_eq!(verdict(&rules, "pkill -f x"), Verdict::Ask);
-    assert_eq!(verdict(&rules, "git clean -fd"), Verdict::Deny);
-    rules.lay(OWN, source(Layer::Project)).expect("legal");
-    assert_eq!(verdict(&rules, "foo /srv/y"), Verdict::Deny);
+    assert_eq!(verdict(&rules, "rm -rf /"), GuardVerdict::Deny);
+    assert_eq!(verdict(&rules, "sudo ls"), GuardVerdict::Ask);
+    assert_eq!(verdict(&rules, "pkill -f x"), GuardVerdict::Ask);
+    assert_eq!(verdict(&rules, "git clean -fd"), GuardVerdict::Deny);
+    rules.add_layer(USER_RULES, source(Layer::Project)).expect("legal");
+    assert_eq!(verdict(&rules, "foo /srv/y"), GuardVerdict::Deny);
 }
 
 #[test]
 fn a_project_cannot_loosen_what_a_user_made_stricter() {
     let mut rules = Rules::builtin();
-    rules.lay("[verdicts]\nprivilege = \"deny\"", source(Layer::User)).expect("legal");
-    rules.lay("[verdicts]\nprivilege = \"ask\"", source(Layer::Project)).expect("warned about");
-    assert_eq!(verdict(&rules, "sudo ls"), Verdict::Deny);
+    rules.add_layer("[verdicts]\nprivilege = \"deny\"", source(Layer::User)).expect("legal");
+    rules
+        .add_layer("[verdicts]\nprivilege = \"ask\"", source(Layer::Project))
+        .expect("warned about");
+    assert_eq!(verdict(&rules, "sudo ls"), GuardVerdict::Deny);
 }
 
 #[test]
-fn a_project_with_mistakes_leaves_the_rest_in_force() {
+fn an_invalid_project_file_leaves_other_rules_in_force() {
     for broken in
         ["no toml [", "locked = [\"rm-root\"]", "[verdicts]\nno-such-rule = \"deny\"", "x = 1"]
     {
         let mut rules = Rules::builtin();
-        rules.lay(broken, source(Layer::Project)).expect("only warned about");
+        rules.add_layer(broken, source(Layer::Project)).expect("only warned about");
         assert_eq!(rules.warnings().len(), 1, "{broken}");
-        assert_eq!(verdict(&rules, "rm -rf /"), Verdict::Deny);
+        assert_eq!(verdict(&rules, "rm -rf /"), GuardVerdict::Deny);
     }
 }
 
 #[test]
-fn the_system_locks_rules() {
+fn the_system_file_can_lock_rules() {
     let mut rules = Rules::builtin();
-    rules.lay("locked = [\"privilege\"]", source(Layer::System)).expect("legal");
-    rules.lay("[verdicts]\nprivilege = \"allow\"", source(Layer::User)).expect("warned about");
+    rules.add_layer("locked = [\"privilege\"]", source(Layer::System)).expect("legal");
+    rules
+        .add_layer("[verdicts]\nprivilege = \"allow\"", source(Layer::User))
+        .expect("warned about");
     assert_eq!(rules.warnings().len(), 1);
-    assert_eq!(verdict(&rules, "sudo ls"), Verdict::Ask);
-    rules.lay("[verdicts]\nprivilege = \"deny\"", source(Layer::User)).expect("stricter is fine");
-    assert_eq!(verdict(&rules, "sudo ls"), Verdict::Deny);
+    assert_eq!(verdict(&rules, "sudo ls"), GuardVerdict::Ask);
+    rules
+        .add_layer("[verdicts]\nprivilege = \"deny\"", source(Layer::User))
+        .expect("stricter is fine");
+    assert_eq!(verdict(&rules, "sudo ls"), GuardVerdict::Deny);
 }
 
 #[test]
-fn mistakes_are_named_with_their_place() {
-    let lay = |text: &str| Rules::builtin().lay(text, source(Layer::User)).expect_err(text);
+fn rule_file_errors_name_file_and_line() {
+    let lay = |text: &str| Rules::builtin().add_layer(text, source(Layer::User)).expect_err(text);
     let message = |text: &str| lay(text).to_string();
     assert!(message("a = ").starts_with("`user.toml` line 1: "));
     assert!(message("\n\nverdict = 1").starts_with("`user.toml` line 3: unknown field `verdict`"));
     assert!(matches!(lay("locked = [\"rm-root\"]"), RuleError::LockNotAllowed { .. }));
     let twice = "[[rule]]\nname = \"rm-root\"\nverdict = \"ask\"\nwhy = \"x\"\nwhen = [{ program = [\"x\"] }]";
-    assert!(matches!(lay(twice), RuleError::Twice { .. }));
+    assert!(matches!(lay(twice), RuleError::DuplicateRule { .. }));
     let set =
         twice.replace("rm-root", "mine").replace("[\"x\"] }", "[\"x\"], args = [\"@nowhere\"] }");
     assert!(message(&set).ends_with("rule `mine`: there is no set `@nowhere`"));
     let empty = twice.replace("rm-root", "mine").replace("program = [\"x\"]", "no_args = true");
-    assert!(matches!(lay(&empty), RuleError::Empty { .. }));
+    assert!(matches!(lay(&empty), RuleError::EmptyMatcher { .. }));
 }

@@ -1,9 +1,9 @@
 //! Where a finding stands.
 
-use crate::judged;
+use crate::judge_foreground;
 
 #[test]
-fn a_span_is_the_very_command() {
+fn a_span_covers_exactly_the_command() {
     for (text, expected) in [
         ("ls && rm -rf / ; ls", "rm -rf /"),
         ("bash -c 'ls; rm -rf /; ls'", "rm -rf /"),
@@ -14,7 +14,7 @@ fn a_span_is_the_very_command() {
         ("bash -c \"rm -rf \\\"/\\\"\"", "\"rm -rf \\\"/\\\"\""),
         ("sudo rm -rf /", "rm -rf /"),
     ] {
-        let judgement = judged(text);
+        let judgement = judge_foreground(text);
         let finding = judgement.findings.iter().find(|found| found.rule == "rm-root");
         let finding = finding.unwrap_or_else(|| panic!("{text}: {judgement:?}"));
         assert_eq!(finding.text, expected, "{text}");
@@ -23,8 +23,8 @@ fn a_span_is_the_very_command() {
 }
 
 #[test]
-fn a_rule_speaks_once_for_each_place() {
-    let judgement = judged("for d in a b c; do rm -rf / $d; done");
+fn a_rule_reports_each_span_once() {
+    let judgement = judge_foreground("for d in a b c; do rm -rf / $d; done");
     assert_eq!(judgement.findings.len(), 1, "{judgement:?}");
-    assert_eq!(judged("rm -rf /; rm -rf /").findings.len(), 2);
+    assert_eq!(judge_foreground("rm -rf /; rm -rf /").findings.len(), 2);
 }

@@ -3,7 +3,7 @@
 use reqwest::Url;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use siding_http::client::{self, CONNECT};
+use siding_http::client::{self, CONNECT_TIMEOUT};
 
 use super::BearerToken;
 use super::connection::ConnectionError;
@@ -32,9 +32,9 @@ fn build_client(url: &str) -> Result<reqwest::Client, ConnectionError> {
     let failed =
         |why: String| ConnectionError::Permanent(format!("could not start the HTTP client: {why}"));
     let url = Url::parse(url).map_err(|error| failed(error.to_string()))?;
-    client::builder(&url)
+    client::client_builder(&url)
         .map_err(|error| failed(error.to_string()))?
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         // A connection with an answer that nobody has read to its end is slow to use again.
         .pool_max_idle_per_host(0)
         .build()

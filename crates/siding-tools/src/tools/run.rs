@@ -276,13 +276,13 @@ fn decide_auto_background(
     budget: Duration,
 ) -> Option<AutoBackground> {
     let words = match background_request {
-        PlacementRequest::Unspecified => siding_guard::words_of(command),
+        PlacementRequest::Unspecified => siding_guard::parse_task_command(command),
         PlacementRequest::Background | PlacementRequest::Foreground => Vec::new(),
     };
     let known = || {
         let ask =
             |history: &siding_history::History| history.expectation(&command.display_text(), cwd);
-        siding_history::in_passing(&context.root, ask)?.value
+        siding_history::query_best_effort(&context.root, ask)?.value
     };
     history::decide_auto_background(background_request, budget, known, &words)
 }

@@ -1,7 +1,7 @@
 //! Where a card may be, and which address that it names may be spoken to. Pure.
 
 use reqwest::Url;
-use siding_http::client::is_here;
+use siding_http::client::is_loopback_url;
 use siding_model::text::one_line;
 
 use crate::wire::WELL_KNOWN_CARD_PATH;
@@ -69,7 +69,8 @@ pub(super) fn check_interface_url(
         given.join(named).map_err(|_| AddressError::Invalid(one_line(named, ADDRESS_COLUMNS)))?;
     let url = parse(url.as_str())?;
     let named = one_line(url.as_str(), ADDRESS_COLUMNS);
-    let is_same_host = url.host_str() == given.host_str() || is_here(&url) && is_here(given);
+    let is_same_host =
+        url.host_str() == given.host_str() || is_loopback_url(&url) && is_loopback_url(given);
     if !is_same_host {
         return Err(AddressError::OtherHost { named });
     }

@@ -1,7 +1,7 @@
 //! The HTTP client.
 
 use genai::{Client, WebConfig};
-use siding_http::client::{self, CONNECT, ClientError};
+use siding_http::client::{self, CONNECT_TIMEOUT, ClientError};
 
 use super::Endpoint;
 use crate::provider::open::OpenError;
@@ -13,13 +13,14 @@ use crate::provider::open::OpenError;
 /// [`OpenError`] when the machine has no certificates.
 pub(super) fn client(endpoint: &Endpoint) -> Result<Client, OpenError> {
     let failed = |why: String| OpenError::Client { why };
-    let builder = client::builder(endpoint.url()).map_err(|error| match error {
+    let builder = client::client_builder(endpoint.url()).map_err(|error| match error {
         ClientError::NoCertificates => {
             OpenError::NoCertificates { url: endpoint.shown().to_owned() }
         }
         error @ ClientError::Tls(_) => failed(error.to_string()),
     })?;
-    let builder = WebConfig::default().with_connect_timeout(CONNECT).apply_to_builder(builder);
+    let builder =
+        WebConfig::default().with_connect_timeout(CONNECT_TIMEOUT).apply_to_builder(builder);
     let http = builder.build().map_err(|error| failed(error.to_string()))?;
     Client::builder().with_reqwest(http).build().map_err(|error| failed(error.to_string()))
 }

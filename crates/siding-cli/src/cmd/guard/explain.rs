@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_guard::{How, Judgement, Span, judge, seen_calls};
+use siding_guard::{ExecMode, GuardReport, Span, judge, resolve_commands};
 use siding_model::text::one_line;
 
 use super::rules::RuleView;
@@ -43,7 +43,7 @@ pub(super) struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Explanation {
     /// What it says.
-    judgement: Judgement,
+    judgement: GuardReport,
     /// The programs that run, behind all wrappers, wrappers included.
     calls: Vec<SeenCall>,
 }
@@ -73,8 +73,9 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         let text = super::text(self.text)?;
-        let how = if self.background { How::Background } else { How::Foreground };
-        let calls = seen_calls(&text).into_iter().map(|(span, words)| SeenCall { span, words });
+        let how = if self.background { ExecMode::Background } else { ExecMode::Foreground };
+        let calls =
+            resolve_commands(&text).into_iter().map(|(span, words)| SeenCall { span, words });
         let seen = Explanation { judgement: judge(&text, &rules, how), calls: calls.collect() };
         if self.json {
             json::print(&seen)?;

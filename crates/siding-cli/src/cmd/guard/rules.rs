@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_guard::{Examples, Rule, Verdict};
+use siding_guard::{Examples, GuardVerdict, Rule};
 
 use super::show;
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ pub(super) struct RuleView<'r> {
     /// Its name.
     name: &'r str,
     /// What happens to a command that it is about; `allow` switches it off.
-    verdict: Verdict,
+    verdict: GuardVerdict,
     /// It is about commands alone that are about to run in the background.
     background: bool,
     /// Why.
@@ -51,9 +51,9 @@ impl<'r> From<&'r Rule> for RuleView<'r> {
         Self {
             name: &rule.name,
             verdict: rule.verdict,
-            background: rule.background,
-            why: &rule.why,
-            instead: rule.instead.as_deref(),
+            background: rule.background_only,
+            why: &rule.reason,
+            instead: rule.suggestion.as_deref(),
             layer: rule.source.layer.name(),
             path: rule.source.path.as_ref().map(|path| path.display().to_string()),
             examples: &rule.examples,
@@ -70,7 +70,7 @@ impl Args {
         }
         let row = |rule: &Rule| {
             let cells = [rule.name.clone(), rule.verdict.name().to_owned(), show::source(rule)];
-            (cells, rule.why.clone())
+            (cells, rule.reason.clone())
         };
         let rows: Vec<_> = rules.iter().map(row).collect();
         let titles = [("RULE", Side::Left), ("VERDICT", Side::Left), ("FROM", Side::Left)];

@@ -1,6 +1,6 @@
 //! Judgements and rules as text.
 
-use siding_guard::{Finding, Judgement, Parse, Rule};
+use siding_guard::{Finding, GuardReport, ParseCompleteness, Rule};
 use siding_model::text::one_line;
 
 use crate::print::{WIDTH, wrapped};
@@ -9,12 +9,12 @@ use crate::print::{WIDTH, wrapped};
 const INDENT: usize = 6;
 
 /// Returns what the guard says.
-pub(super) fn judgement(judgement: &Judgement) -> String {
+pub(super) fn judgement(judgement: &GuardReport) -> String {
     let mut text = format!("{}\n", judgement.verdict.name());
     for finding in &judgement.findings {
         text += &of(finding);
     }
-    if judgement.parse == Parse::Partial {
+    if judgement.parse == ParseCompleteness::Partial {
         text += "\nNot all of it was understood.\n";
     }
     text
@@ -37,10 +37,10 @@ fn said(text: &str) -> String {
 
 /// Returns all about a rule.
 pub(super) fn rule(rule: &Rule) -> String {
-    let how = if rule.background { ", for commands in the background" } else { "" };
+    let how = if rule.background_only { ", for commands in the background" } else { "" };
     let mut text = format!("{}: {}{how}\n", rule.name, rule.verdict.name());
-    text += &format!("{:INDENT$}from {}\n{}\n", "", source(rule), said(&rule.why));
-    if let Some(instead) = &rule.instead {
+    text += &format!("{:INDENT$}from {}\n{}\n", "", source(rule), said(&rule.reason));
+    if let Some(instead) = &rule.suggestion {
         text += &format!("{}\n", said(&format!("instead: {instead}")));
     }
     for (title, examples) in [("about", &rule.examples.hit), ("not about", &rule.examples.miss)] {

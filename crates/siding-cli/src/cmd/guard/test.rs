@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use siding_guard::{Layer, Rules, Source, Tried};
+use siding_guard::{ExampleResults, Layer, RuleSource, Rules};
 use siding_model::text::one_line;
 
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let tried = match &self.file {
             Some(file) => of_file(file, self.layer)?,
-            None => guarding::rules()?.try_examples(|_| true),
+            None => guarding::rules()?.check_examples(|_| true),
         };
         if self.json {
             json::print(&tried)?;
@@ -66,7 +66,7 @@ impl Args {
     }
 }
 
-fn of_file(file: &Path, layer: As) -> Result<Tried, Failure> {
+fn of_file(file: &Path, layer: As) -> Result<ExampleResults, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(format!("could not read `{}`: {error}", file.display())))?;
     let layer = match layer {
@@ -74,22 +74,22 @@ fn of_file(file: &Path, layer: As) -> Result<Tried, Failure> {
         As::User => Layer::User,
         As::Project => Layer::Project,
     };
-    let source = Source { layer, path: Some(file.to_owned()) };
+    let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
     // Tried as if it were the user's first: a project's mistakes would only be warnings.
     if layer == Layer::Project {
         Rules::builtin()
-            .lay(&text, Source { layer: Layer::User, path: Some(file.to_owned()) })
+            .add_layer(&text, RuleSource { layer: Layer::User, path: Some(file.to_owned()) })
             .map_err(Failure::new)?;
     }
-    rules.lay(&text, source.clone()).map_err(Failure::new)?;
+    rules.add_layer(&text, source.clone()).map_err(Failure::new)?;
     for warning in rules.warnings() {
         errln!("siding: {warning}");
     }
-    Ok(rules.try_examples(|rule| rule.source == source))
+    Ok(rules.check_examples(|rule| rule.source == source))
 }
 
-fn shown(tried: &Tried) -> String {
+fn shown(tried: &ExampleResults) -> String {
     let mut text = String::new();
     for failed in &tried.failed {
         let how = if failed.should_hit { "does not find" } else { "finds" };
@@ -109,6 +109,6 @@ mod tests {
 
     #[test]
     fn the_committed_schema_is_that_of_the_code() {
-        schema::assert_committed::<Tried>("guard_test");
+        schema::assert_committed::<ExampleResults>("guard_test");
     }
 }

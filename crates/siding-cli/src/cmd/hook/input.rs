@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use siding_guard::How;
+use siding_guard::ExecMode;
 
 use super::host::Event;
 use crate::failure::Failure;
@@ -93,14 +93,18 @@ impl Input {
     }
 
     /// Returns how the tool runs its command.
-    pub(super) fn how(&self) -> How {
+    pub(super) fn how(&self) -> ExecMode {
         // Claude Code's, siding's own and Gemini CLI's words for it.
         let flags = ["run_in_background", "background", "is_background"];
         let is_set = |flag| {
             self.tool_input.as_ref().and_then(|input| input.get(flag)) == Some(&Value::Bool(true))
         };
         let is_monitor = self.tool_name.as_deref() == Some("Monitor");
-        if is_monitor || flags.into_iter().any(is_set) { How::Background } else { How::Foreground }
+        if is_monitor || flags.into_iter().any(is_set) {
+            ExecMode::Background
+        } else {
+            ExecMode::Foreground
+        }
     }
 }
 
@@ -122,10 +126,13 @@ mod tests {
                 "tool_response":{"stdout":"…","more":{"deep":[1,2]}}}"#,
         );
         assert_eq!(event.command(), Some("npm test"));
-        assert_eq!(event.how(), How::Background);
+        assert_eq!(event.how(), ExecMode::Background);
         assert_eq!(parsed("{}"), Input::default());
-        assert_eq!(parsed(r#"{"tool_name":"Monitor","tool_input":{}}"#).how(), How::Background);
-        assert_eq!(parsed(r#"{"tool_input":{"background":false}}"#).how(), How::Foreground);
+        assert_eq!(
+            parsed(r#"{"tool_name":"Monitor","tool_input":{}}"#).how(),
+            ExecMode::Background
+        );
+        assert_eq!(parsed(r#"{"tool_input":{"background":false}}"#).how(), ExecMode::Foreground);
         assert_eq!(parsed(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
     }
 

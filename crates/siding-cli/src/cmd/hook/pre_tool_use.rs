@@ -1,6 +1,6 @@
 //! Before a tool runs a command: the guard.
 
-use siding_guard::{How, Judgement, Verdict, judge};
+use siding_guard::{ExecMode, GuardReport, GuardVerdict, judge};
 
 use super::Answer;
 use super::attendance::is_attended;
@@ -13,7 +13,7 @@ pub(super) fn answer(input: &Input, host: Host) -> Answer {
     let Some(command) = input.command() else { return Answer::Nothing };
     let how = input.how();
     let is_asked = !how.is_background() || is_attended(input, host);
-    let how = if is_asked { how } else { How::Unattended };
+    let how = if is_asked { how } else { ExecMode::Unattended };
     match guarding::rules() {
         Ok(rules) => said(&judge(command, &rules, how)),
         // Somebody relies on rules that cannot be read.
@@ -21,11 +21,11 @@ pub(super) fn answer(input: &Input, host: Host) -> Answer {
     }
 }
 
-fn said(judgement: &Judgement) -> Answer {
+fn said(judgement: &GuardReport) -> Answer {
     match judgement.verdict {
-        Verdict::Allow => Answer::Nothing,
-        Verdict::Ask => Answer::Ask(guarding::reason(judgement)),
-        Verdict::Deny => Answer::Deny(guarding::reason(judgement)),
+        GuardVerdict::Allow => Answer::Nothing,
+        GuardVerdict::Ask => Answer::Ask(guarding::reason(judgement)),
+        GuardVerdict::Deny => Answer::Deny(guarding::reason(judgement)),
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn about(command: &str) -> Answer {
-        said(&judge(command, &Rules::builtin(), How::Foreground))
+        said(&judge(command, &Rules::builtin(), ExecMode::Foreground))
     }
 
     #[test]

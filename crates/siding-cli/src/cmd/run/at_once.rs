@@ -34,7 +34,7 @@ pub(super) fn choose(
     let (asked, limit) = asked(args, settings, budget);
     let known = || past::expectation(root, &command.display_for_kind(args.kind), cwd);
     let words = if asked == PlacementRequest::Unspecified {
-        siding_guard::words_of(command)
+        siding_guard::parse_task_command(command)
     } else {
         Vec::new()
     };

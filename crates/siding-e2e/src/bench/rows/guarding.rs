@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use siding_e2e::judged::{self, Sample};
-use siding_guard::{How, Rules, judge};
+use siding_guard::{ExecMode, Rules, judge};
 
 use super::Row;
 use crate::bench::Bench;
@@ -34,7 +34,7 @@ fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
         times.collect::<Samples>().median()
     };
     let judging = of(&|| {
-        std::hint::black_box(judge(std::hint::black_box(&text), &rules, How::Background));
+        std::hint::black_box(judge(std::hint::black_box(&text), &rules, ExecMode::Background));
     });
     let loading = of(&|| {
         std::hint::black_box(Rules::builtin());
@@ -78,7 +78,7 @@ fn verdicts(rules: &Rules, table: &mut Table) {
 /// Returns a long text as agents write them: everyday commands, one after the other.
 fn text() -> String {
     let mut text = String::new();
-    let plain = judged::harmless().into_iter().filter(|one| one.how == How::Foreground);
+    let plain = judged::harmless().into_iter().filter(|one| one.how == ExecMode::Foreground);
     for sample in plain.filter(|one| !one.text.contains("<<")) {
         if text.len() >= TEXT {
             break;

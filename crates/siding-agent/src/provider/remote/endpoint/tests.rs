@@ -1,6 +1,6 @@
 //! Addresses and keys of the environment.
 
-use siding_http::client::is_here;
+use siding_http::client::is_loopback_url;
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn a_missing_key_is_told_by_the_name_of_its_variable() {
 fn a_server_of_ones_own_may_need_no_key() {
     let own = find(Dialect::OpenAi, &[("OPENAI_BASE_URL", "http://localhost:8080/v1")]);
     let own = own.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((header(&own, "authorization"), is_here(own.url())), (None, true));
+    assert_eq!((header(&own, "authorization"), is_loopback_url(own.url())), (None, true));
 }
 
 #[test]
@@ -99,6 +99,6 @@ fn this_machine_is_known_by_its_names() {
         ("http://192.0.2.1", false),
     ] {
         let endpoint = find(Dialect::OpenAi, &[("OPENAI_BASE_URL", url)]);
-        assert_eq!(endpoint.map(|one| is_here(one.url())), Ok(expected), "{url}");
+        assert_eq!(endpoint.map(|one| is_loopback_url(one.url())), Ok(expected), "{url}");
     }
 }

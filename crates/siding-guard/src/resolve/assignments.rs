@@ -1,0 +1,216 @@
+//! What commands do to variables.
+
+use std::rc::Rc;
+
+use super::decode;
+use super::expand::{self, FIELD_SEPARATOR, Field, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
+use super::observation::{Arg, Observation};
+use super::walk::{ExecContext, MAX_CHOICES, Walker};
+use crate::ast::{Assignment, Span, Word};
+
+impl Walker {
+    /// Follows builtins that set variables: `read`, `printf -v`, `set --`.
+    pub(super) fn follow_setting_builtins(&mut self, words: &[Word], context: &ExecContext) {
+        const SETTING_BUILTINS: &[&str] =
+            &["getopts", "mapfile", "printf", "read", "readarray", "set", "unset"];
+        let name = words.first().and_then(Word::static_text);
+        if !name.is_some_and(|name| SETTING_BUILTINS.contains(&name.as_str())) {
+            return;
+        }
+        let fields: Vec<Field> =
+            words.iter().flat_map(|word| expand::expand_fields(word, &self.variables, 0)).collect();
+        let Some((first, args)) = fields.split_first() else { return };
+        let names =
+            args.iter().map(|field| field.text.as_str()).filter(|text| is_variable_name(text));
+        let variables = Rc::make_mut(&mut self.variables);
+        match first.text.as_str() {
+            "read" => {
+                let names: Vec<&str> = names.collect();
+                let read = context.stdin.as_ref().map(|field| field.text.as_str());
+                let lines = read_values(read, names.len());
+                for name in names {
+                    variables.set_alternatives(name, lines.clone());
+                }
+            }
+            "mapfile" | "readarray" => {
+                let read = context.stdin.as_ref().map(|field| field.text.as_str());
+                let lines = read_values(read, 1).join(&FIELD_SEPARATOR.to_string());
+                for name in names {
+                    let value =
+                        if lines.is_empty() { UNKNOWN_MARKER.to_string() } else { lines.clone() };
+                    variables.set_unknown(name);
+                    variables.set(&format!("{name}[@]"), value, true);
+                }
+            }
+            "getopts" | "unset" => {
+                for name in names {
+                    variables.set_unknown(name);
+                }
+            }
+            "printf" if args.first().is_some_and(|arg| arg.text == "-v") => {
+                if let Some(name) = args.get(1).filter(|name| is_variable_name(&name.text)) {
+                    let values: Vec<&str> = args[2..].iter().map(|arg| arg.text.as_str()).collect();
+                    let written = decode::format_printf(&values)
+                        .unwrap_or_else(|| UNKNOWN_MARKER.to_string());
+                    variables.set(&name.text, written, true);
+                }
+            }
+            "set" => {
+                let at = args.iter().position(|arg| arg.text == "--").map(|at| at + 1);
+                let is_plain = args.first().is_some_and(|arg| !arg.text.starts_with(['-', '+']));
+                if let Some(at) = at.or(is_plain.then_some(0)) {
+                    let all = args[at..].iter().map(|arg| arg.text.clone()).collect();
+                    variables.replace_arguments(Some(all));
+                }
+                let letters = |arg: &Field| {
+                    let letters = arg.text.strip_prefix('-').unwrap_or_default();
+                    letters.contains('e') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+                        || arg.text == "errexit"
+                };
+                if args.iter().any(letters) {
+                    variables.set(ERREXIT_KEY, String::new(), true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn assign(&mut self, assignments: &[Assignment], context: &ExecContext) {
+        for assignment in assignments {
+            self.walk_words(&assignment.words, context);
+            if let Some(elements) = &assignment.elements {
+                self.walk_words(elements, context);
+                if is_command_variable(&assignment.name) {
+                    for element in elements {
+                        let text = expand::expand_unsplit(element, &self.variables, 0).text;
+                        self.queue_value_as_command(&text, element.span, context);
+                    }
+                }
+                self.assign_array(&assignment.name, elements, assignment.is_append);
+                continue;
+            }
+            let Some(value) = &assignment.value else {
+                Rc::make_mut(&mut self.variables).set_unknown(&assignment.name);
+                continue;
+            };
+            self.walk_word(value, context);
+            if STARTUP_FILE_VARIABLES.contains(&assignment.name.as_str()) {
+                let file = expand::expand_unsplit(value, &self.variables, 0);
+                self.queue_script_file(&file, context);
+            }
+            let is_certain = !assignment.is_append;
+            let choices = expand::count_choices(std::slice::from_ref(value), &self.variables);
+            let values: Vec<String> = (0..choices.min(MAX_CHOICES))
+                .map(|choice| {
+                    let text = expand::expand_unsplit(value, &self.variables, choice).text;
+                    let before = assignment.is_append.then(|| {
+                        let before = self.variables.get(&assignment.name, choice);
+                        before.unwrap_or_else(|| UNKNOWN_MARKER.to_string())
+                    });
+                    before.unwrap_or_default() + &text
+                })
+                .collect();
+            for value_text in &values {
+                let text = format!("{}={value_text}", assignment.name);
+                self.observations
+                    .push(Observation::Assignment { text: Arg { text, span: value.span } });
+                self.queue_value_subscripts(&assignment.name, value_text, value.span);
+            }
+            if is_command_variable(&assignment.name) {
+                for text in &values {
+                    self.queue_value_as_command(text, value.span, context);
+                }
+            }
+            let variables = Rc::make_mut(&mut self.variables);
+            for (number, value) in values.into_iter().enumerate() {
+                variables.set(&assignment.name, value, is_certain && number == 0);
+            }
+        }
+    }
+
+    fn assign_array(&mut self, name: &str, elements: &[Word], appends: bool) {
+        let fields =
+            elements.iter().flat_map(|element| expand::expand_fields(element, &self.variables, 0));
+        let new: Vec<String> = fields.map(|field| field.text).collect();
+        let all = format!("{name}[@]");
+        let before = appends.then(|| self.variables.get(&all, 0));
+        let variables = Rc::make_mut(&mut self.variables);
+        variables.set_unknown(name);
+        let Some(before) = before.unwrap_or_else(|| Some(String::new())) else {
+            variables.set_unknown(&all);
+            return;
+        };
+        let before =
+            before.split(FIELD_SEPARATOR).filter(|text| !text.is_empty()).map(str::to_owned);
+        let elements: Vec<String> = before.chain(new).collect();
+        for (at, element) in elements.iter().take(MAX_ARRAY_ELEMENTS).enumerate() {
+            variables.set(&format!("{name}[{at}]"), element.clone(), true);
+        }
+        variables.set(&format!("{name}[*]"), elements.join(" "), true);
+        variables.set(&all, elements.join(&FIELD_SEPARATOR.to_string()), true);
+        if let Some(first) = elements.into_iter().next() {
+            variables.set(name, first, true);
+        }
+    }
+
+    /// The value of a variable that somebody runs: `GIT_PAGER='…' git log`.
+    pub(super) fn queue_value_as_command(&mut self, text: &str, span: Span, context: &ExecContext) {
+        if text.contains([' ', ';', '|', '&', '$', '`']) {
+            let field = Field { text: text.to_owned(), span, ..Field::default() };
+            let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
+            self.queue_field(&field, &inner);
+        }
+    }
+}
+
+/// Kept among the variables as long as `set -e` is on; no variable can have this name.
+pub(super) const ERREXIT_KEY: &str = "set -e";
+
+/// Variables that name a file which a shell runs when it starts.
+const STARTUP_FILE_VARIABLES: &[&str] = &["BASH_ENV", "ENV"];
+
+/// Elements of an array that are followed one by one.
+const MAX_ARRAY_ELEMENTS: usize = 8;
+
+/// Variables whose value somebody runs.
+const COMMAND_VARIABLES: &[&str] = &[
+    "BROWSER",
+    "EDITOR",
+    "GIT_ASKPASS",
+    "GIT_EDITOR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "LESSOPEN",
+    "MANPAGER",
+    "PAGER",
+    "PROMPT_COMMAND",
+    "RSYNC_RSH",
+    "SSH_ASKPASS",
+    "SUDO_ASKPASS",
+    "VISUAL",
+];
+
+/// Whether somebody runs what stands in this variable.
+pub(super) fn is_command_variable(variable: &str) -> bool {
+    COMMAND_VARIABLES.contains(&variable)
+}
+
+fn is_variable_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Returns what `read` may put into each of so many variables.
+fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
+    match read {
+        Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
+        // Which of the words it is nobody needs to know of numbers of processes.
+        Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {
+            vec![PID_LOOKUP_MARKER.to_string()]
+        }
+        Some(_) | None => vec![],
+    }
+}

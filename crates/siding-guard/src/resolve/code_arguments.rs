@@ -1,0 +1,415 @@
+//! Programs that take a text for a shell, or that put words together in a way of their own.
+
+use super::assignments::is_command_variable;
+use super::embedded_shells;
+use super::expand::{Field, NONEMPTY_MARKER};
+use super::fan_out;
+use super::observation::Construct;
+use super::walk::{CodeSource, ExecContext, Walker};
+use super::wrappers::skip_options;
+use crate::parse::Origin;
+
+/// Programs of which each word, options left out, is a text for a shell.
+const CODE_WORD_PROGRAMS: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];
+
+/// Programs with an option, or a word, whose value is a text for a shell.
+const CODE_OPTIONS: &[(&str, &[&str])] = &[
+    ("complete", &["-C"]),
+    ("compgen", &["-C"]),
+    ("entr", &["-s"]),
+    ("flock", &["-c", "--command"]),
+    ("fly", &["-C", "--command"]),
+    ("flyctl", &["-C", "--command"]),
+    ("gcloud", &["--command"]),
+    (
+        "git",
+        &[
+            "-x",
+            "--cc-cmd",
+            "--env-filter",
+            "--exec",
+            "--extcmd",
+            "--index-filter",
+            "--msg-filter",
+            "--open-files-in-pager",
+            "--receive-pack",
+            "--to-cmd",
+            "--tree-filter",
+            "--upload-pack",
+        ],
+    ),
+    ("man", &["-P", "-H", "--pager", "--html"]),
+    ("mapfile", &["-C"]),
+    ("nix-shell", &["--run", "--command"]),
+    ("nodemon", &["-x", "--exec"]),
+    ("npm", &["-c", "--call"]),
+    ("npx", &["-c", "--call"]),
+    ("readarray", &["-C"]),
+    ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("runuser", &["-c", "--command", "--session-command"]),
+    ("scp", &["-S"]),
+    ("script", &["-c", "--command"]),
+    ("sort", &["--compress-program"]),
+    ("split", &["--filter"]),
+    ("tcpdump", &["-z"]),
+    ("wget", &["--use-askpass"]),
+    ("sg", &["-c"]),
+    ("su", &["-c", "--command", "--session-command"]),
+    (
+        "tar",
+        &[
+            "-F",
+            "-I",
+            "--checkpoint-action",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--to-command",
+            "--use-compress-program",
+        ],
+    ),
+    ("vagrant", &["-c", "--command"]),
+    ("watchexec", &["-c", "--command"]),
+    ("zip", &["-TT", "--unzip-command"]),
+    ("cargo", &["-s", "--shell"]),
+];
+
+/// Takes the programs of this file. Returns whether there is nothing more to unwrap.
+pub(super) fn resolve_code_arguments(
+    walker: &mut Walker,
+    program: &str,
+    args: &[Field],
+    context: &ExecContext,
+) -> bool {
+    for (name, options) in CODE_OPTIONS {
+        if *name == program {
+            queue_option_values(walker, args, options, context);
+        }
+    }
+    embedded_shells::resolve_shell_escapes(walker, program, args, context);
+    if CODE_WORD_PROGRAMS.contains(&program) {
+        for field in args.iter().filter(|field| !field.text.starts_with('-')) {
+            walker.queue_field(field, context);
+        }
+        return true;
+    }
+    match program {
+        "eval" => resolve_eval(walker, args, context),
+        "trap" | "batch" | "at" => {
+            let first = args.iter().find(|field| field.text != "--");
+            if let Some(first) = first.filter(|first| program == "trap" && is_trap_code(first)) {
+                walker.queue_field(first, context);
+            }
+            if let Some(stdin) = context.stdin.clone().filter(|_| program != "trap") {
+                walker.queue_field(&stdin, context);
+            }
+        }
+        "alias" => {
+            for field in args {
+                if let Some((_, text)) = field.text.split_once('=') {
+                    let field = Field { text: text.to_owned(), offset: None, ..field.clone() };
+                    walker.queue_field(&field, context);
+                }
+            }
+        }
+        "source" | "." => {
+            if let Some(file) = args.first() {
+                walker.queue_script_file(file, context);
+            }
+        }
+        "env" => return resolve_env(walker, args, context),
+        "scp" | "sftp" | "sshfs" | "ssh-copy-id" => resolve_ssh_options(walker, args, context),
+        "watch" => {
+            let values = &["-n", "--interval", "-q", "--equexit"];
+            queue_joined_words(walker, skip_options(args, values, 0), context);
+        }
+        "ssh" | "dbclient" | "autossh" => resolve_ssh(walker, args, context),
+        "adb" => resolve_adb(walker, args, context),
+        "bind" => {
+            for field in args {
+                if let Some((_, text)) = field.text.split_once("\":") {
+                    let field = Field { text: text.to_owned(), offset: None, ..field.clone() };
+                    walker.queue_field(&field, context);
+                }
+            }
+        }
+        "complete" | "compgen" => {
+            for pair in args.windows(2).filter(|pair| pair[0].text == "-W") {
+                walker.queue_expansion(&pair[1].text, pair[1].span);
+            }
+        }
+        "xargs" => fan_out::resolve_xargs(walker, args, context),
+        "env_parallel" | "parallel" | "rush" | "sem" => {
+            fan_out::resolve_parallel(walker, args, context)
+        }
+        "find" | "fd" | "fdfind" | "bfs" => fan_out::resolve_find(walker, program, args, context),
+        "git" => resolve_git(walker, args, context),
+        "tmux" | "screen" => embedded_shells::resolve_terminal(walker, program, args, context),
+        "make" | "gmake" => embedded_shells::resolve_makefile(walker, args, context),
+        "siding" => resolve_siding(walker, args, context),
+        _ => return false,
+    }
+    true
+}
+
+fn queue_option_values(
+    walker: &mut Walker,
+    args: &[Field],
+    options: &[&str],
+    context: &ExecContext,
+) {
+    for (at, field) in args.iter().enumerate() {
+        let text = field.text.as_str();
+        if options.iter().any(|option| is_option_or_last_letter(text, option))
+            && let Some(code) = args.get(at + 1)
+        {
+            walker.queue_field(code, context);
+        }
+        let long = text.split_once('=').filter(|(option, _)| options.contains(option));
+        // `-c'rm -rf x'`: a text, and no further letters.
+        let attached = || {
+            let short =
+                options.iter().find(|option| option.len() == 2 && text.starts_with(*option))?;
+            text.contains(' ').then(|| &text[short.len()..])
+        };
+        if let Some(value) = long.map(|(_, value)| value).or_else(attached) {
+            // `tar --checkpoint-action=exec=…`
+            let value = value.strip_prefix("exec=").unwrap_or(value);
+            let field = Field { text: value.to_owned(), offset: None, ..field.clone() };
+            walker.queue_field(&field, context);
+        }
+    }
+}
+
+/// Whether a word is this option, or several letters of which it is the last: `-qec`.
+pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
+    let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    word == option
+        || letter.is_some_and(|letter| {
+            letters.ends_with(letter) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
+}
+
+/// `trap - INT`, `trap '' INT` and `trap cleanup EXIT` with a function have no text to read, or
+/// one of a single word, which reads the same.
+fn is_trap_code(field: &Field) -> bool {
+    !field.text.is_empty() && !field.text.starts_with('-')
+}
+
+/// Joins words by blanks, as `eval` and `ssh` do, into a text for a shell.
+fn queue_joined_words(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    match args {
+        [] => {}
+        [one] => walker.queue_field(one, context),
+        [first, .., last] => {
+            let words: Vec<&str> = args.iter().map(|field| field.text.as_str()).collect();
+            let span = first.span.join(last.span);
+            let field = Field { text: words.join(" "), span, ..Field::default() };
+            walker.queue_field(&field, context);
+        }
+    }
+}
+
+fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    let args = match args.split_first() {
+        Some((first, rest)) if first.text == "--" => rest,
+        _ => args,
+    };
+    let has_lines = |field: &&Field| field.text.trim_matches('\n').contains('\n');
+    // Lines of a value that is not in quotes become one line; so do several arguments.
+    let lost = args.len() > 1
+        && args.iter().any(|field| field.was_split && !field.text.starts_with(NONEMPTY_MARKER))
+        || args.len() > 1 && args.iter().any(|field| has_lines(&field));
+    if lost && let Some(first) = args.first() {
+        let span = args.iter().fold(first.span, |span, field| span.join(field.span));
+        walker.report_construct(Construct::EvalLines, span);
+    }
+    match args {
+        [one] => {
+            let origin = one.offset.map_or(Origin::DerivedFrom(one.span), Origin::Verbatim);
+            walker.queue_text_from(one.text.clone(), origin, context, CodeSource::Eval);
+        }
+        args => queue_joined_words(walker, args, context),
+    }
+}
+
+/// `env -S 'text'`; everything else of `env` is a plain wrapper.
+fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
+    for (at, field) in args.iter().enumerate() {
+        let text = field.text.as_str();
+        if is_option_or_last_letter(text, "-S") || text == "--split-string" {
+            match args.get(at + 1..).unwrap_or_default() {
+                [code, rest @ ..] if !rest.is_empty() => {
+                    let words = code.text.split_whitespace().map(|word| Field {
+                        text: word.to_owned(),
+                        offset: None,
+                        ..code.clone()
+                    });
+                    let words: Vec<Field> = words.chain(rest.iter().cloned()).collect();
+                    walker.resolve_call(&words, code.span, context);
+                }
+                code => queue_joined_words(walker, code, context),
+            }
+            return true;
+        }
+        let attached = text.strip_prefix("-S").or_else(|| text.strip_prefix("--split-string="));
+        if let Some(code) = attached {
+            let field = Field { text: code.to_owned(), offset: None, ..field.clone() };
+            walker.queue_field(&field, context);
+            return true;
+        }
+        // A function by way of the environment.
+        if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
+        {
+            walker.queue_field(
+                &Field { text: body.to_owned(), offset: None, ..field.clone() },
+                context,
+            );
+        } else if let Some((_name, value)) =
+            text.split_once('=').filter(|(name, _)| is_command_variable(name))
+        {
+            walker.queue_value_as_command(value, field.span, context);
+        } else if !text.starts_with('-') && !text.contains('=') {
+            break;
+        }
+    }
+    false
+}
+
+/// `-o ProxyCommand=…`
+fn resolve_ssh_options(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    for (at, field) in args.iter().enumerate() {
+        let next =
+            || args.get(at + 1).filter(|_| field.text == "-o").map(|field| field.text.as_str());
+        let option =
+            field.text.strip_prefix("-o").filter(|option| !option.is_empty()).or_else(next);
+        let value = option.and_then(|option| option.split_once(['=', ' ']));
+        if let Some((_, value)) = value.filter(|(name, _)| {
+            matches!(*name, "ProxyCommand" | "LocalCommand" | "KnownHostsCommand")
+        }) {
+            walker.queue_value_as_command(value, field.span, context);
+        }
+    }
+}
+
+fn resolve_ssh(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    const SSH_VALUE_OPTIONS: &[&str] = &[
+        "-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p",
+        "-Q", "-R", "-S", "-W", "-w", "-M",
+    ];
+    resolve_ssh_options(walker, args, context);
+    let command = skip_options(args, SSH_VALUE_OPTIONS, 1);
+    if command.is_empty() {
+        if let Some(stdin) = context.stdin.clone() {
+            let inner = ExecContext { stdin: None, has_redirected_stdin: false, ..context.clone() };
+            let origin = stdin.offset.map_or(Origin::DerivedFrom(stdin.span), Origin::Verbatim);
+            walker.queue_text_from(stdin.text, origin, &inner, CodeSource::Stdin);
+        }
+        return;
+    }
+    queue_joined_words(walker, command, context);
+}
+
+/// `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell gets the words, joined by blanks.
+fn resolve_adb(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    let words = skip_options(args, &["-s", "-t", "-H", "-P", "-L"], 0);
+    if let Some((first, text)) = words.split_first()
+        && matches!(first.text.as_str(), "shell" | "exec-out" | "exec-in")
+        && !text.is_empty()
+    {
+        queue_joined_words(walker, skip_options(text, &["-e"], 0), context);
+    }
+}
+
+fn resolve_git(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    // `git -c alias.x='!rm -rf /' x`, `git config core.pager 'less; …'`
+    for (at, field) in args.iter().enumerate() {
+        let (key, given) = match field.text.split_once('=') {
+            Some((key, value)) => (key, Some((value, field))),
+            None => (field.text.as_str(), args.get(at + 1).map(|next| (next.text.as_str(), next))),
+        };
+        let Some((value, field)) = given else { continue };
+        if let Some(code) = value.strip_prefix('!') {
+            if key.starts_with("alias.") || key.starts_with("credential.") {
+                walker.queue_field(
+                    &Field { text: code.to_owned(), offset: None, ..field.clone() },
+                    context,
+                );
+            }
+        } else if is_git_command_setting(key) {
+            walker.queue_value_as_command(value, field.span, context);
+        }
+    }
+    let words: Vec<&str> = args.iter().map(|field| field.text.as_str()).collect();
+    if let Some(at) = words.windows(2).position(|pair| pair == ["submodule", "foreach"]) {
+        queue_joined_words(walker, skip_options(&args[at + 2..], &[], 0), context);
+    }
+    if let Some(at) = words.windows(2).position(|pair| pair == ["bisect", "run"])
+        && let Some(first) = args.get(at + 2)
+    {
+        walker.resolve_call(&args[at + 2..], first.span, context);
+    }
+}
+
+/// Whether git runs the value of a setting.
+fn is_git_command_setting(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts.as_slice() {
+        ["core", name] => {
+            matches!(*name, "askpass" | "editor" | "fsmonitor" | "pager" | "sshcommand")
+        }
+        ["diff", "external"] | ["sequence", "editor"] | ["gpg", .., "program"] | ["pager", _] => {
+            true
+        }
+        ["diff" | "filter" | "merge" | "mergetool" | "difftool", .., name] => {
+            matches!(
+                *name,
+                "clean" | "cmd" | "command" | "driver" | "process" | "smudge" | "textconv"
+            )
+        }
+        _ => false,
+    }
+}
+
+/// `siding run 'text'`, `siding run -- program words`, and what else runs a command in a task.
+fn resolve_siding(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    const SIDING_VALUE_OPTIONS: &[&str] = &[
+        "--budget",
+        "--settle",
+        "--timeout",
+        "--on-timeout",
+        "--grace",
+        "--signal",
+        "--session",
+        "--cwd",
+        "--env",
+        "--stdin",
+        "--on-leader-exit",
+        "--name",
+        "--shell",
+        "--match",
+        "--resource",
+        "--tool",
+        "--arguments",
+        "--every",
+        "--restarts",
+        "--url",
+        "--bearer-env",
+    ];
+    let Some((first, rest)) = args.split_first() else { return };
+    if !matches!(first.text.as_str(), "run" | "monitor" | "monitor-mcp") {
+        return;
+    }
+    let words = skip_options(rest, SIDING_VALUE_OPTIONS, 0);
+    let options = &rest[..rest.len() - words.len()];
+    let has_limit = |field: &Field| field.text.starts_with("--timeout");
+    let is_bounded = context.has_timeout || options.iter().any(has_limit);
+    let context = &ExecContext { has_timeout: is_bounded, ..context.clone() };
+    match words {
+        [] => {}
+        [text] => walker.queue_field(text, context),
+        words => walker.resolve_call(words, words[0].span, context),
+    }
+}

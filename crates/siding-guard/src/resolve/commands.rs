@@ -1,0 +1,363 @@
+//! Commands: what a program does with its words.
+
+use std::rc::Rc;
+
+use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, basename};
+use super::observation::{Call, Construct, Observation};
+use super::variables::conventional_program;
+use super::walk::{CodeSource, ExecContext, Walker};
+use super::{code_arguments, interpreter_code, programs, wrappers};
+use crate::ast::Span;
+use crate::parse::Origin;
+
+/// Shells.
+pub(super) const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh",
+    "tcsh", "xonsh", "zsh",
+];
+
+/// Programs that run what they read; a number of a version may follow.
+pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
+
+/// Programs whose output comes from elsewhere, or hides what it is.
+const OPAQUE_PROGRAMS: &[&str] = &[
+    "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
+    "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
+];
+
+/// Builtins that work out subscripts in their words, also in quoted ones.
+const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
+    "[",
+    "declare",
+    "export",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "test",
+    "typeset",
+    "unset",
+    "wait",
+];
+
+/// Wrappers around one another that are followed.
+const MAX_NESTED_WRAPPERS: usize = 64;
+
+/// The same for programs that put their command together, such as `xargs`.
+const MAX_NESTED_CALLS: usize = 16;
+
+/// Suffixes of the words of an unknown program that are tried as commands.
+const MAX_GUESSED_SUFFIXES: usize = 8;
+
+impl Walker {
+    /// Takes one command, its words as the program gets them.
+    pub(super) fn resolve_call(&mut self, fields: &[Field], span: Span, context: &ExecContext) {
+        // `xargs xargs xargs …` comes back here for each.
+        if self.call_depth >= MAX_NESTED_CALLS {
+            self.report_too_deep(span);
+            return;
+        }
+        self.call_depth += 1;
+        self.resolve_command(fields, span, context);
+        self.call_depth -= 1;
+    }
+
+    fn resolve_command(&mut self, fields: &[Field], span: Span, context: &ExecContext) {
+        let mut fields = fields;
+        let mut context = context.clone();
+        let mut span = span;
+        // Wrappers around wrappers: a loop, so that the stack does not grow with them.
+        let mut wrappers = 0;
+        while let Some((first, args)) = fields.split_first() {
+            wrappers += 1;
+            if wrappers > MAX_NESTED_WRAPPERS {
+                self.report_too_deep(first.span);
+                return;
+            }
+            if !self.count_step(span) {
+                return;
+            }
+            let conventional = first.variable.as_deref().and_then(conventional_program);
+            let name = conventional.unwrap_or(&first.text);
+            if programs::is_dynamic_name(name) {
+                // `run() { "$@"; }` runs what its caller says.
+                let is_argument = first.variable.as_deref().is_some_and(is_positional_parameter);
+                if context.unknown_wrapper.is_none()
+                    && !(context.is_function_definition && is_argument)
+                {
+                    self.report_construct(Construct::DynamicName, first.span);
+                }
+                return;
+            }
+            let program = basename(name);
+            if self.queue_written_program(first, &context)
+                || program.is_empty()
+                || program.starts_with(NONEMPTY_MARKER)
+            {
+                return;
+            }
+            if let Some(body) = self.functions.get(program).cloned() {
+                let args = args.iter().map(|field| field.text.clone()).collect();
+                self.queue_function(body, args, &context);
+                return;
+            }
+            self.load_interpreted_file(program, args, &mut context);
+            self.record_call(program, first, args, &context);
+            if SHELLS.contains(&program) {
+                self.resolve_shell(args, &context);
+                return;
+            }
+            interpreter_code::queue_spawned_commands(self, program, args, &context);
+            if INTERPRETERS.iter().any(|name| interpreter_code::is_version_of(program, name)) {
+                self.check_interpreter(args, first.span, &context);
+                return;
+            }
+            if SUBSCRIPT_EVALUATING_BUILTINS.contains(&program) {
+                self.queue_field_subscripts(args);
+            }
+            if code_arguments::resolve_code_arguments(self, program, args, &context)
+                || is_command_lookup(program, args)
+            {
+                return;
+            }
+            if matches!(program, "cd" | "pushd" | "popd") {
+                self.follow_cd(program, args);
+            }
+            if matches!(program, "timeout" | "gtimeout") {
+                context.has_timeout = true;
+            }
+            let Some(inner) = wrappers::wrapped_command(program, args) else {
+                self.guess_wrapped_command(program, args, &context);
+                return;
+            };
+            if let [text] = inner
+                && text.text.contains(' ')
+            {
+                // `adb shell 'text'`, `xterm -e 'text'`
+                return self.queue_field(text, &context);
+            }
+            span = inner.first().map_or(span, |first| first.span);
+            fields = inner;
+        }
+    }
+
+    /// Keeps a call as rules look at it.
+    pub(super) fn record_call(
+        &mut self,
+        program: &str,
+        name: &Field,
+        args: &[Field],
+        context: &ExecContext,
+    ) {
+        self.observations.push(Observation::Call(Call {
+            program: program.to_owned(),
+            args: Self::to_args(args),
+            span: args.iter().fold(name.span, |span, field| span.join(field.span)),
+            upstream: context.upstream.clone(),
+            downstream: context.downstream.clone(),
+            has_redirected_stdin: context.has_redirected_stdin,
+            stdin_file: context.stdin_file.clone(),
+            stdin_text: context.stdin.as_ref().map(|field| field.text.clone()),
+            directory: self.current_directory(),
+            has_timeout: context.has_timeout,
+            unknown_wrapper: context.unknown_wrapper.clone(),
+        }));
+    }
+
+    /// What a shell runs: a text, a file, or what it reads.
+    fn resolve_shell(&mut self, args: &[Field], context: &ExecContext) {
+        let mut rest = args;
+        while let Some((first, after)) = rest.split_first() {
+            let text = first.text.as_str();
+            let letters = text.strip_prefix(['-', '+']);
+            match letters {
+                Some(_) if text.starts_with("--") => {
+                    if text == "--command" {
+                        return self.queue_command_string(after, context);
+                    }
+                    let takes = matches!(text, "--rcfile" | "--init-file" | "--emulate");
+                    if let Some(file) =
+                        after.first().filter(|file| takes && file.process_substitution.is_some())
+                    {
+                        self.queue_script_file(file, context);
+                    }
+                    rest = after.get(usize::from(takes)..).unwrap_or_default();
+                }
+                Some("") => break,
+                Some("Command" | "command") => return self.queue_command_string(after, context),
+                Some(letters) if letters.contains('c') && text.starts_with('-') => {
+                    // `bash -c -e TEXT`, `sh -o pipefail -c TEXT`
+                    let values = &["-o", "-O", "+o", "+O"];
+                    return self
+                        .queue_command_string(wrappers::skip_options(after, values, 0), context);
+                }
+                // It only looks whether the text is well formed.
+                Some("n") if text.starts_with('-') => return,
+                Some(letters) if letters.contains('s') => {
+                    return self.queue_stdin(args, context);
+                }
+                Some(letters) => {
+                    let takes = letters.ends_with(['o', 'O']);
+                    rest = after.get(usize::from(takes)..).unwrap_or_default();
+                }
+                None => break,
+            }
+        }
+        match rest.first() {
+            None => self.queue_stdin(args, context),
+            Some(first) if first.text == "-" => self.queue_stdin(args, context),
+            Some(first) => self.queue_script_file(first, context),
+        }
+    }
+
+    /// A file that a shell runs; a process substitution is what is written into it.
+    pub(super) fn queue_script_file(&mut self, file: &Field, context: &ExecContext) {
+        if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
+            return self.queue_stdin(std::slice::from_ref(file), context);
+        }
+        match &file.process_substitution {
+            Some((_, Some(text)))
+                if text.contains(NONEMPTY_MARKER) && text.trim().chars().count() == 1 => {}
+            Some((_, Some(text))) => {
+                self.queue_text(text.clone(), Origin::DerivedFrom(file.span), context);
+            }
+            // `source <(cat .env)` is `source .env`.
+            Some((programs, None)) if programs.iter().all(|program| program == "cat") => {}
+            Some((_, None)) => self.report_construct(Construct::PipeToShell, file.span),
+            None => self.queue_written_file(file, context),
+        }
+    }
+
+    /// The text behind `-c`, with its arguments.
+    fn queue_command_string(&mut self, args: &[Field], context: &ExecContext) {
+        let Some((text, args)) = args.split_first() else { return };
+        let before = Rc::clone(&self.variables);
+        let variables = Rc::make_mut(&mut self.variables);
+        if let Some(zero) = args.first() {
+            variables.set("0", zero.text.clone(), true);
+        }
+        let args = args.iter().skip(1).map(|field| field.text.clone()).collect();
+        variables.replace_arguments(Some(args));
+        self.queue_field(text, context);
+        self.variables = before;
+    }
+
+    /// A field that is a text for a shell.
+    pub(super) fn queue_field(&mut self, field: &Field, context: &ExecContext) {
+        if field.text.trim_matches([NONEMPTY_MARKER, ' ']).is_empty() {
+            return;
+        }
+        let origin = field.offset.map_or(Origin::DerivedFrom(field.span), Origin::Verbatim);
+        self.queue_text(field.text.clone(), origin, context);
+    }
+
+    /// What a shell does with its standard input.
+    pub(super) fn queue_stdin(&mut self, args: &[Field], context: &ExecContext) {
+        match &context.stdin {
+            Some(field) => {
+                let field = field.clone();
+                // A command in it that has no other input reads the lines behind it.
+                let inner = ExecContext {
+                    stdin: None,
+                    upstream: vec![],
+                    has_redirected_stdin: false,
+                    ..context.clone()
+                };
+                let origin = field.offset.map_or(Origin::DerivedFrom(field.span), Origin::Verbatim);
+                self.queue_text_from(field.text, origin, &inner, CodeSource::Stdin);
+            }
+            None if context.upstream.is_empty() => {}
+            None => {
+                let span = args.first().map(|field| field.span);
+                self.report_construct(
+                    Construct::PipeToShell,
+                    span.unwrap_or_else(|| self.last_call_span()),
+                );
+            }
+        }
+    }
+
+    fn last_call_span(&self) -> Span {
+        self.observations
+            .iter()
+            .rev()
+            .find_map(|seen| match seen {
+                Observation::Call(call) => Some(call.span),
+                Observation::Assignment { .. }
+                | Observation::FileRead { .. }
+                | Observation::FileWrite { .. }
+                | Observation::Construct { .. } => None,
+            })
+            .unwrap_or_default()
+    }
+
+    /// `curl … | python3` runs what comes; `curl … | python3 -m json.tool` does not.
+    fn check_interpreter(&mut self, args: &[Field], span: Span, context: &ExecContext) {
+        let reads = args.iter().all(|field| matches!(field.text.as_str(), "-" | "-u"));
+        let is_opaque = |program: &String| OPAQUE_PROGRAMS.contains(&program.as_str());
+        if reads && context.stdin.is_none() && context.upstream.iter().any(is_opaque) {
+            self.report_construct(Construct::PipeToShell, span);
+        }
+        for (at, field) in args.iter().enumerate() {
+            let is_code =
+                at > 0 && matches!(args[at - 1].text.as_str(), "-c" | "-e" | "-r" | "--eval");
+            // `python3 -c "$(curl …)"`
+            if is_code
+                && field.text.chars().eq([UNKNOWN_MARKER])
+                && context.unknown_wrapper.is_none()
+            {
+                self.report_construct(Construct::DynamicName, field.span);
+            }
+            if let Some((_, None)) = field.process_substitution {
+                self.report_construct(Construct::PipeToShell, field.span);
+            }
+        }
+    }
+
+    /// Tries whether the words behind an unknown program are a command that matters.
+    fn guess_wrapped_command(&mut self, program: &str, args: &[Field], context: &ExecContext) {
+        if context.unknown_wrapper.is_some() || programs::is_known(program) {
+            return;
+        }
+        let guessing = ExecContext { unknown_wrapper: Some(program.to_owned()), ..context.clone() };
+        for at in 0..args.len().min(MAX_GUESSED_SUFFIXES) {
+            let text = &args[at].text;
+            let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+                && !text.contains([
+                    '=',
+                    ' ',
+                    '\n',
+                    UNKNOWN_MARKER,
+                    NONEMPTY_MARKER,
+                    PID_LOOKUP_MARKER,
+                ]);
+            if is_name {
+                self.resolve_call(&args[at..], args[at].span, &guessing);
+            }
+        }
+    }
+
+    /// Adds an argument that only comes when it runs, as `xargs` does.
+    pub(super) fn append_argument(fields: &[Field], text: String) -> Vec<Field> {
+        let span = fields.last().map(|last| last.span).unwrap_or_default();
+        let mut fields = fields.to_vec();
+        fields.push(Field { text, span, ..Field::default() });
+        fields
+    }
+}
+
+/// `command -v NAME` tells where a program is, and runs nothing.
+fn is_command_lookup(program: &str, args: &[Field]) -> bool {
+    let looks_up =
+        |option: &str| option.strip_prefix('-').is_some_and(|letters| letters.contains(['v', 'V']));
+    program == "command" && args.first().is_some_and(|first| looks_up(&first.text))
+}
+
+/// Whether a variable is an argument of a function or a script.
+fn is_positional_parameter(variable: &str) -> bool {
+    matches!(variable, "@" | "*") || variable.bytes().all(|byte| byte.is_ascii_digit())
+}

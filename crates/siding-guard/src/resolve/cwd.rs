@@ -1,0 +1,59 @@
+//! In which directory commands run.
+
+use std::rc::Rc;
+
+use super::assignments::ERREXIT_KEY;
+use super::expand::{Field, NONEMPTY_MARKER, UNKNOWN_MARKER};
+use super::variables::Variables;
+use super::walk::Walker;
+
+impl Walker {
+    /// Follows `cd`, `pushd` and `popd`.
+    pub(super) fn follow_cd(&mut self, program: &str, args: &[Field]) {
+        let to = args.iter().find(|field| !field.text.starts_with('-') || field.text == "-");
+        let directory = self.current_directory();
+        let before = || self.variables.get("OLDPWD", 0).unwrap_or_else(|| ".".to_owned());
+        let to = match (program, to.map(|field| field.text.as_str())) {
+            ("popd", _) | ("pushd", None) | (_, Some("-")) => before(),
+            (_, None) => "~".to_owned(),
+            (_, Some(to))
+                if to.starts_with(['/', '~', UNKNOWN_MARKER, NONEMPTY_MARKER])
+                    || directory == "." =>
+            {
+                to.to_owned()
+            }
+            (_, Some(to)) => format!("{directory}/{to}"),
+        };
+        if !self.cd_targets.contains(&to) {
+            self.cd_targets.push(to);
+        }
+    }
+
+    /// A `cd` that fails leaves the next command where the one before was: `cd x; rm -rf *`.
+    pub(super) fn allow_failed_cd(&mut self, before: &Rc<Variables>) {
+        let is_strict = self.variables.get(ERREXIT_KEY, 0).is_some();
+        let is_there = |directory: &String| {
+            directory.starts_with(NONEMPTY_MARKER)
+                || directory.starts_with(UNKNOWN_MARKER)
+                || directory.ends_with("..")
+                || matches!(directory.as_str(), "." | "/" | "~" | "/tmp")
+        };
+        if !is_strict && !self.possible_directories().iter().all(is_there) {
+            let mut stayed = Variables::default();
+            stayed.set("PWD", before.get("PWD", 0).unwrap_or_else(|| ".".to_owned()), true);
+            Rc::make_mut(&mut self.variables).merge_variable("PWD", &stayed);
+        }
+    }
+
+    /// Returns the directory in which the command runs that is looked at.
+    pub(super) fn current_directory(&self) -> String {
+        self.variables.get("PWD", self.directory_choice).unwrap_or_else(|| ".".to_owned())
+    }
+
+    /// Returns every directory in which the next command may run.
+    pub(super) fn possible_directories(&self) -> Vec<String> {
+        let all =
+            (0..self.variables.count_values("PWD")).map(|choice| self.variables.get("PWD", choice));
+        all.flatten().collect()
+    }
+}

@@ -1,0 +1,270 @@
+//! Words to the fields that a program gets.
+
+use super::output;
+use super::variables::Variables;
+use crate::ast::{Piece, Span, Statement, Word};
+
+/// Stands in a field for what only the running shell knows, and which may be empty.
+pub(crate) const UNKNOWN_MARKER: char = '\u{E000}';
+/// Stands for what is not known either but is something, and was made by the text itself.
+pub(crate) const NONEMPTY_MARKER: char = '\u{E001}';
+/// Stands for the numbers of processes that were looked up by their names.
+pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
+/// Stands between the words of `"$@"` and `"${a[@]}"`, which stay apart in quotes.
+pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
+
+/// Bytes of a word that values are filled in up to; a longer one may be anything.
+const MAX_FIELD_BYTES: usize = 64 << 10;
+
+/// Words that braces make of one at most.
+const MAX_BRACE_EXPANSIONS: usize = 64;
+
+/// One word as a program gets it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Field {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+    /// Where it stands letter by letter in the judged text.
+    pub(crate) offset: Option<usize>,
+    /// It is a process substitution: the programs in it, and what they write if that is known.
+    pub(crate) process_substitution: Option<(Vec<String>, Option<String>)>,
+    /// It, or a part of it, came from an unquoted `$(…)` or variable.
+    pub(crate) was_split: bool,
+    /// It is nothing but this variable, whose value the text does not say.
+    pub(crate) variable: Option<String>,
+}
+
+/// Returns how many ways there are to choose the values of the variables in these words.
+pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
+    let count = |piece: &Piece| match piece {
+        Piece::Variable { name, .. } => variables.count_values(name),
+        Piece::Text { .. }
+        | Piece::CommandSubstitution { .. }
+        | Piece::ProcessSubstitution { .. }
+        | Piece::Unparsed { .. }
+        | Piece::Unknown { .. } => 1,
+    };
+    words.iter().flat_map(|word| &word.pieces).map(count).max().unwrap_or(1)
+}
+
+/// Returns the fields of a word.
+pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -> Vec<Field> {
+    let mut builder = FieldBuilder::new(word.span);
+    builder.separators = variables.field_separators();
+    for piece in &word.pieces {
+        builder.push_piece(piece, variables, choice);
+    }
+    let mut fields = builder.finish();
+    if word.has_braces {
+        fields = fields.into_iter().flat_map(expand_braces).collect();
+    }
+    fields
+}
+
+/// Returns the one field that an assignment or a heredoc makes of a word.
+pub(crate) fn expand_unsplit(word: &Word, variables: &Variables, choice: usize) -> Field {
+    let mut builder = FieldBuilder::new(word.span);
+    builder.splits_words = false;
+    for piece in &word.pieces {
+        builder.push_piece(piece, variables, choice);
+    }
+    builder.finish().pop().unwrap_or_else(|| Field { span: word.span, ..Field::default() })
+}
+
+struct FieldBuilder {
+    finished: Vec<Field>,
+    current: Field,
+    /// Something was added, be it an empty string in quotes.
+    has_current: bool,
+    piece_count: usize,
+    splits_words: bool,
+    /// What `IFS` is set to, if the text says so.
+    separators: Option<String>,
+}
+
+impl FieldBuilder {
+    fn new(span: Span) -> Self {
+        let open = Field { span, ..Field::default() };
+        Self {
+            finished: vec![],
+            current: open,
+            has_current: false,
+            piece_count: 0,
+            splits_words: true,
+            separators: None,
+        }
+    }
+
+    fn push_piece(&mut self, piece: &Piece, variables: &Variables, choice: usize) {
+        match piece {
+            Piece::Text { text, offset: at, .. } => {
+                self.current.offset = if self.piece_count == 0 { *at } else { None };
+                self.push_text(text);
+            }
+            Piece::Variable { name, default, is_required, is_quoted } => {
+                let known = variables.get(name, choice);
+                // What `${x:?…}` says instead is a message.
+                let other = default.as_ref().filter(|_| !is_required);
+                let value = known
+                    .or_else(|| other.map(|word| expand_unsplit(word, variables, choice).text));
+                self.current.variable =
+                    (self.piece_count == 0 && value.is_none()).then(|| name.clone());
+                let value = value.unwrap_or_else(|| UNKNOWN_MARKER.to_string());
+                let value =
+                    if *is_required { value.replace(UNKNOWN_MARKER, "\u{E001}") } else { value };
+                self.push_value(&value, *is_quoted);
+            }
+            Piece::CommandSubstitution { body, is_quoted } => {
+                let value = output::body_output(body, variables)
+                    .unwrap_or_else(|| UNKNOWN_MARKER.to_string());
+                self.push_value(value.trim_end_matches('\n'), *is_quoted);
+            }
+            Piece::ProcessSubstitution { body } => {
+                self.current.process_substitution =
+                    Some((program_names(body), output::body_output(body, variables)));
+                self.push_text("/dev/fd/63");
+            }
+            Piece::Unparsed { .. } | Piece::Unknown { .. } => {
+                self.push_value(&UNKNOWN_MARKER.to_string(), true)
+            }
+        }
+        self.piece_count += 1;
+    }
+
+    fn push_text(&mut self, text: &str) {
+        self.current.text.push_str(text);
+        self.has_current = true;
+    }
+
+    /// Adds a value that the shell splits where it is not quoted.
+    fn push_value(&mut self, value: &str, is_quoted: bool) {
+        self.current.offset = None;
+        // `a=$a$a` doubles with each line.
+        let is_short = self.current.text.len() + value.len() <= MAX_FIELD_BYTES;
+        let value = if is_short { value } else { "\u{E000}" };
+        if !self.splits_words {
+            self.push_text(&value.replace(FIELD_SEPARATOR, " "));
+            return;
+        }
+        if is_quoted {
+            let mut words = value.split(FIELD_SEPARATOR).peekable();
+            while let Some(word) = words.next() {
+                self.push_text(word);
+                if words.peek().is_some() {
+                    self.finish_field();
+                }
+            }
+            return;
+        }
+        self.current.was_split = true;
+        let separators = self.separators.take();
+        let is_separator = |c: char| match &separators {
+            Some(own) => c == FIELD_SEPARATOR || own.contains(c),
+            None => matches!(c, ' ' | '\t' | '\n' | FIELD_SEPARATOR),
+        };
+        if value.starts_with(is_separator) {
+            self.finish_field();
+        }
+        let mut parts = value.split(is_separator).filter(|part| !part.is_empty()).peekable();
+        while let Some(part) = parts.next() {
+            self.push_text(part);
+            self.current.was_split = true;
+            if parts.peek().is_some() {
+                self.finish_field();
+            }
+        }
+        if value.ends_with(is_separator) {
+            self.finish_field();
+        }
+        self.separators = separators;
+    }
+
+    fn finish_field(&mut self) {
+        let span = self.current.span;
+        if self.has_current {
+            self.finished.push(std::mem::take(&mut self.current));
+        }
+        self.current = Field { span, ..Field::default() };
+        self.has_current = false;
+    }
+
+    fn finish(mut self) -> Vec<Field> {
+        if self.piece_count > 1 {
+            self.current.offset = None;
+            self.current.variable = None;
+        }
+        self.finish_field();
+        self.finished
+    }
+}
+
+/// Returns the names of the programs in a body, as far as they are fixed, also those in `<(…)`.
+pub(crate) fn program_names(body: &[Statement]) -> Vec<String> {
+    let mut found = vec![];
+    for statement in body {
+        output::for_each_simple(statement, &mut |words| {
+            if let Some(name) = words.first().and_then(Word::static_text) {
+                found.push(basename(&name).to_owned());
+            }
+            for piece in words.iter().flat_map(|word| &word.pieces) {
+                if let Piece::ProcessSubstitution { body } = piece {
+                    found.extend(program_names(body));
+                }
+            }
+        });
+    }
+    found
+}
+
+/// Returns a program's name without its directories.
+pub(crate) fn basename(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Multiplies `a{b,c}d`, as often as there are such braces and [`BRACES_MAX`] allows.
+fn expand_braces(field: Field) -> Vec<Field> {
+    let mut open = vec![field.text.clone()];
+    let mut done = vec![];
+    while let Some(text) = open.pop() {
+        let split = (open.len() + done.len() < MAX_BRACE_EXPANSIONS)
+            .then(|| split_first_braces(&text))
+            .flatten();
+        match split {
+            Some((start, parts, end)) => {
+                open.extend(parts.iter().rev().map(|part| format!("{start}{part}{end}")));
+            }
+            None => done.push(text),
+        }
+    }
+    done.into_iter().map(|text| Field { text, offset: None, ..field.clone() }).collect()
+}
+
+/// Returns what stands before the first braces with a comma, their parts, and what stands behind.
+fn split_first_braces(text: &str) -> Option<(&str, Vec<&str>, &str)> {
+    let bytes = text.as_bytes();
+    let start =
+        (0..bytes.len()).find(|at| bytes[*at] == b'{' && (*at == 0 || bytes[at - 1] != b'$'))?;
+    let (mut depth, mut commas) = (0_usize, vec![]);
+    for at in start..bytes.len() {
+        match bytes[at] {
+            b'{' => depth += 1,
+            b',' if depth == 1 => commas.push(at),
+            b'}' if depth == 1 => {
+                if commas.is_empty() {
+                    return None;
+                }
+                commas.push(at);
+                let mut from = start + 1;
+                let parts = commas.into_iter().map(|comma| {
+                    let part = &text[from..comma];
+                    from = comma + 1;
+                    part
+                });
+                return Some((&text[..start], parts.collect(), &text[at + 1..]));
+            }
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,253 @@
+//! Commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
+//!
+//! No language is parsed. The strings behind a name by which languages start programs are read as a
+//! command; several in a row are its words. That they run is a guess.
+
+use super::expand::Field;
+use super::walk::{ExecContext, Walker};
+
+/// Programs that take code, without the number of a version.
+const CODE_PROGRAMS: &[&str] = &[
+    "Rscript",
+    "R",
+    "awk",
+    "bun",
+    "deno",
+    "elixir",
+    "emacs",
+    "erl",
+    "expect",
+    "gawk",
+    "groovy",
+    "iex",
+    "ipython",
+    "julia",
+    "lua",
+    "luajit",
+    "mawk",
+    "node",
+    "nodejs",
+    "osascript",
+    "perl",
+    "php",
+    "pypy",
+    "python",
+    "ruby",
+    "scala",
+    "tclsh",
+    "ts-node",
+    "tsx",
+    "jshell",
+    "ghc",
+    "vi",
+    "vim",
+    "nvim",
+];
+
+/// Names behind which a command stands.
+const SPAWN_FUNCTIONS: &[&str] = &[
+    "Popen",
+    "call",
+    "callCommand",
+    "capture2",
+    "capture3",
+    "check_call",
+    "check_output",
+    "cmd",
+    "exec",
+    "execFile",
+    "execFileSync",
+    "execSync",
+    "execl",
+    "execlp",
+    "execv",
+    "execve",
+    "execvp",
+    "execute",
+    "getoutput",
+    "getstatusoutput",
+    "open3",
+    "passthru",
+    "popen",
+    "popen3",
+    "proc_open",
+    "run",
+    "script",
+    "shell_exec",
+    "spawn",
+    "spawnSync",
+    "system",
+];
+
+/// Languages in which `` `…` `` runs a command.
+const BACKTICK_LANGUAGES: &[&str] = &["julia", "perl", "php", "ruby"];
+
+/// Bytes of code that are looked at.
+const MAX_CODE_BYTES: usize = 16 << 10;
+
+/// Returns whether a program is this one, with or without the number of a version.
+pub(super) fn is_version_of(program: &str, name: &str) -> bool {
+    program.strip_prefix(name).is_some_and(|rest| {
+        rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            || matches!(rest, "js" | "jit")
+    })
+}
+
+/// Whether a program takes code of a language.
+pub(super) fn takes_code(program: &str) -> bool {
+    CODE_PROGRAMS.iter().any(|name| is_version_of(program, name))
+}
+
+/// Looks for commands in the code that a program is given.
+pub(super) fn queue_spawned_commands(
+    walker: &mut Walker,
+    program: &str,
+    args: &[Field],
+    context: &ExecContext,
+) {
+    let Some(language) = CODE_PROGRAMS.iter().find(|name| is_version_of(program, name)) else {
+        return;
+    };
+    let inner = ExecContext {
+        stdin: None,
+        upstream: vec![],
+        unknown_wrapper: Some(format!("code of {program}")),
+        ..context.clone()
+    };
+    for field in args.iter().chain(&context.stdin) {
+        for text in find_commands(&field.text, language) {
+            walker.queue_field(&Field { text, span: field.span, ..Field::default() }, &inner);
+        }
+    }
+}
+
+/// Returns the texts in some code that look like commands.
+fn find_commands(code: &str, language: &str) -> Vec<String> {
+    let code = &code[..code.floor_char_boundary(MAX_CODE_BYTES.min(code.len()))];
+    let mut found = quote_operator_commands(code, language);
+    // The words of the command that is open.
+    let mut words: Vec<String> = vec![];
+    let mut rest = code;
+    while let Some((gap, quote, text, behind)) = next_string_literal(rest) {
+        let is_next_word = !words.is_empty() && gap.trim().trim_matches(['[', '(']).trim() == ",";
+        if !is_next_word && !words.is_empty() {
+            found.push(join_words(&words));
+            words.clear();
+        }
+        let is_read = || {
+            let to = behind.trim_start().strip_prefix('|');
+            to.is_some_and(|to| to.trim_start().starts_with("getline"))
+        };
+        let runs = quote == '`' && BACKTICK_LANGUAGES.contains(&language);
+        if is_next_word || runs || follows_spawn_function(gap) || is_read() {
+            words.push(text);
+        }
+        rest = behind;
+    }
+    if !words.is_empty() {
+        found.push(join_words(&words));
+    }
+    found
+}
+
+/// Returns the next string: what stands before it, its quote, what is in it, what stands behind.
+fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
+    let at = code.find(['\'', '"', '`'])?;
+    let mut chars = code[at..].char_indices();
+    let (_, quote) = chars.next()?;
+    let mut text = String::new();
+    while let Some((offset, c)) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some((_, 'n')) => text.push('\n'),
+                Some((_, next)) => text.push(next),
+                None => return None,
+            },
+            c if c == quote => {
+                return Some((&code[..at], quote, text, &code[at + offset + c.len_utf8()..]));
+            }
+            c => text.push(c),
+        }
+    }
+    None
+}
+
+/// Whether a string behind this is a command: `os.system(`, `subprocess.run([`, `exec `.
+fn follows_spawn_function(gap: &str) -> bool {
+    // `f"…"` and `r'…'` of Python.
+    let gap = gap
+        .strip_suffix(['f', 'r', 'b'])
+        .filter(|gap| gap.ends_with(['(', '[', ' ']))
+        .unwrap_or(gap);
+    let name = gap.trim_end().trim_end_matches(['(', '[', '{', ' ', '\n']);
+    let end = name.len();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let start = name
+        .rfind(|c| !is_part(c))
+        .map_or(0, |at| at + name[at..].chars().next().map_or(1, char::len_utf8));
+    let name = name[start..end].trim_end_matches('!');
+    SPAWN_FUNCTIONS.contains(&name) || name.ends_with("shell-command") || name == "call-process"
+}
+
+/// Puts words together as a shell would want them.
+fn join_words(words: &[String]) -> String {
+    match words {
+        [one] => one.clone(),
+        words => {
+            let quoted = |word: &String| match word.contains([' ', '\n']) {
+                true => format!("'{word}'"),
+                false => word.clone(),
+            };
+            words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Returns what stands in `qx(…)` of Perl and `%x(…)` of Ruby.
+fn quote_operator_commands(code: &str, language: &str) -> Vec<String> {
+    let mark = match language {
+        "perl" => "qx",
+        "ruby" => "%x",
+        _ => return vec![],
+    };
+    let text = |part: &str| {
+        let open = part.chars().next()?;
+        let close = match open {
+            '(' => ')',
+            '{' => '}',
+            '[' => ']',
+            '/' | '|' | '!' => open,
+            _ => return None,
+        };
+        part[1..].split_once(close).map(|(text, _)| text.to_owned())
+    };
+    code.split(mark).skip(1).filter_map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_in_string_literals_are_found() {
+        for (language, code, expected) in [
+            ("python", "import os; os.system('rm -rf /')", "rm -rf /"),
+            ("python", "subprocess.run(['rm', '-rf', \"/\"], check=True)", "rm -rf /"),
+            ("python", "subprocess.run([\"sh\", \"-c\", \"rm -rf /\"])", "sh -c 'rm -rf /'"),
+            ("python", "os.system(f\"rm {x}\")", "rm {x}"),
+            ("python", "print('rm -rf /')", ""),
+            ("python", "x = ['rm', '-rf']", ""),
+            ("node", "require('child_process').execSync(`ls`)", "ls"),
+            ("node", "console.log(`rm -rf /`)", ""),
+            ("perl", "system \"rm\", \"-rf\", \"/\"", "rm -rf /"),
+            ("perl", "print qx(ls -l)", "ls -l"),
+            ("ruby", "`ls`; %x(pwd)", "pwd|ls"),
+            ("awk", "BEGIN { \"date\" | getline d; print \"x\" }", "date"),
+            ("osascript", "do shell script \"ls\"", "ls"),
+            ("emacs", "(shell-command \"ls\")", "ls"),
+            ("python", "os.system('never closed", ""),
+        ] {
+            assert_eq!(find_commands(code, language).join("|"), expected, "{code}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Loops: over values, and those that wait.
+
+use std::rc::Rc;
+
+use super::expand::{self, Field};
+use super::observation::{Arg, Call, Construct, Observation};
+use super::walk::{ExecContext, MAX_CHOICES, Walker};
+use crate::ast::{Assignment, Loop, LoopKind, Node, Piece, Span, Statement, Word};
+
+/// Programs with which a loop spends its time.
+const IDLE_PROGRAMS: &[&str] = &[":", "date", "echo", "printf", "sleep", "true", "usleep"];
+
+impl Walker {
+    pub(super) fn walk_loop(&mut self, each: &Loop, span: Span, context: &ExecContext) {
+        self.walk_words(&each.words, context);
+        if let Some(name) = &each.variable {
+            let variables = &self.variables;
+            let fields = each.words.iter().flat_map(|word| {
+                let count = expand::count_choices(std::slice::from_ref(word), variables);
+                (0..count.min(MAX_CHOICES))
+                    .flat_map(|choice| expand::expand_fields(word, variables, choice))
+            });
+            let values: Vec<String> = fields.take(64).map(|field| field.text).collect();
+            Rc::make_mut(&mut self.variables).set_alternatives(name, values);
+        }
+        if each.kind == LoopKind::Menu {
+            let name = Field { text: "select".to_owned(), span, ..Field::default() };
+            self.record_call("select", &name, &[], context);
+        }
+        let before = self.observations.len();
+        self.walk_sequence(&each.condition, context);
+        let behind_condition = self.observations.len();
+        self.walk_alternatives(&[&each.body], context);
+        if matches!(each.kind, LoopKind::For | LoopKind::Menu)
+            || context.has_timeout
+            || is_counted(each)
+        {
+            return;
+        }
+        let (condition, body) = self.observations[before..].split_at(behind_condition - before);
+        if let Some(shape) = classify_wait_loop(each, condition, body) {
+            self.report_construct(shape, span);
+        }
+    }
+}
+
+/// Tells what a loop without a count waits for.
+fn classify_wait_loop(
+    loop_node: &Loop,
+    condition: &[Observation],
+    body: &[Observation],
+) -> Option<Construct> {
+    // `while read line; do …; sleep 1; done` ends with its input, `while shift` with its words.
+    let ends = |call: &Call| {
+        matches!(call.program.as_str(), "read" | "shift" | "getopts" | "mapfile" | "readarray")
+    };
+    if any_call(condition, &ends) {
+        return None;
+    }
+    let sleeps = |call: &Call| matches!(call.program.as_str(), "sleep" | "usleep" | "inotifywait");
+    let is_waiting = any_call(body, &sleeps) || any_call(condition, &sleeps);
+    let is_idle = || all_calls(body, &|call| IDLE_PROGRAMS.contains(&call.program.as_str()));
+    let looks_for_process = |call: &Call| {
+        let zero = |arg: &Arg| arg.text == "-0";
+        matches!(call.program.as_str(), "pgrep" | "pidof" | "ps" | "jobs")
+            || call.program == "kill" && call.args.iter().any(zero)
+    };
+    if any_call(condition, &looks_for_process) && (is_waiting || is_idle()) {
+        return Some(Construct::ProcessWaiter);
+    }
+    let never_ends = is_always_true(loop_node) && !has_jump(&loop_node.body);
+    let spins = any_call(condition, &|_| true) && is_idle();
+    (is_waiting || never_ends || spins).then_some(Construct::Polling)
+}
+
+fn any_call(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bool {
+    observations.iter().any(|seen| matches!(seen, Observation::Call(call) if wanted(call)))
+}
+
+fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bool {
+    observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
+}
+
+/// `for ((;;))`, `while true`, `until false`, `while :`, `while [ 1 ]`, `while ((1))`.
+fn is_always_true(loop_node: &Loop) -> bool {
+    if loop_node.kind == LoopKind::Endless {
+        return true;
+    }
+    let [Statement { node: Node::Simple { words, .. } | Node::Expression(words), .. }] =
+        loop_node.condition.as_slice()
+    else {
+        return false;
+    };
+    let texts: Option<Vec<String>> = words.iter().map(Word::static_text).collect();
+    let texts = texts.unwrap_or_default();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    matches!(
+        texts.as_slice(),
+        ["true" | ":" | "1" | "false"] | ["[" | "test", "1", ..] | ["sleep", _]
+    )
+}
+
+/// Whether `break`, `exit` or `return` stands somewhere in it.
+fn has_jump(body: &[Statement]) -> bool {
+    any_statement(body, &|statement| matches!(statement.node, Node::Jump(_)))
+}
+
+/// Whether a loop counts, or looks at the clock: then it has an end.
+fn is_counted(loop_node: &Loop) -> bool {
+    let is_clock = |piece: &Piece| match piece {
+        Piece::Unknown { is_arithmetic: is_number, .. } => *is_number,
+        Piece::Variable { name, .. } => matches!(name.as_str(), "SECONDS" | "EPOCHSECONDS"),
+        Piece::CommandSubstitution { body, .. } => {
+            let programs = expand::program_names(body);
+            programs.iter().any(|program| matches!(program.as_str(), "date" | "expr"))
+        }
+        Piece::Text { .. } | Piece::ProcessSubstitution { .. } | Piece::Unparsed { .. } => false,
+    };
+    let in_word = |word: &Word| word.pieces.iter().any(is_clock);
+    let in_value = |assignment: &Assignment| assignment.value.as_ref().is_some_and(in_word);
+    let in_statement = |statement: &Statement| match &statement.node {
+        Node::Simple { assignments, words } | Node::Declaration { assignments, words } => {
+            let name = words.first().and_then(Word::static_text);
+            assignments.iter().any(in_value)
+                || name.is_some_and(|name| name == "let")
+                // `echo $((1+1))` counts nothing.
+                || !words.is_empty() && is_test_command(words) && words.iter().any(in_word)
+        }
+        Node::Expression(words) => words.iter().any(in_word),
+        Node::Pipeline(_)
+        | Node::Chain(_)
+        | Node::Group { .. }
+        | Node::Branches { .. }
+        | Node::Loop(_)
+        | Node::Function { .. }
+        | Node::Jump(_) => false,
+    };
+    let is_constant = is_always_true(loop_node);
+    any_statement(&loop_node.body, &in_statement)
+        || !is_constant && any_statement(&loop_node.condition, &in_statement)
+}
+
+fn is_test_command(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::static_text);
+    name.is_some_and(|name| matches!(name.as_str(), "[" | "test" | ":"))
+}
+
+fn any_statement(body: &[Statement], wanted: &dyn Fn(&Statement) -> bool) -> bool {
+    let mut open: Vec<&Statement> = body.iter().collect();
+    while let Some(statement) = open.pop() {
+        if wanted(statement) {
+            return true;
+        }
+        match &statement.node {
+            Node::Pipeline(inner) | Node::Chain(inner) | Node::Group { body: inner, .. } => {
+                open.extend(inner);
+            }
+            Node::Branches { always, maybe, .. } => {
+                open.extend(always);
+                open.extend(maybe.iter().flatten());
+            }
+            Node::Loop(each) => {
+                open.extend(&each.condition);
+                open.extend(&each.body);
+            }
+            Node::Simple { .. }
+            | Node::Declaration { .. }
+            | Node::Function { .. }
+            | Node::Expression(_)
+            | Node::Jump(_) => {}
+        }
+    }
+    false
+}

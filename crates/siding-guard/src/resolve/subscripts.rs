@@ -1,0 +1,65 @@
+//! What bash expands once more: subscripts in quoted words, values of prompts.
+//!
+//! `test -v 'a[$(x)]'` runs `x`: a builtin that is given the name of an element works its subscript
+//! out. So does arithmetic with the values of its variables.
+
+use super::expand::Field;
+use super::walk::{ExecContext, Walker};
+use crate::ast::{Piece, Span, Word};
+use crate::parse::Origin;
+
+/// Variables whose value a shell expands before it prints it.
+const PROMPT_VARIABLES: &[&str] = &["PROMPT", "PS0", "PS1", "PS2", "PS3", "PS4", "RPROMPT"];
+
+impl Walker {
+    /// Takes words that a builtin may take for the names of elements.
+    pub(super) fn queue_field_subscripts(&mut self, fields: &[Field]) {
+        for field in fields {
+            self.queue_subscript(&field.text, field.span);
+        }
+    }
+
+    /// The same for words that were not expanded yet.
+    pub(super) fn queue_word_subscripts(&mut self, words: &[Word]) {
+        for word in words {
+            for piece in &word.pieces {
+                if let Piece::Text { text, .. } = piece {
+                    self.queue_subscript(text, word.span);
+                }
+            }
+        }
+    }
+
+    /// Takes the value of a variable.
+    pub(super) fn queue_value_subscripts(&mut self, name: &str, value: &str, span: Span) {
+        if self.expands_values || PROMPT_VARIABLES.contains(&name) {
+            self.queue_expansion(value, span);
+        } else {
+            self.queue_subscript(value, span);
+        }
+    }
+
+    fn queue_subscript(&mut self, text: &str, span: Span) {
+        if has_commands_in_subscript(text) {
+            self.queue_expansion(text, span);
+        }
+    }
+
+    /// Leaves the commands in a text that is expanded for later.
+    pub(super) fn queue_expansion(&mut self, text: &str, span: Span) {
+        if text.contains("$(") || text.contains('`') {
+            let text = format!(": <<expanded\n{text}\nexpanded\n");
+            self.queue_text(text, Origin::DerivedFrom(span), &ExecContext::default());
+        }
+    }
+}
+
+/// Whether a text is `NAME[…$(…)…]`.
+fn has_commands_in_subscript(text: &str) -> bool {
+    let Some((name, rest)) = text.split_once('[') else { return false };
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    is_name(name) && rest.contains(']') && (rest.contains("$(") || rest.contains('`'))
+}

@@ -1,0 +1,168 @@
+//! What variables hold, as far as the text says.
+
+use std::collections::HashMap;
+
+use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
+
+/// Values of one variable that are followed at most; with more it may be anything.
+const MAX_VALUES_PER_VARIABLE: usize = 16;
+
+/// Values of variables.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Variables {
+    values: HashMap<String, Vec<String>>,
+    /// Arguments of the function or script that is read.
+    positional: Option<Vec<String>>,
+}
+
+impl Variables {
+    /// Sets a variable; where it only may be set the earlier values stay possible.
+    pub(crate) fn set(&mut self, name: &str, value: String, is_certain: bool) {
+        let values = self.values.entry(name.to_owned()).or_default();
+        if is_certain {
+            values.clear();
+        } else if values.is_empty() {
+            values.push(UNKNOWN_MARKER.to_string());
+        }
+        if !values.contains(&value) {
+            values.push(value);
+        }
+        if values.len() > MAX_VALUES_PER_VARIABLE {
+            *values = vec![UNKNOWN_MARKER.to_string()];
+        }
+    }
+
+    /// Sets a variable to one of several values.
+    pub(crate) fn set_alternatives(&mut self, name: &str, all: Vec<String>) {
+        let all = if all.is_empty() || all.len() > MAX_VALUES_PER_VARIABLE {
+            vec![UNKNOWN_MARKER.to_string()]
+        } else {
+            all
+        };
+        self.values.insert(name.to_owned(), all);
+    }
+
+    /// Takes in what may have become of the variables elsewhere: in a branch, in a part of a chain.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for name in other.values.keys() {
+            self.merge_variable(name, other);
+        }
+    }
+
+    /// The same for one variable.
+    pub(crate) fn merge_variable(&mut self, name: &str, other: &Self) {
+        if self.values.get(name) == other.values.get(name) {
+            return;
+        }
+        let values_of = |variables: &Self| -> Vec<String> {
+            let one =
+                |choice| variables.get(name, choice).unwrap_or_else(|| UNKNOWN_MARKER.to_string());
+            (0..variables.count_values(name)).map(one).collect()
+        };
+        let mut all = values_of(self);
+        for value in values_of(other) {
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+        self.set_alternatives(name, all);
+    }
+
+    /// Makes it anything.
+    pub(crate) fn set_unknown(&mut self, name: &str) {
+        self.values.insert(name.to_owned(), vec![UNKNOWN_MARKER.to_string()]);
+    }
+
+    /// Replaces the arguments, and returns what they were.
+    pub(crate) fn replace_arguments(&mut self, new: Option<Vec<String>>) -> Option<Vec<String>> {
+        std::mem::replace(&mut self.positional, new)
+    }
+
+    /// Returns what the text has set `IFS` to, if that is one value.
+    pub(crate) fn field_separators(&self) -> Option<String> {
+        match self.values.get("IFS").map(Vec::as_slice) {
+            Some([one]) if !one.contains([UNKNOWN_MARKER, NONEMPTY_MARKER]) => Some(one.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns how many values a variable may have.
+    pub(crate) fn count_values(&self, name: &str) -> usize {
+        self.values.get(name).map_or(1, Vec::len)
+    }
+
+    /// Returns one of its values.
+    pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
+        if let Some(values) = self.values.get(name) {
+            return values.get(choice % values.len().max(1)).cloned();
+        }
+        if let Some(arguments) = &self.positional {
+            let found = match name {
+                "@" => Some(arguments.join(&FIELD_SEPARATOR.to_string())),
+                "*" => Some(arguments.join(" ")),
+                number => number
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|number| arguments.get(number.checked_sub(1)?).cloned()),
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        match name {
+            "HOME" => Some("~".to_owned()),
+            "PWD" | "OLDPWD" => Some(".".to_owned()),
+            // The shell itself, and who started it: an agent.
+            "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
+            "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
+            // Set by every shell, and never empty.
+            "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
+                Some(NONEMPTY_MARKER.to_string())
+            }
+            "IFS" => Some(" ".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the program that a variable holds by convention, if the text does not say otherwise:
+/// `$CC`, `"$PYTHON"`. Build tools and virtual environments set these.
+pub(crate) fn conventional_program(variable: &str) -> Option<&'static str> {
+    CONVENTIONAL_PROGRAMS
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .find_map(|(name, program)| (name == variable).then_some(program))
+}
+
+/// One `NAME=program` a line.
+const CONVENTIONAL_PROGRAMS: &str = include_str!("../../rules/variables.txt");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merge_adds_the_possible_values_of_a_branch() {
+        let mut before = Variables::default();
+        before.set("D", "x".to_owned(), true);
+        let mut after = before.clone();
+        after.set("D", "/".to_owned(), true);
+        after.set("E", "y".to_owned(), true);
+        after.set("PWD", "sub".to_owned(), true);
+        before.merge(&after);
+        let all = |name| {
+            (0..before.count_values(name)).map(|at| before.get(name, at)).collect::<Vec<_>>()
+        };
+        assert_eq!(all("D"), [Some("x".to_owned()), Some("/".to_owned())]);
+        assert_eq!(all("E"), [Some(UNKNOWN_MARKER.to_string()), Some("y".to_owned())]);
+        assert_eq!(all("PWD"), [Some(".".to_owned()), Some("sub".to_owned())]);
+    }
+
+    #[test]
+    fn conventional_programs_are_sorted() {
+        let lines: Vec<&str> = CONVENTIONAL_PROGRAMS.lines().collect();
+        assert!(lines.is_sorted_by(|a, b| a < b));
+        assert_eq!(conventional_program("CC"), Some("cc"));
+        assert_eq!(conventional_program("CMD"), None);
+    }
+}

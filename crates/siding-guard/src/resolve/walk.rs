@@ -1,0 +1,405 @@
+//! Goes through everything that a text runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use super::expand::{self, Field};
+use super::observation::{Arg, Construct, Observation};
+use super::output;
+use super::variables::Variables;
+use crate::ast::{GroupKind, Node, Piece, Span, Statement, Word};
+use crate::parse::{Origin, ParseError, parse};
+
+/// How deep texts in texts and functions in functions are followed.
+const MAX_NESTING_DEPTH: usize = 12;
+/// Commands that are looked at in all: a text of 64 KiB has at most 32,768.
+const MAX_STEPS: usize = 50_000;
+/// Bytes that are read in all, texts in texts included.
+const MAX_TOTAL_BYTES: usize = 512 << 10;
+/// Values of variables that one command is looked at with.
+pub(super) const MAX_CHOICES: usize = 16;
+
+/// Returns what a text runs, and whether all of it was understood.
+pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
+    // `${x@P}` runs what is substituted in the value of any variable.
+    let mut walker = Walker { expands_values: text.contains("@P}"), ..Walker::default() };
+    walker.queue_text(text.to_owned(), Origin::Verbatim(0), &ExecContext::default());
+    while let Some(item) = walker.queue.pop_front() {
+        walker.run_item(item);
+    }
+    walker.finish()
+}
+
+/// What stands around a command.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ExecContext {
+    /// Programs that write into its standard input.
+    pub(super) upstream: Vec<String>,
+    /// Programs that read what it writes.
+    pub(super) downstream: Vec<String>,
+    /// What stands on its standard input, if the text says so.
+    pub(super) stdin: Option<Field>,
+    /// Its standard input is a pipe or a file.
+    pub(super) has_redirected_stdin: bool,
+    /// The file that is its standard input.
+    pub(super) stdin_file: Option<String>,
+    /// A time limit is on it.
+    pub(super) has_timeout: bool,
+    /// The unknown program that perhaps runs it.
+    pub(super) unknown_wrapper: Option<String>,
+    /// It is the body of a function, without a call: its arguments are anybody's.
+    pub(super) is_function_definition: bool,
+}
+
+/// Something that is still to be gone through. Texts in texts wait here instead of being gone
+/// through at once, so that the stack does not grow with them.
+struct WorkItem {
+    code: WorkCode,
+    context: ExecContext,
+    variables: Rc<Variables>,
+    functions: FunctionTable,
+    depth: usize,
+}
+
+enum WorkCode {
+    Text { text: String, origin: Origin, source: CodeSource },
+    Body(Rc<Statement>),
+}
+
+/// How a text gets to the shell that runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodeSource {
+    /// As a word, or it is the judged text itself.
+    Word,
+    /// By `eval`: the commands in it read what the shell reads.
+    Eval,
+    /// By standard input: what a command in it reads there does not run.
+    Stdin,
+}
+
+type FunctionTable = Rc<HashMap<String, Rc<Statement>>>;
+
+/// The state of going through.
+#[derive(Default)]
+pub(super) struct Walker {
+    pub(super) observations: Vec<Observation>,
+    errors: Vec<ParseError>,
+    queue: VecDeque<WorkItem>,
+    pub(super) variables: Rc<Variables>,
+    pub(super) functions: FunctionTable,
+    depth: usize,
+    /// Which of the directories that it may run in is looked at.
+    pub(super) directory_choice: usize,
+    /// Where a `cd` of the command that is looked at leads.
+    pub(super) cd_targets: Vec<String>,
+    step_count: usize,
+    /// Calls of [`Walker::call`] in one another.
+    pub(super) call_depth: usize,
+    total_bytes: usize,
+    /// Values of variables are expanded once more somewhere.
+    pub(super) expands_values: bool,
+    background_spans: Vec<Span>,
+}
+
+impl Walker {
+    /// Leaves a text for later.
+    pub(super) fn queue_text(&mut self, text: String, origin: Origin, context: &ExecContext) {
+        self.queue_text_from(text, origin, context, CodeSource::Word);
+    }
+
+    /// The same for a text that does not come as a word.
+    pub(super) fn queue_text_from(
+        &mut self,
+        text: String,
+        origin: Origin,
+        context: &ExecContext,
+        source: CodeSource,
+    ) {
+        self.total_bytes += text.len();
+        if self.total_bytes > MAX_TOTAL_BYTES {
+            self.report_too_deep(origin.span(0, text.len()));
+            return;
+        }
+        self.enqueue(WorkCode::Text { text, origin, source }, context);
+    }
+
+    /// Leaves a function for later, called with these arguments.
+    pub(super) fn queue_function(
+        &mut self,
+        body: Rc<Statement>,
+        args: Vec<String>,
+        context: &ExecContext,
+    ) {
+        let before = Rc::clone(&self.variables);
+        Rc::make_mut(&mut self.variables).replace_arguments(Some(args));
+        self.enqueue(WorkCode::Body(body), context);
+        self.variables = before;
+    }
+
+    fn enqueue(&mut self, code: WorkCode, context: &ExecContext) {
+        if self.depth > MAX_NESTING_DEPTH || self.step_count > MAX_STEPS {
+            let span = match &code {
+                WorkCode::Text { origin, text, .. } => origin.span(0, text.len()),
+                WorkCode::Body(body) => body.span,
+            };
+            self.report_too_deep(span);
+            return;
+        }
+        self.queue.push_back(WorkItem {
+            code,
+            context: context.clone(),
+            variables: Rc::clone(&self.variables),
+            functions: Rc::clone(&self.functions),
+            depth: self.depth + 1,
+        });
+    }
+
+    pub(super) fn report_construct(&mut self, shape: Construct, span: Span) {
+        self.observations.push(Observation::Construct { construct: shape, span, detail: None });
+    }
+
+    pub(super) fn report_too_deep(&mut self, span: Span) {
+        let is_new = !self.observations.iter().any(|seen| {
+            matches!(seen, Observation::Construct { construct: Construct::TooDeep, .. })
+        });
+        if is_new {
+            self.report_construct(Construct::TooDeep, span);
+        }
+    }
+
+    /// Counts a command; `false` when there were too many.
+    pub(super) fn count_step(&mut self, span: Span) -> bool {
+        self.step_count += 1;
+        if self.step_count > MAX_STEPS {
+            self.report_too_deep(span);
+        }
+        self.step_count <= MAX_STEPS
+    }
+
+    fn run_item(&mut self, work: WorkItem) {
+        self.variables = work.variables;
+        self.functions = work.functions;
+        self.depth = work.depth;
+        self.directory_choice = 0;
+        match work.code {
+            WorkCode::Text { text, origin, source: carrier } => {
+                let parsed = parse(&text, origin);
+                // A guess whether something is a text at all may fail.
+                if work.context.unknown_wrapper.is_none() {
+                    self.errors.extend(parsed.errors);
+                }
+                self.walk_checking_stdin(&parsed.statements, &work.context, carrier);
+            }
+            WorkCode::Body(body) => self.walk_statement(&body, &work.context),
+        }
+    }
+
+    fn finish(mut self) -> (Vec<Observation>, bool) {
+        if !self.observations.iter().any(awaits_background) {
+            for span in std::mem::take(&mut self.background_spans) {
+                self.report_construct(Construct::SentAway, span);
+            }
+        }
+        self.report_unwritten_fifos();
+        let is_understood = self.errors.is_empty();
+        self.observations.extend(self.errors.into_iter().map(|error| Observation::Construct {
+            construct: Construct::Unparsable,
+            span: error.span,
+            detail: Some(error.message),
+        }));
+        (self.observations, is_understood)
+    }
+
+    pub(super) fn walk_sequence(&mut self, statements: &[Statement], context: &ExecContext) {
+        for statement in statements {
+            let before = is_cd(statement).then(|| Rc::clone(&self.variables));
+            self.walk_statement(statement, context);
+            if let Some(before) = before {
+                self.allow_failed_cd(&before);
+            }
+        }
+    }
+
+    /// Goes through the further parts of a chain: where one fails, the next does not run.
+    fn walk_chain_rest(&mut self, parts: &[Statement], context: &ExecContext) {
+        let before = Rc::clone(&self.variables);
+        for part in parts {
+            self.walk_statement(part, context);
+        }
+        let after = std::mem::replace(&mut self.variables, before);
+        if !Rc::ptr_eq(&self.variables, &after) {
+            Rc::make_mut(&mut self.variables).merge(&after);
+        }
+    }
+
+    /// Goes through what runs in a shell of its own.
+    fn in_subshell(&mut self, body: impl FnOnce(&mut Self)) {
+        let before = Rc::clone(&self.variables);
+        body(self);
+        self.variables = before;
+    }
+
+    /// Goes through parts of which each may run: what they leave behind becomes possible.
+    pub(super) fn walk_alternatives(&mut self, parts: &[&[Statement]], context: &ExecContext) {
+        let before = Rc::clone(&self.variables);
+        let mut after = Rc::clone(&before);
+        for part in parts {
+            self.variables = Rc::clone(&before);
+            self.walk_sequence(part, context);
+            if !Rc::ptr_eq(&self.variables, &before) {
+                Rc::make_mut(&mut after).merge(&self.variables);
+            }
+        }
+        self.variables = after;
+    }
+
+    fn walk_statement(&mut self, statement: &Statement, context: &ExecContext) {
+        if !self.count_step(statement.span) {
+            return;
+        }
+        if statement.is_background {
+            self.background_spans.push(statement.span);
+        }
+        let mut redirected = None;
+        for redirect in &statement.redirects {
+            self.walk_redirect(redirect, context, &mut redirected);
+        }
+        let context = redirected.as_ref().unwrap_or(context);
+        match &statement.node {
+            Node::Simple { assignments, words } => {
+                self.walk_simple(assignments, words, statement.span, context);
+            }
+            Node::Declaration { assignments, words } => {
+                self.queue_word_subscripts(words);
+                self.walk_words(words, context);
+                self.assign(assignments, context);
+            }
+            Node::Pipeline(stages) => self.walk_pipeline(stages, context),
+            Node::Chain(parts) => {
+                if let Some((first, rest)) = parts.split_first() {
+                    self.walk_statement(first, context);
+                    self.walk_chain_rest(rest, context);
+                }
+            }
+            Node::Group { body, kind: GroupKind::CurrentShell } => {
+                self.walk_sequence(body, context)
+            }
+            Node::Group { body, kind: GroupKind::Subshell | GroupKind::Coprocess } => {
+                self.in_subshell(|walker| walker.walk_sequence(body, context));
+            }
+            Node::Branches { words, always, maybe } => {
+                self.walk_words(words, context);
+                self.walk_sequence(always, context);
+                let parts: Vec<&[Statement]> = maybe.iter().map(Vec::as_slice).collect();
+                self.walk_alternatives(&parts, context);
+            }
+            Node::Loop(each) => self.walk_loop(each, statement.span, context),
+            Node::Function { name, body } => {
+                self.define_function(name.as_deref(), body, statement.span)
+            }
+            Node::Expression(words) => {
+                self.queue_word_subscripts(words);
+                self.walk_words(words, context);
+            }
+            Node::Jump(words) => self.walk_words(words, context),
+        }
+        if matches!(statement.node, Node::Simple { .. } | Node::Pipeline(_)) {
+            self.record_writes(statement, context);
+        }
+    }
+
+    fn define_function(&mut self, name: Option<&str>, body: &Rc<Statement>, span: Span) {
+        let Some(name) = name else {
+            self.enqueue(WorkCode::Body(Rc::clone(body)), &ExecContext::default());
+            return;
+        };
+        let mut own_calls = 0;
+        output::for_each_simple(body, &mut |words| {
+            let is_own = |word: &Word| word.static_text().is_some_and(|text| text == name);
+            own_calls += usize::from(words.first().is_some_and(is_own));
+        });
+        if own_calls >= 2 {
+            self.report_construct(Construct::ForkBomb, span);
+        }
+        Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
+        // Once without arguments, since somebody else may call it.
+        let context = ExecContext {
+            is_function_definition: true,
+            has_redirected_stdin: true,
+            ..ExecContext::default()
+        };
+        self.enqueue(WorkCode::Body(Rc::clone(body)), &context);
+    }
+
+    fn walk_pipeline(&mut self, stages: &[Statement], context: &ExecContext) {
+        let mut upstream = context.upstream.clone();
+        let mut stdin = context.stdin.as_ref().map(|field| field.text.clone());
+        for (number, stage) in stages.iter().enumerate() {
+            let mut here = ExecContext { upstream: upstream.clone(), ..context.clone() };
+            here.downstream.extend(expand::program_names(&stages[number + 1..]));
+            if number > 0 {
+                let at = None;
+                here.has_redirected_stdin = true;
+                here.stdin = stdin.clone().map(|text| Field {
+                    text,
+                    span: stages[0].span.join(stage.span),
+                    offset: at,
+                    ..Field::default()
+                });
+            }
+            self.in_subshell(|walker| walker.walk_statement(stage, &here));
+            stdin = output::statement_output(stage, stdin, &self.variables);
+            upstream.extend(expand::program_names(std::slice::from_ref(stage)));
+        }
+    }
+
+    pub(super) fn walk_words(&mut self, words: &[Word], context: &ExecContext) {
+        for word in words {
+            self.walk_word(word, context);
+        }
+    }
+
+    /// Goes through the commands in a word.
+    pub(super) fn walk_word(&mut self, word: &Word, context: &ExecContext) {
+        for piece in &word.pieces {
+            match piece {
+                Piece::Text { .. } | Piece::Variable { default: None, .. } => {}
+                Piece::Variable { default: Some(word), .. } => self.walk_word(word, context),
+                Piece::CommandSubstitution { body, .. } | Piece::ProcessSubstitution { body } => {
+                    let inside = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
+                    self.in_subshell(|walker| walker.walk_sequence(body, &inside));
+                }
+                Piece::Unparsed { text, origin } => {
+                    self.queue_text(text.clone(), *origin, &ExecContext::default());
+                }
+                Piece::Unknown { words, .. } => self.walk_words(words, context),
+            }
+        }
+    }
+
+    /// Returns the arguments of a call as they are kept.
+    pub(super) fn to_args(fields: &[Field]) -> Vec<Arg> {
+        fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
+    }
+}
+
+/// Whether somebody waits for, or ends, what was sent away: `wait`, `fg`, `kill $!`, `kill %1`.
+fn awaits_background(observation: &Observation) -> bool {
+    let Observation::Call(call) = observation else { return false };
+    let is_own =
+        |arg: &Arg| arg.text.starts_with('%') || arg.text.starts_with(expand::NONEMPTY_MARKER);
+    match call.program.as_str() {
+        "wait" | "fg" => true,
+        "kill" => call.args.iter().any(is_own),
+        _ => false,
+    }
+}
+
+/// Whether it is nothing but a `cd`.
+fn is_cd(statement: &Statement) -> bool {
+    let Node::Simple { words, .. } = &statement.node else { return false };
+    words
+        .first()
+        .and_then(Word::static_text)
+        .is_some_and(|name| matches!(name.as_str(), "cd" | "pushd"))
+}

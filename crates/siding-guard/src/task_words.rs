@@ -1,0 +1,25 @@
+//! The words of a task's command.
+
+use siding_model::history::SimpleCommand;
+use siding_model::spec::TaskCommand;
+
+use crate::simple_commands;
+
+/// Shells whose texts are read as bash's. What they have in common is enough for words.
+const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
+
+/// Returns the simple commands that a task's command consists of, none when its text is not
+/// understood.
+#[must_use]
+pub fn parse_task_command(command: &TaskCommand) -> Vec<SimpleCommand> {
+    match command {
+        TaskCommand::Argv { argv } => {
+            vec![SimpleCommand { words: argv.iter().cloned().map(Some).collect() }]
+        }
+        TaskCommand::Shell { text, shell } => {
+            let name = shell.rsplit('/').next().unwrap_or(shell);
+            let commands = BASH_LIKE_SHELLS.contains(&name).then(|| simple_commands(text));
+            commands.flatten().unwrap_or_default()
+        }
+    }
+}

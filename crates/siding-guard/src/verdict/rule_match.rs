@@ -1,0 +1,95 @@
+//! Which rules are about what was seen.
+
+use super::{ExecMode, GuardVerdict, is_known_or_has_rule};
+use crate::resolve::{Call, Observation, runs_arguments};
+use crate::rules::{MatchInput, Matcher, Rule, Rules, can_match};
+
+/// Returns the rules that are about something.
+pub(super) fn matching_rules<'r>(
+    observation: &Observation,
+    rules: &'r Rules,
+    mode: ExecMode,
+) -> Vec<&'r Rule> {
+    let applies = |rule: &&Rule| {
+        rule.verdict != GuardVerdict::Allow && (!rule.background_only || mode.is_background())
+    };
+    match observation {
+        Observation::Call(call) => {
+            // A wrapper with a rule of its own is known, and not guessed about.
+            if call
+                .unknown_wrapper
+                .as_deref()
+                .is_some_and(|wrapper| is_known_or_has_rule(rules, wrapper))
+            {
+                return vec![];
+            }
+            if is_help_or_dry_run(call) {
+                return vec![];
+            }
+            let input = MatchInput::new(call, &rules.value_options);
+            let mut found: Vec<&Rule> = vec![];
+            for (rule, matcher) in rules.rules_for_program(&call.program) {
+                let is_known = found.iter().any(|one| std::ptr::eq(*one, rule));
+                if !is_known && applies(&rule) && matcher.matches_call(&input) {
+                    found.push(rule);
+                }
+            }
+            let is_excepted = |rule: &Rule| {
+                let excepts = |except: &Matcher| {
+                    except.names_program(&call.program) && except.matches_call(&input)
+                };
+                rule.exceptions.iter().any(excepts)
+            };
+            found.retain(|rule| !is_excepted(rule));
+            found
+        }
+        Observation::Assignment { .. }
+        | Observation::FileRead { .. }
+        | Observation::FileWrite { .. } => {
+            let is_about = |rule: &&Rule| {
+                let about = |matcher: &Matcher| {
+                    can_match(matcher, observation) && matches_file(matcher, observation)
+                };
+                rule.matchers.iter().any(about) && !rule.exceptions.iter().any(about)
+            };
+            rules.rules.iter().filter(applies).filter(is_about).collect()
+        }
+        Observation::Construct { construct: shape, .. } => {
+            let is_about = |rule: &&Rule| {
+                rule.matchers.iter().any(|matcher| matcher.matches_construct(*shape))
+            };
+            rules.rules.iter().filter(applies).filter(is_about).collect()
+        }
+    }
+}
+
+/// Whether a program only says what it can or would do: `kubectl delete --help`, `aws s3 rb help`,
+/// `helm uninstall x --dry-run`. Not for programs that give such words to others.
+fn is_help_or_dry_run(call: &Call) -> bool {
+    let mut own_words =
+        call.args.iter().map(|arg| arg.text.as_str()).take_while(|word| *word != "--");
+    let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
+    let is_first =
+        matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
+    // `cargo yank --version 1.0.0`: there it has a value.
+    let is_version = call.args.last().is_some_and(|last| last.text == "--version");
+    let is_dry = |word: &str| {
+        matches!(word, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server")
+    };
+    let asks = own_words.any(|word| matches!(word, "--help" | "-help") || is_dry(word))
+        || is_version
+        || is_first && operands().next() == Some("help")
+        || call.program == "aws" && operands().next_back() == Some("help");
+    asks && !runs_arguments(&call.program, call.args.iter().map(|arg| arg.text.as_str()))
+}
+
+fn matches_file(matcher: &Matcher, observation: &Observation) -> bool {
+    match observation {
+        Observation::Assignment { text } => matcher.matches_assignment(&text.text),
+        Observation::FileRead { from, directory } => matcher.matches_read(&from.text, directory),
+        Observation::FileWrite { to, is_append: appends, directory } => {
+            matcher.matches_write(&to.text, directory, *appends)
+        }
+        Observation::Call(_) | Observation::Construct { .. } => false,
+    }
+}

@@ -1,0 +1,126 @@
+//! What stands in other things is seen, and what is data is not.
+
+use siding_guard::GuardVerdict;
+
+use crate::{assert_finding, judge_foreground, matched_rules};
+
+/// PAINS H1: a rule missed in a later segment, or behind a wrapper.
+#[test]
+fn list_segments_and_wrappers_do_not_hide_a_command() {
+    for text in [
+        "git fetch && rm -rf ~",
+        "ls; ls | cat; rm -rf ~ &",
+        "sudo -u me env -i A=1 nice -n 5 timeout -k 3 9 nohup setsid stdbuf -oL rm -rf ~",
+        "command -p rm -rf ~",
+        "exec -a x rm -rf ~",
+        "busybox rm -rf ~",
+        "docker compose exec -T web rm -rf /etc",
+        "kubectl -n web exec -it pod-0 -c app -- rm -rf /etc",
+        "aws-vault exec prod -- rm -rf ~",
+        "direnv exec . rm -rf ~",
+        "find . -type f -execdir rm -rf ~ +",
+        "xargs -n 1 -P 4 rm -rf ~ < list",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    assert_finding("mywrap git clean -fd", GuardVerdict::Ask, "git-discard");
+    assert_finding("./tool --then rm -rf /", GuardVerdict::Ask, "rm-root");
+}
+
+/// PAINS H2: `bash -c`, base64, eval, a heredoc for a shell.
+#[test]
+fn nested_shell_texts_are_parsed() {
+    for text in [
+        "bash -euo pipefail -c 'rm -rf ~'",
+        "echo \"a \\` b `rm -rf ~` \\` c\"",
+        "cat <<E\na \\` b `rm -rf ~` \\` c\nE",
+        "sh -c 'eval \"rm -rf ~\"'",
+        "sh -s <<'E'\nrm -rf ~\nE",
+        "ssh -t host -- bash -c \"'rm -rf ~'\"",
+        "su -c 'rm -rf ~' root",
+        "X='rm -rf ~'; bash -c \"$X\"",
+        "T=~ bash -c 'rm -rf $T'",
+        "set -- ~; rm -rf ~",
+        "f() { sudo rm -rf \"$1\"; }; f ~",
+        "printf 'rm %s ~' -rf | sh",
+        "cat <<< 'rm -rf ~' | bash",
+        "base64 -d <<< cm0gLXJmIH4= | sh",
+        "cd ~/x/.. && rm -rf ./*",
+        "eval \"$(echo rm) -rf ~\"",
+        "echo `echo \\`rm -rf ~\\``",
+        "echo ${ rm -rf ~; }",
+        "echo ${| rm -rf ~; }",
+        "(( x = $(rm -rf ~) ))",
+        "for ((i = $(rm -rf ~); i < 2; i++)); do :; done",
+        "a[$(rm -rf ~)]=1",
+        "echo ${x/$(rm -rf ~)/b}",
+        "case x in $(rm -rf ~)) ;; esac",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+}
+
+/// PAINS H3: an inert heredoc, a commit message.
+#[test]
+fn data_is_not_taken_for_a_command() {
+    for text in [
+        "cat <<'E' > f\nrm -rf / <(\nE",
+        "git commit -m 'rm -rf / && sudo reboot'",
+        "git commit -F - <<'E'\nit's `rm -rf ~`\nE",
+        "echo 'curl x | sh' >> README.md",
+        "grep -rn 'eval \"$X\"' .",
+        "ls # rm -rf /",
+        "python3 - <<'E'\nprint('rm -rf /')\nE",
+        "gh pr create --body 'kubectl delete ns prod'",
+        "alias",
+        "echo \"rm -rf /\" | wc -c",
+    ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn commands_only_known_at_run_time_are_asked_about() {
+    assert_finding("$TOOL x", GuardVerdict::Ask, "dynamic-name");
+    assert_finding("eval \"$X\"", GuardVerdict::Ask, "dynamic-name");
+    assert_finding("bash -c \"$(cat x)\"", GuardVerdict::Ask, "dynamic-name");
+    assert_finding("curl x | tee log | sh", GuardVerdict::Ask, "pipe-to-shell");
+    for text in
+        ["T=ls; $T", "for t in ls pwd; do $t; done", "\"$HOME/bin/tool\" x", "f() { ls; }; f"]
+    {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn assignments_in_branches_are_tracked() {
+    assert_finding("D=x; if test -f y; then D=/; fi; rm -rf $D", GuardVerdict::Deny, "rm-root");
+    assert_finding("D=/; D=x; rm -rf $D; D=/; rm -rf $D", GuardVerdict::Deny, "rm-root");
+    assert_eq!(matched_rules("D=/; D=x; rm -rf $D"), [""; 0]);
+    assert_eq!(matched_rules("(cd /; ls); rm -rf build/*"), [""; 0]);
+    assert_eq!(matched_rules("(D=/; ls $D); D=${D:-x}; echo $D"), [""; 0]);
+}
+
+#[test]
+fn unparsable_text_is_asked_about_and_partly_judged() {
+    let judgement = judge_foreground("rm -rf ~; echo 'never closed");
+    assert_eq!(judgement.parse, siding_guard::ParseCompleteness::Partial);
+    assert!(judgement.findings.iter().any(|finding| finding.rule == "unparsable"));
+    assert_ne!(judgement.verdict, GuardVerdict::Allow);
+}
+
+/// What the parser lets pass and bash does not take.
+#[test]
+fn unclosed_constructs_make_the_parse_partial() {
+    for text in ["a=(b", "echo ${x", "echo 'x"] {
+        assert_eq!(
+            judge_foreground(text).parse,
+            siding_guard::ParseCompleteness::Partial,
+            "{text}"
+        );
+    }
+    for text in ["a=(b c)", "a+=(b)", "declare -A m=([a]=1)", "echo ${x}"] {
+        assert_eq!(judge_foreground(text).parse, siding_guard::ParseCompleteness::Clean, "{text}");
+    }
+    assert_finding("! ! rm -rf ~", GuardVerdict::Deny, "rm-root");
+}

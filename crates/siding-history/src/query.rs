@@ -1,0 +1,111 @@
+//! Questions to the history.
+
+use rusqlite::{Row, params};
+use siding_model::history::{Expectation, Run, RunSummary, normalize_command, normalize_directory};
+use siding_model::outcome::Outcome;
+use siding_model::process::UnixMs;
+
+use crate::database::History;
+use crate::error::HistoryError;
+
+/// Which runs to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    command: Option<String>,
+    cwd: Option<String>,
+}
+
+impl Filter {
+    /// Returns a filter for a command, or for those that begin with its words, and for a
+    /// directory. `None` lets all pass.
+    #[must_use]
+    pub fn new(command: Option<&str>, cwd: Option<&str>) -> Self {
+        Self { command: command.map(normalize_command), cwd: cwd.map(normalize_directory) }
+    }
+}
+
+/// Columns of a run, in the order in which [`run`] reads them.
+const SELECT_RUNS: &str =
+    "SELECT r.task, c.command, c.cwd, r.ended, r.ran_ms, r.outcome, r.peak_memory
+    FROM runs r JOIN commands c ON c.id = r.command";
+
+/// The filter: the whole text, or its first words.
+const FILTER_CLAUSE: &str = "(?1 IS NULL OR c.command = ?1
+        OR substr(c.command, 1, length(?1) + 1) IN (?1 || ' ', ?1 || char(10)))
+    AND (?2 IS NULL OR c.cwd = ?2)";
+
+impl History {
+    /// Returns what is usual for a command, as it was typed, in a directory. `None` when too little
+    /// is remembered.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`].
+    pub fn expectation(
+        &self,
+        command: &str,
+        cwd: &str,
+    ) -> Result<Option<Expectation>, HistoryError> {
+        let sql = format!("{SELECT_RUNS} WHERE c.command = ?1 AND c.cwd = ?2");
+        let runs =
+            self.query_runs(&sql, params![normalize_command(command), normalize_directory(cwd)])?;
+        Ok(Expectation::from_runs(&runs))
+    }
+
+    /// Returns runs, the newest first, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`].
+    pub fn runs(&self, filter: &Filter, limit: usize) -> Result<Vec<Run>, HistoryError> {
+        let sql =
+            format!("{SELECT_RUNS} WHERE {FILTER_CLAUSE} ORDER BY r.ended DESC, r.task LIMIT ?3");
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query_runs(&sql, params![filter.command, filter.cwd, limit])
+    }
+
+    /// Returns each command in each directory, the one that ran last first.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`].
+    pub fn summaries(&self, filter: &Filter) -> Result<Vec<RunSummary>, HistoryError> {
+        let sql = format!(
+            "{SELECT_RUNS} WHERE {FILTER_CLAUSE} ORDER BY c.last_ended DESC, c.id, r.ended DESC, r.task"
+        );
+        let runs = self.query_runs(&sql, params![filter.command, filter.cwd])?;
+        let same = |a: &Run, b: &Run| a.command == b.command && a.cwd == b.cwd;
+        Ok(runs.chunk_by(same).filter_map(RunSummary::from_runs).collect())
+    }
+
+    fn query_runs(
+        &self,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+    ) -> Result<Vec<Run>, HistoryError> {
+        let failed = Self::error_mapper(&self.path);
+        let mut statement = self.database.prepare(sql).map_err(&failed)?;
+        let runs = statement.query_map(parameters, run_from_row).map_err(&failed)?;
+        // A row that says nothing understandable was written by a newer siding, or by nobody.
+        runs.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
+    }
+}
+
+fn run_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Run>> {
+    let number = |column: usize| -> rusqlite::Result<Option<u64>> {
+        Ok(row.get::<_, Option<i64>>(column)?.and_then(|number| u64::try_from(number).ok()))
+    };
+    let Ok(task_id) = row.get_ref(0)?.as_str()?.parse() else { return Ok(None) };
+    let Ok(outcome) = serde_json::from_str::<Outcome>(row.get_ref(5)?.as_str()?) else {
+        return Ok(None);
+    };
+    Ok(Some(Run {
+        task_id,
+        command: row.get(1)?,
+        cwd: row.get(2)?,
+        ended: UnixMs(row.get(3)?),
+        ran_ms: number(4)?,
+        outcome,
+        peak_memory: number(6)?,
+    }))
+}

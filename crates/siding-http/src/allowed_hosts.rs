@@ -1,0 +1,92 @@
+//! Under which names a server may be reached, and from which pages.
+
+use std::net::IpAddr;
+
+/// Names of this machine, as a URL has them.
+pub(crate) const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The names of one server.
+pub(crate) struct AllowedHosts(Vec<String>);
+
+impl AllowedHosts {
+    /// Takes the address at which it listens, and what else it is called.
+    pub(crate) fn new(address: IpAddr, hosts: &[String]) -> Self {
+        let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
+        names.extend(hosts.iter().cloned());
+        match address {
+            address if address.is_unspecified() => {}
+            IpAddr::V4(address) => names.push(address.to_string()),
+            IpAddr::V6(address) => names.push(format!("[{address}]")),
+        }
+        Self(names)
+    }
+
+    /// Whether a `Host` is one of them, at whatever port.
+    pub(crate) fn allows_host(&self, host: &str) -> bool {
+        self.0.iter().any(|name| matches_with_optional_port(host, name))
+    }
+
+    /// Whether an `Origin` is a page of this machine.
+    pub(crate) fn allows_origin(&self, origin: &str) -> bool {
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        rest.is_some_and(|rest| {
+            LOOPBACK_NAMES.iter().any(|name| matches_with_optional_port(rest, name))
+        })
+    }
+}
+
+/// Whether `given` is `name`, with a port or without.
+fn matches_with_optional_port(given: &str, name: &str) -> bool {
+    let Some((head, rest)) = given.split_at_checked(name.len()) else { return false };
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    head.eq_ignore_ascii_case(name)
+        && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn test_hosts() -> AllowedHosts {
+        let address = "10.0.0.5".parse().expect("an address");
+        AllowedHosts::new(address, &["build.example".to_owned()])
+    }
+
+    #[test]
+    fn a_host_matches_with_and_without_a_port() {
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:7433", "[::1]:1", "10.0.0.5:9"] {
+            assert!(test_hosts().allows_host(host), "{host}");
+        }
+        assert!(
+            test_hosts().allows_host("build.example")
+                && test_hosts().allows_host("Build.Example:443")
+        );
+        for host in ["", "evil.example", "localhost.evil.example:80", "localhost:", "localhost:x"] {
+            assert!(!test_hosts().allows_host(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_origins_are_allowed() {
+        for origin in ["http://localhost:5173", "https://127.0.0.1", "http://[::1]:8"] {
+            assert!(test_hosts().allows_origin(origin), "{origin}");
+        }
+        for origin in ["null", "", "http://evil.example", "http://localhost.evil.example"] {
+            assert!(!test_hosts().allows_origin(origin), "{origin}");
+        }
+        assert!(!test_hosts().allows_origin("http://build.example"), "a name is no page's");
+    }
+
+    proptest! {
+        /// Whatever stands behind or before a name makes another of it.
+        #[test]
+        fn a_host_with_extra_characters_is_refused(rest in "[a-z.@/-][ -~]{0,20}") {
+            let host = format!("localhost{rest}");
+            prop_assert!(!test_hosts().allows_host(&host));
+            let host = format!("{rest}localhost");
+            prop_assert!(!test_hosts().allows_host(&host));
+        }
+    }
+}
